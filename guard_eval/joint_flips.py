@@ -61,7 +61,7 @@ def flip_together(scores: Floats, *, seed: int) -> FlippedSums:
 
 def random_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
     """Draw signs, 1 or −1, [draws, units]."""
-    return rng.integers(0, 2, (draws, units)) * 2.0 - 1
+    return np.asarray(rng.integers(0, 2, (draws, units)) * 2.0 - 1)
 
 
 def covariance_root(covariance: Floats) -> Floats:

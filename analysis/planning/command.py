@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
+from analysis.sections.section import group_by
 from guard_eval.errors import StudyError
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
-from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.escaping import Cell
+from guard_eval.reporting.tables import Table, table_of
 from guard_eval.reporting.words import and_list, percent, plural
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
@@ -33,20 +32,46 @@ POINTS = 24
 """Points of a curve."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What a study needs with one number of raters of each item.
+
+    Attributes:
+        raters: The number of raters.
+        items: The number of items; None if no number is enough.
+        verdicts: The number of verdicts on all results.
+        without: The items that the same raters need without a judge, or if the answer is for them alone.
+    """
+
+    raters: int
+    items: int | None
+    verdicts: int | None
+    without: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurvePoint:
+    """The power of a number of items with a number of raters of each."""
+
+    raters: int
+    items: int
+    power: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan(Result):
     """The items that a study needs.
 
     Attributes:
         design: What is planned for.
-        needs: A row for each number of raters: raters, items, verdicts, and the items that the same raters
-            need without a judge, or if the answer is for them alone. `items` is NaN if no number is enough.
-        curve: The power of numbers of items: raters, items, power.
+        needs: What is needed for each number of raters.
+        curve: The power of numbers of items.
+        drawing: The figure of the curve.
     """
 
-    design: Mapping[str, Any]
-    needs: pd.DataFrame
-    curve: pd.DataFrame
+    design: Design
+    needs: tuple[Need, ...]
+    curve: tuple[CurvePoint, ...]
     drawing: Drawing = field(metadata={"json": False})
 
 
@@ -99,19 +124,20 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_, overrides)
-    known = {"ties": ties, "icc": icc, "results": results}
-    if pilot is not None:
-        known = {name: getattr(pilot, name) if value is None else value for name, value in known.items()}
-    assumed: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+    default = Design() if pilot is None else replace(Design(), ties=pilot.ties, results=pilot.results)
+    if pilot is not None and pilot.icc is not None:
+        default = replace(default, icc=pilot.icc)
     design = Design(
         share=share,
+        ties=default.ties if ties is None else ties,
+        icc=default.icc if icc is None else icc,
+        results=default.results if results is None else results,
         alpha=alpha,
         power=power,
         rater_sd=rater_sd,
         margin=margin,
         judge_r=judge_r,
         judged=judged,
-        **assumed,
     )
     plan = plan_study(
         design,
@@ -142,24 +168,25 @@ def plan_study(
     Raises:
         StudyError: There are too few raters to plan for others like them.
     """
-    needs = pd.DataFrame({"raters": raters, "items": [items_needed(design, m) for m in raters]}, dtype=float)
-    needs = needs.astype({"raters": int})
-    needs["verdicts"] = needs["items"] * needs["raters"] * design.results
-    if design != design.only():
-        needs["without"] = pd.Series([items_needed(design.only(), m) for m in raters], dtype=float)
-    largest = 1000 if needs["items"].isna().all() else 1.4 * needs["items"].max()
-    largest = min(largest, design.judged) if design.judge_r is not None else largest
+    needs = [_need(design, count) for count in raters]
+    enough = [need.items for need in needs if need.items is not None]
+    largest = 1.4 * max(enough) if enough else 1000
+    if design.judge_r is not None:
+        largest = min(largest, design.judged)
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
-    points = [(m, n, power_at(design, n, m)) for m in raters for n in sizes]
-    curve = pd.DataFrame(points, columns=["raters", "items", "power"])
+    curve = [
+        CurvePoint(raters=count, items=size, power=power_at(design, size, count))
+        for count in raters
+        for size in sizes
+    ]
     answer = _answer(design, needs)
     return Plan(
         lines=(*heading, answer),
         tables=(_table(design, needs, curve, items),),
         next=("guard-eval new my-study",),
-        design=asdict(design),
-        needs=needs,
-        curve=curve,
+        design=design,
+        needs=tuple(needs),
+        curve=tuple(curve),
         drawing=draw_figure(
             partial(_draw, design, curve),
             name="power",
@@ -167,6 +194,16 @@ def plan_study(
             description=f"Power rises with the number of items. {answer}",
             height=HEIGHT_INCHES,
         ),
+    )
+
+
+def _need(design: Design, raters: int) -> Need:
+    items = items_needed(design, raters)
+    return Need(
+        raters=raters,
+        items=items,
+        verdicts=None if items is None else items * raters * design.results,
+        without=None if design == design.only() else items_needed(design.only(), raters),
     )
 
 
@@ -189,7 +226,7 @@ def _goal(design: Design) -> str:
     return f"To find a win share of {percent(design.share)}"
 
 
-def _answer(design: Design, needs: pd.DataFrame) -> str:
+def _answer(design: Design, needs: Sequence[Need]) -> str:
     """Return what the needs come to, in a sentence or two."""
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     if design.judge_r is not None:
@@ -199,48 +236,55 @@ def _answer(design: Design, needs: pd.DataFrame) -> str:
         f"{_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
         f"{percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
-    rows: list[Any] = list(needs.itertuples())
-    enough = [
-        f"{row.items:.0f} items with {plural(row.raters, 'rater')} each"
-        for row in rows
-        if not math.isnan(row.items)
-    ]
-    few = [plural(row.raters, "rater") for row in rows if math.isnan(row.items)]
+    raters = {need.raters: plural(need.raters, "rater") for need in needs}
+    enough = [f"{need.items} items with {raters[need.raters]} each" for need in needs if need.items]
+    few = [raters[need.raters] for need in needs if not need.items]
     if not enough:
         return f"{goal} takes more than {few[-1]}: no number of items is enough."
-    sizes = f"{', '.join(enough[:-1])} or {enough[-1]}" if enough[1:] else enough[0]
+    sizes = " or ".join(filter(None, (", ".join(enough[:-1]), enough[-1])))
     answer = f"{goal} takes {sizes}."
     return f"{answer} With {and_list(few)} no number of items is enough." if few else answer
 
 
-def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequence[int]) -> Table:
+def _table(design: Design, needs: Sequence[Need], curve: Sequence[CurvePoint], items: Sequence[int]) -> Table:
     """Return the needs as a table, with the power of the numbers of items that were asked for."""
-    heads = {"raters": "Raters", "items": "Items", "verdicts": "Verdicts"}
-    heads["without"] = "These raters alone" if design.judge_r is None else "Without the judge"
-    powers = curve.set_index(["raters", "items"])["power"].to_dict()
-    rows = []
-    for raters, *others in needs.itertuples(index=False, name=None):
-        cells = [NOTHING if math.isnan(value) else f"{value:.0f}" for value in others]
-        rows.append((raters, *cells, *(f"{100 * powers[raters, n]:.0f}" for n in items)))
-    shown = " The last columns are the power in % with so many items." if items else ""
-    return Table(
-        columns=(*(heads[name] for name in map(str, needs)), *(f"{n} items" for n in items)),
-        rows=tuple(rows),
+    powers = {(point.raters, point.items): f"{100 * point.power:.0f}" for point in curve}
+    columns: dict[str, Callable[[Need], Cell]] = {
+        "Raters": lambda need: need.raters,
+        "Items": lambda need: need.items,
+        "Verdicts": lambda need: need.verdicts,
+    }
+    if design != design.only():
+        head = "These raters alone" if design.judge_r is None else "Without the judge"
+        columns[head] = lambda need: need.without
+    for size in items:
+        columns[f"{size} items"] = partial(_power_cell, powers, size)
+    powers_shown = " The last columns are the power in % with so many items." if items else ""
+    return table_of(
+        needs,
+        columns,
         caption=f"Items for a power of {percent(design.power, 0)}",
-        note=(
-            "An item is a pair of continuations of one prompt, rated by so many raters. Verdicts: items × "
-            f"raters × results.{shown}"
-        ),
+        note="An item is a pair of continuations of one prompt, rated by so many raters. Verdicts: items × "
+        f"raters × results.{powers_shown}",
         text_columns=0,
     )
 
 
-def _draw(design: Design, curve: pd.DataFrame, axes: Axes) -> None:
+def _power_cell(powers: Mapping[tuple[int, int], str], items: int, need: Need) -> Cell:
+    return powers[need.raters, items]
+
+
+def _draw(design: Design, curve: Sequence[CurvePoint], axes: Axes) -> None:
     """Draw power against items, a line for each number of raters."""
-    lines: dict[Any, pd.DataFrame] = dict(iter(curve.groupby("raters")))
+    lines = group_by(curve, lambda point: point.raters)
     for (raters, points), marker in zip(lines.items(), cycle(MARKERS), strict=False):
-        label = plural(raters, "rater")
-        axes.plot(points["items"], 100 * points["power"], marker=marker, markevery=4, label=label)
+        axes.plot(
+            [point.items for point in points],
+            [100 * point.power for point in points],
+            marker=marker,
+            markevery=4,
+            label=plural(raters, "rater"),
+        )
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")
     axes.set_xlim(left=0)

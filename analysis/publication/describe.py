@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.evidence import Evidence
+from analysis.reports.checklist import FILE_NAME, read_people, write_checklist
 from analysis.reports.preregistration import HASH, PLAN, hash_plan
+from analysis.reports.study_report import study_context, table_of
+from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair
@@ -46,6 +50,8 @@ class Description(Result):
 def describe(study: Study, /, *, output: Path | None = None) -> Description:
     """Write the plan of the study and what was collected on one page.
 
+    Beside it, checklist.md answers the questions on people that checklists for reviewers ask.
+
     Written before the first verdict, the page is a preregistration for a registry such as OSF: its date and
     hashes show what was planned, and the report says whether settings or pairs changed later.
 
@@ -59,10 +65,15 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     pairs: list[Pair] = []
     rows: list[TidyRow] = []
     raters: list[RaterProgress] = []
+    people = read_people(study, None)
+    evidence = None
     if study.settings.database is not None or (study.folder / "study.db").exists():
         with Store.open(study.database, declared=study.declared) as store:
             pairs, raters = store_pairs.read(store), store_raters.read(store)
             rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
+            people = read_people(study, store)
+            if counted := [row for row in rows if not (row.surplus or row.excluded)]:
+                evidence = Evidence.of(validate(table_of(counted)), study_context(study, store, counted))
     path, hashes = output or study.folder / (DESCRIPTION if rows else PLAN), hash_plan(study, pairs)
     line = f"{path}: the description"
     if path.name == PLAN and path.exists():
@@ -82,7 +93,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             hashes=hashes,
             pairs=pairs,
             verdicts=len(rows),
-            counted=sum(not (row.surplus or row.excluded) for row in rows),
+            counted=len(evidence.frame) if evidence else 0,
             days=sorted(row.at[:10] for row in rows),
             raters=Counter(rater.kind for rater in raters if rater.name in rated),
             excluded=sum(rater.state == "excluded" for rater in raters),
@@ -91,5 +102,13 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             plural=plural,
         )
         write_whole(path, page.encode())
+    checklist = path.with_name(FILE_NAME)
+    write_whole(checklist, write_checklist(people, evidence).encode())
     next_command = study.command("status" if rows else "annotate")
-    return Description(path=path, hashes=hashes, verdicts=len(rows), lines=(line,), next=(next_command,))
+    return Description(
+        path=path,
+        hashes=hashes,
+        verdicts=len(rows),
+        lines=(line, f"{checklist}: answers on people, for a reviewer's checklist"),
+        next=(next_command,),
+    )

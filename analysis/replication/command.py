@@ -10,13 +10,14 @@ import pandas as pd
 
 from analysis.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
 from analysis.replication.measured import from_counts, from_metrics, from_verdicts
-from analysis.replication.paper import PaperTable, find_table, paper_tables, published
+from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
 from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
 from analysis.reports.study_report import table_of
 from analysis.verdicts.tidy import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
+from guard_eval.generation.strategies import read_grid
 from guard_eval.records import SIMULATED, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
@@ -69,6 +70,8 @@ def replicate(
     is stated above the table, because a difference then says nothing of the paper. On a small machine:
     guard-eval replicate humaneval --limit 5 --set model.name=bundled --set generation.max_new_tokens=64
 
+    The name `search` writes a study with five settings of each strategy, of which [tuning] chooses one.
+
     Args:
         table: A short name or a label of the paper's TeX.
         folder: Where to make it; by default a folder in replication/.
@@ -103,10 +106,12 @@ def replicate(
     else:
         tables, used = plan_study(entry, folder, prompts, limit, overrides)
         if dry_run:
-            texts = len(used) * len(tables["generation"]["strategies"])
+            grids = map(read_grid, tables["generation"]["strategies"])
+            texts = len(used) * sum(len(grid.settings) for grid in grids)
+            count = f"at most {texts}" if entry == SEARCH else texts
             forecast = (
                 f"would write {folder / 'study.toml'} ({tables['model']['name']}) and {len(used)} prompts, "
-                f"and make {texts} texts of at most {tables['generation']['max_new_tokens']} tokens each"
+                f"and make {count} texts of at most {tables['generation']['max_new_tokens']} tokens each"
             )
             return Replication(table=entry.label, lines=(heading, forecast))
         study = lay_out(folder, tables, used)
@@ -121,7 +126,11 @@ def list_tables() -> Replication:
         rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
     shown = Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED))
     listed = pd.DataFrame(rows, columns=_LISTED)
-    return Replication(tables=(shown,), figures=listed, next=("guard-eval replicate NAME --dry-run",))
+    return Replication(
+        tables=(shown,),
+        figures=listed,
+        next=("guard-eval replicate NAME --dry-run",),
+    )
 
 
 def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
@@ -139,6 +148,9 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
 
 def _run(table: PaperTable, study: Study) -> Replication:
     """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
+    if table == SEARCH:
+        steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
+        return Replication(table=table.label, folder=study.folder, next=steps)
     progress.show(replace(load("generate")(study), next=()))
     model = ""
     following = []

@@ -64,6 +64,12 @@ class PaperTable:
         return tables
 
 
+SEARCH = PaperTable(
+    name="search", label="app:G", title="strategies with one budget of settings", experiment="search"
+)
+"""The paper's comparison with settings of its appendix, of which a rule chooses one for each strategy."""
+
+
 def paper_tables() -> tuple[PaperTable, ...]:
     """Return the tables and figures in the order of the paper."""
     rows = [{"name": name, **row} for name, row in _CONTENT["tables"].items()]
@@ -76,7 +82,7 @@ def find_table(name: str) -> PaperTable:
     Raises:
         StudyError: There is none; the message offers the nearest, or all names.
     """
-    for table in paper_tables():
+    for table in (*paper_tables(), SEARCH):
         if name in {table.name, table.label, table.label.rpartition(":")[2]}:
             return table
     close = nearest(name, [table.name for table in paper_tables()])

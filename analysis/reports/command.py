@@ -84,7 +84,7 @@ def report(
     if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
-        evidence, folder = _study_evidence(paths[0], overrides, by)
+        evidence, folder = _study_evidence(paths[0], overrides, by, paper=paper)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
         evidence = table_evidence(paths, overrides=overrides, by=by)
@@ -131,13 +131,20 @@ def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
 
-def _study_evidence(path: Path, overrides: Sequence[str], by: Sequence[str]) -> tuple[Evidence, Path]:
+def _study_evidence(
+    path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
+) -> tuple[Evidence, Path]:
     # Only for a study: a table's report would wait half a second for SQLAlchemy.
+    from analysis.reports.checklist import read_people  # noqa: PLC0415
     from analysis.reports.study_report import read_study  # noqa: PLC0415
+    from guard_eval.store import Store  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
     table, context = read_study(study, by)
+    if paper:
+        with Store.open(study.database) as store:
+            context = replace(context, people=read_people(study, store))
     return Evidence.of(table, context), study.report
 
 

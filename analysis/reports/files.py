@@ -87,6 +87,10 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             from analysis.reports.paper import manuscript  # noqa: PLC0415
 
             files |= manuscript(evidence)
+            if context.people is not None:
+                from analysis.reports.checklist import FILE_NAME, write_checklist  # noqa: PLC0415
+
+                files[f"paper/{FILE_NAME}"] = write_checklist(context.people, evidence)
     return WrittenReport(
         question=context.question, summary=page.screen.summary, paths=write_folder(folder, files)
     )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
 from analysis.reports.figures import main_figure, name_share
-from analysis.reports.first_screen import count_raters, describe_coverage, is_simulated, ranking_sentence
-from analysis.reports.methods import TEMPLATES, methods
+from analysis.reports.first_screen import (
+    TEMPLATES,
+    count_raters,
+    describe_coverage,
+    is_simulated,
+    ranking_sentence,
+)
+from analysis.reports.methods import methods
 from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.equivalence import equivalence
@@ -158,7 +164,7 @@ def _share_table(evidence: Evidence) -> Table:
     )
 
 
-def _cut(rows: Sequence[object], name: str) -> str:
+def _cut(rows: Collection[object], name: str) -> str:
     """Return that a table has not all rows."""
     return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
 
@@ -292,8 +298,10 @@ def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
-    the test that holds.
+    the test that holds. There is none if comparisons stopped when they were decided.
     """
+    if evidence.stops_early:
+        return ()
     comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
     return tuple(_paper_table(rows) for rows in comparisons.values())
 

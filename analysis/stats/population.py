@@ -16,13 +16,12 @@ clusters (Cameron, Gelbach and Miller 2011).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import optimize
 from scipy.sparse import csr_array
 
 from guard_eval.estimate import Floats
@@ -54,10 +53,6 @@ class TwoWayMean:
     variance: float
     df: float
     raters: float
-
-    def half_width(self, level: float) -> float:
-        """Return half the width of the t interval of that level."""
-        return float(special.stdtrit(self.df, 0.5 + level / 2)) * math.sqrt(self.variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +87,7 @@ class TwoWayDesign:
     @cached_property
     def loads(self) -> Floats:
         """Return the weight of each rater, [raters]."""
-        return np.bincount(self.rater, weights=self.weight)
+        return np.asarray(np.bincount(self.rater, weights=self.weight), dtype=float)
 
     @property
     def equal_raters(self) -> float:

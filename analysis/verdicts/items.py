@@ -6,17 +6,18 @@ columns that can name the prompt, the one with the fewest values does; what is n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from analysis.verdicts.columns import HEADINGS, Columns, plain_heading
-from analysis.verdicts.draft import METHODS, Declared
-from analysis.verdicts.layout import number_rows, with_shared_texts
+from analysis.verdicts.layout import METHODS, Numbers
+from analysis.verdicts.sides import read_first
+from analysis.verdicts.table import HEADINGS, Table, plain_heading
 from guard_eval.errors import StudyError
+from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
@@ -24,6 +25,8 @@ MAX_OFFERS = 3
 """Columns that a refusal offers."""
 FEWEST_ROWS = 3
 """Rows that a rater or a comparison has on average before a column can be said to describe it."""
+_ASIDE = re.compile(HEADINGS["aside"])
+_DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,129 +39,171 @@ class Items:
         why: Why these do.
     """
 
-    pair: tuple[str, ...]
-    prompt: str
-    why: str
+    pair: tuple[str, ...] = ()
+    prompt: str = ""
+    why: str = NO_PAIR
 
 
-def find_items(columns: Columns, *, rated: Sequence[str], free: Sequence[str], declared: Declared) -> Items:
-    """Return what names the pair and the prompt of each row.
+def use_items(table: Table, wide: Sequence[str]) -> None:
+    """Give each row its pair, and its prompt if something names it.
 
     Args:
-        columns: The table.
-        rated: The columns of methods, rater and criterion, as far as there are any.
-        free: The columns that have no other role.
-        declared: What the user says of the table.
+        table: A table with its methods.
+        wide: Its columns of verdicts, if it is wide.
 
     Raises:
         StudyError: A column can name what was compared, and nothing says whether it does.
     """
-    named = [
-        name
-        for name in columns.among([*HEADINGS["pair"], *HEADINGS["prompt"]])
-        if name in free and columns.is_filled(name)
-    ]
-    named = [name for name in named if columns.count(name) > 1] or named
-    if "pair_id" in columns.names:
-        items = _of_pair(columns, "pair_id", named, "its name")
-    elif "pair_id" in declared.columns:
-        items = Items(pair=(), prompt="", why="declared: each row is a pair of its own")
+    items = find_items(table, wide)
+    name = items.pair[0] if items.pair else ""
+    is_made = len(items.pair) != 1
+    prompt: object = None
+    if items.prompt:
+        cells = table.texts(items.prompt)[items.prompt]
+        prompt = _numbered(table.codes(items.prompt)) if is_made else cells
+    if is_made:
+        codes = table.pair_codes(name) if name else np.arange(len(table.frame))
+        table.use("pair_id", items.pair[:1], items.why, pair_id=_numbered(codes))
+    elif name != "pair_id":
+        table.use("pair_id", [name], items.why, pair_id=table.texts(name)[name])
+    if items.prompt not in {"", "prompt_id"}:
+        why = "pairs with the same cell share a prompt"
+        table.use("prompt_id", [items.prompt], why, prompt_id=prompt)
+    datasets = [name for name in table.named("dataset") if name in table.free]
+    datasets = [name for name in datasets if table.is_fixed_by(name, ["pair_id"])]
+    if datasets and not table.has("dataset"):
+        table.choose("dataset", datasets[:1], table.is_same)
+
+
+def _numbered(codes: Numbers) -> list[str]:
+    return [str(number + 1) for number in pd.factorize(codes)[0]]
+
+
+def find_items(table: Table, wide: Sequence[str]) -> Items:
+    """Return what names the pair and the prompt of each row; see `use_items`."""
+    declared = table.declared.columns
+    rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
+    free = [name for name in table.free if name not in wide and _is_open(table, name)]
+    named = table.among([*HEADINGS["pair"], *HEADINGS["prompt"]])
+    named = [name for name in named if name in free and table.is_filled(name)]
+    named = [name for name in named if table.count(name) > 1] or named
+    if table.has("pair_id"):
+        items = _of_pair(table, "pair_id", named, "its name")
+    elif "pair_id" in declared:
+        items = Items(why="declared: each row is a pair of its own")
     else:
-        items = _by_name(columns, named, rated)
-    if "prompt_id" in columns.names:
+        items = _by_name(table, named, rated)
+    if table.has("prompt_id"):
         return replace(items, prompt="prompt_id")
-    if not items.prompt and "prompt_id" not in declared.columns:
-        free = [name for name in free if not items.pair or name not in declared.groups]
-        _refuse_unknown(columns, items, rated, free, is_pair_declared="pair_id" in declared.columns)
+    if not items.prompt and "prompt_id" not in declared:
+        _refuse_unknown(table, items, rated, free)
     return items
 
 
-def _by_name(columns: Columns, named: Sequence[str], rated: Sequence[str]) -> Items:
+def _is_open(table: Table, name: str) -> bool:
+    """Return whether a column can say what was compared: not a showing, a method or a side."""
+    is_showing = plain_heading(name) in {*HEADINGS["names"]["presentation"], *HEADINGS["turns"]}
+    are_methods = set(table.values(name)) <= {*table.values(*METHODS), TIE}
+    return not is_showing and not are_methods and read_first(table, name) is None
+
+
+def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> Items:
     """Return the items that a heading names: an id of a pair, or a prompt and its two methods."""
-    repeated = [name for name in named if columns.count(name) < len(columns.frame)]
+    rows = len(table.frame)
+    repeated = [name for name in named if table.count(name) < rows]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
-        why = "it differs in every row" if numbers else NO_PAIR
-        return Items(pair=tuple(numbers[:1]), prompt="", why=why)
-    finest = max(repeated, key=columns.count)
+        return Items(pair=(numbers[0],), why="it differs in every row") if numbers else Items()
+    finest = max(repeated, key=table.count)
     for other in repeated:
-        if not columns.is_fixed_by(other, [finest]):
+        if not table.is_fixed_by(other, [finest]):
             raise StudyError(
                 f"the pair could be named by {finest} or by {other}, which do not go together; say which: "
                 f"--set 'columns.pair_id={finest}' or --set 'columns.pair_id={other}'"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
-    if numbers and len(rated) > len(METHODS) and columns.count(finest, *rated) < len(columns.frame):
-        return _of_pair(columns, numbers[0], repeated, "a row number beside the prompt")
-    is_prompt = plain_heading(finest) in HEADINGS["prompt"]
-    if not is_prompt and _has_own_methods(columns, finest):
-        return _of_pair(columns, finest, [name for name in repeated if name != finest], "it repeats")
-    coarsest = min(repeated, key=columns.count)
+    if numbers and len(rated) > len(METHODS) and table.count(finest, *rated) < rows:
+        return _of_pair(table, numbers[0], repeated, "a row number beside the prompt")
+    has_own_methods = table.count(finest) == int(table.pair_codes(finest).max(initial=-1)) + 1
+    if has_own_methods and plain_heading(finest) not in HEADINGS["prompt"]:
+        return _of_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
     return Items(
-        pair=(finest, *METHODS), prompt=coarsest, why="rows with the same cell and methods are a pair"
+        pair=(finest, *METHODS),
+        prompt=min(repeated, key=table.count),
+        why="rows with the same cell and methods are a pair",
     )
 
 
-def _of_pair(columns: Columns, pair: str, others: Sequence[str], why: str) -> Items:
+def _of_pair(table: Table, pair: str, others: Sequence[str], why: str) -> Items:
     """Return the items of a column that names pairs; one that is fixed by it and repeats is the prompt."""
-    prompts = [
-        name
-        for name in others
-        if columns.is_fixed_by(name, [pair]) and columns.count(name) < columns.count(pair)
-    ]
-    return Items(pair=(pair,), prompt=min(prompts, key=columns.count, default=""), why=why)
+    prompts = [name for name in others if table.is_fixed_by(name, [pair])]
+    prompts = [name for name in prompts if table.count(name) < table.count(pair)]
+    return Items(pair=(pair,), prompt=min(prompts, key=table.count, default=""), why=why)
 
 
-def _has_own_methods(columns: Columns, name: str) -> bool:
-    """Return whether each cell of a column has one pair of methods, in any order."""
-    return columns.count(name) == int(pair_codes(columns, [name]).max(initial=-1)) + 1
+def _has_sibling(table: Table, name: str) -> bool:
+    """Return whether another column has the same heading for the other of two texts."""
+    heading = plain_heading(name)
+    swapped = set()
+    for couple in HEADINGS["siblings"]:
+        for text, other in (couple, couple[::-1]):
+            if heading.endswith(text):
+                swapped.add(heading.removesuffix(text) + other)
+            if heading.startswith(text):
+                swapped.add(other + heading.removeprefix(text))
+    return not swapped.isdisjoint(map(plain_heading, table.names))
 
 
-def pair_codes(columns: Columns, names: Sequence[str] = ()) -> NDArray[np.int64]:
-    """Return a number for each row: the same in rows with the same cells in `names` and the same methods."""
-    methods = with_shared_texts(columns.texts(*METHODS), METHODS)
-    sides = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
-    table = columns.texts(*names).assign(first=pd.Categorical(sides[0]), second=pd.Categorical(sides[1]))
-    return number_rows(table, [*names, "first", "second"])
+def _may_name_item(table: Table, name: str, rated: Sequence[str]) -> bool:
+    """Return whether a column of an unknown name can say what was compared.
+
+    It repeats and has no empty cell. A group, such as a language, can be an item only if no rater has
+    judged it twice.
+    """
+    heading, count, rows = plain_heading(name), table.count(name), len(table.frame)
+    if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or not 1 < count < rows:
+        return False
+    if (
+        not table.is_filled(name)
+        or table.is_boolean(name)
+        or any(map(_DECIMAL.fullmatch, table.values(name)))
+    ):
+        return False
+    is_judged_once = len(rated) > len(METHODS) and table.count(name, *rated) == rows
+    return is_judged_once or (count > 2 and heading not in HEADINGS["groups"])
 
 
-def _refuse_unknown(
-    columns: Columns,
-    items: Items,
-    rated: Sequence[str],
-    free: Sequence[str],
-    *,
-    is_pair_declared: bool,
-) -> None:
+def _refuse_unknown(table: Table, items: Items, rated: Sequence[str], free: Sequence[str]) -> None:
     """Refuse a table with a column of an unknown name that repeats over pairs and is fixed within them."""
-    pairs = columns.count(*items.pair) if items.pair else len(columns.frame)
-    keys = [["dataset"]] if "dataset" in columns.names else []
+    rows = len(table.frame)
+    pairs = table.count(*items.pair) if items.pair else rows
+    keys = [["dataset"]] if table.has("dataset") else []
     keys += [list(METHODS), *([name] for name in rated if name not in METHODS)]
     # What a rater or a comparison has is the same in many of its rows, and not in one or two by chance.
-    fixed = [names for names in keys if 1 < columns.count(*names) <= len(columns.frame) / FEWEST_ROWS]
-    open_names = [
+    fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
+    groups = table.declared.groups if items.pair else ()
+    unknown = [
         name
         for name in free
-        if name not in items.pair
-        and columns.may_name_item(name, rated)
-        and columns.count(name) < pairs
-        and (not items.pair or columns.is_fixed_by(name, items.pair))
-        and not any(columns.is_fixed_by(name, names) for names in fixed)
+        if name not in {*items.pair, *groups}
+        and _may_name_item(table, name, rated)
+        and table.count(name) < pairs
+        and (not items.pair or table.is_fixed_by(name, items.pair))
+        and not any(table.is_fixed_by(name, names) for names in fixed)
     ]
-    if not open_names:
+    if not unknown:
         return
-    is_row = pairs == len(columns.frame) and items.pair != ("pair_id",)
-    role = "prompt_id" if is_pair_declared or not is_row else "pair_id"
-    offers = [f"--set 'columns.{role}={name}'" for name in open_names[:MAX_OFFERS]]
-    listed = and_list([repr(name) for name in open_names[:MAX_OFFERS]])
-    verb = "repeats" if len(open_names) == 1 else "repeat"
-    if role == "pair_id":
+    is_row = pairs == rows and items.pair != ("pair_id",) and "pair_id" not in table.declared.columns
+    role = "pair_id" if is_row else "prompt_id"
+    why = "pairs that share a prompt are not independent"
+    none = "If none does, write --set columns.prompt_id="
+    if is_row:
         why = "each row would count as a pair of its own, and may not be one"
         none = "If each row is a pair of its own, write --set columns.pair_id="
-    else:
-        why = "pairs that share a prompt are not independent"
-        none = "If none does, write --set columns.prompt_id="
+    offers = " or ".join(f"--set 'columns.{role}={name}'" for name in unknown[:MAX_OFFERS])
+    listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
+    verb = "repeats" if len(unknown) == 1 else "repeat"
     raise StudyError(
         f"{listed} {verb}, and nothing says whether it names what was compared: {why}. Say which does: "
-        f"{' or '.join(offers)}. {none}"
+        f"{offers}. {none}"
     )

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.columns import NO, YES, Columns, is_missing_word, plain_heading
-from analysis.verdicts.draft import METHODS, SHOWN, Draft
-from analysis.verdicts.layout import distinct_rows, name_lines
+from analysis.verdicts.layout import METHODS, SHOWN, Mask, Numbers, refuse
+from analysis.verdicts.table import NO, YES, Table, is_missing_word, plain_heading
 from analysis.verdicts.words import TIED, A, B, Word, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
-_ABOUT_SIDES = re.compile(
+ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
     r"|displayed|shown).*"
 )
@@ -31,14 +29,19 @@ _NAMES_FIRST = re.compile(
 """Headings of a column that names the method shown first."""
 _ORDER = re.compile(r".*(order|sides|positions|layout)")
 _NOUN = "(method|model|system|strategy|response|text|option|answer)?"
-_PLACE = r"{0}s?(position|place|side|pos|order)|(position|place|side|pos)(of)?{0}"
-_IS_FIRST = r"(is)?{0}(is|was|on|shown|the|presented|displayed)*(left|first)"
+_PLACE = r"({0})s?(position|place|side|pos|order)|(position|place|side|pos)(of)?({0})"
+_IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells that say that sides did not change."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch).*")
+_ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
+"""Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
 _LISTED = 12
 """Words that are listed."""
+
+Kinds = NDArray[np.str_]
+"""For each row what the word of its verdict names (`words.Kind`), or "" if it is no word."""
 
 
 def _first_of(heading: str, cell: str, a: str, b: str) -> int | None:
@@ -46,237 +49,205 @@ def _first_of(heading: str, cell: str, a: str, b: str) -> int | None:
     word = cell.strip().casefold()
     if _NAMES_FIRST.fullmatch(heading):
         return {"a": A, "b": B, a: A, b: B}.get(cell, {"a": A, "b": B}.get(word))
-    if _ORDER.fullmatch(heading) and (letters := "".join(filter(str.isalpha, word))) in {"ab", "ba"}:
+    letters = "".join(filter(str.isalpha, word))
+    if _ORDER.fullmatch(heading) and letters in {"ab", "ba"}:
         return A if letters == "ab" else B
-    for names, side in (
-        (f"{_NOUN}[a1]|{re.escape(plain_heading(a))}", A),
-        (f"{_NOUN}[b2]|{re.escape(plain_heading(b))}", B),
-    ):
-        if re.fullmatch(_PLACE.format(f"({names})"), heading) and word in _PLACES:
+    for letter, method, side in (("[a1]", a, A), ("[b2]", b, B)):
+        name = f"{_NOUN}{letter}|{re.escape(plain_heading(method))}"
+        if word in _PLACES and re.fullmatch(_PLACE.format(name), heading):
             return side * _PLACES[word]
-        if re.fullmatch(_IS_FIRST.format(f"({names})"), heading) and word in YES | NO:
+        if word in YES | NO and re.fullmatch(_IS_FIRST.format(name), heading):
             return -side if word in NO else side
     return None
 
 
-def read_first(columns: Columns, name: str) -> NDArray[np.int64] | None:
+def read_first(table: Table, name: str) -> Numbers | None:
     """Return for each row which method was shown first, `A` or `B`; None if the column does not say it."""
     heading = plain_heading(name)
-    if not _ABOUT_SIDES.fullmatch(heading) or not columns.is_filled(name):
+    if not ABOUT_SIDES.fullmatch(heading) or not table.is_filled(name):
         return None
-    numbers, rows = distinct_rows(columns.texts(name, *METHODS), [name, *METHODS])
+    numbers, rows = table.rows(name, *METHODS)
     sides = [_first_of(heading, *map(str, row)) for row in rows]
     return None if None in sides else np.array(sides, dtype=np.int64)[numbers]
 
 
-class Answer(NamedTuple):
-    """A verdict with the methods of its row; `word` is what it says if it names neither."""
+def name_winners(table: Table) -> None:
+    """Replace the words of a table's verdicts by methods, and count the strength that is dropped.
 
-    verdict: str | None
-    a: str | None
-    b: str | None
-    left: str | None
-    right: str | None
-    word: Word | None
-
-
-class Unblinder:
-    """Replace the words of a draft's verdicts by methods.
-
-    Args:
-        draft: A draft with the columns verdict, method_a and method_b.
+    Raises:
+        StudyError: A word can mean either method.
     """
+    numbers, rows = table.rows("verdict", *METHODS)
+    words = [_word(table.declared.words, *row) for row in rows]
+    kinds = np.array([word.kind if word else "" for word in words], dtype=str)[numbers]
+    sides = np.array([word.side if word else TIED for word in words], dtype=np.int64)[numbers]
+    names = np.array([_name(table.declared.words, *row) for row in rows], dtype=object)[numbers]
+    a, b = map(table.cells, METHODS)
 
-    def __init__(self, draft: Draft) -> None:
-        self.draft, self.columns = draft, draft.columns
-        self.by = SHOWN if draft.has(*SHOWN) else METHODS
-        names = list(dict.fromkeys(("verdict", *METHODS, *self.by)))
-        self.table = self.columns.texts(*names)
-        self.numbers, rows = distinct_rows(self.table, names)
-        self.answers = [
-            Answer(
-                verdict, a, b, sides[-2] if sides else a, sides[-1] if sides else b, self._word(verdict, a, b)
+    def winners(sides: Numbers) -> NDArray[np.object_]:
+        return np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
+
+    known = [name for name in ("shown_first", *table.free) if table.has(name)]
+    firsts = {name: first for name in known if (first := read_first(table, name)) is not None}
+    _refuse_methods_called_as_sides(table, kinds)
+    columns: Sequence[str] = METHODS
+    turned = kinds == "place"
+    if table.has(*SHOWN):
+        columns, first = SHOWN, _first_of_shown(table, kinds)
+        turned |= kinds == "letter"
+        sides = np.where(turned, sides * first, sides)
+    else:
+        _refuse_changed_sides(table, kinds, firsts, winners(sides))
+        if turned.any():
+            columns, first = list(firsts), _first_of_places(table, turned, firsts)
+            sides = np.where(turned, sides * first, sides)
+    strong = np.array([word is not None and word.strength for word in words])[numbers]
+    _explain(table, kinds, columns, int(strong.sum()))
+    table.set_frame(table.frame.assign(verdict=winners(sides)))
+    _use_first(table, kinds, firsts)
+
+
+def _word(declared: Mapping[str, str], verdict: str | None, a: str | None, b: str | None) -> Word | None:
+    """Return what a verdict says if it is a word, and no method's own name."""
+    if verdict is None or verdict.strip() in {a, b, TIE}:
+        return None
+    if verdict.strip() in declared:
+        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(declared[verdict.strip()])
+    return meaning(verdict)
+
+
+def _name(declared: Mapping[str, str], verdict: str | None, a: str | None, b: str | None) -> str | None:
+    """Return the method that a verdict names, or another text; None if there is no verdict."""
+    text = (verdict or "").strip()
+    text = declared.get(text, text)
+    return text if text in {a, b} or not is_missing_word(text) else None
+
+
+def _refuse_methods_called_as_sides(table: Table, kinds: Kinds) -> None:
+    """Refuse words where a method is called as a side is; beside left and right it may be called A."""
+    is_clear = table.has(*SHOWN) and set(kinds) <= {"", "place", "tie"}
+    methods = pd.concat([table.cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
+    for name in methods:
+        word = meaning(name)
+        if word and not (is_clear and word.kind == "letter"):
+            message = (
+                "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
             )
-            for verdict, a, b, *sides in rows
-        ]
-        kinds = [answer.word.kind if answer.word else "" for answer in self.answers]
-        self.kinds = np.array(kinds, dtype=str)[self.numbers]
+            refuse(table.texts("verdict"), kinds != "", message, name=name)
 
-    def run(self) -> None:
-        """Replace the words, and count the strength that is dropped.
 
-        Raises:
-            StudyError: A word can mean either method.
-        """
-        self._refuse_methods_called_as_sides()
-        names = [name for name in ("shown_first", *self.draft.free()) if self.draft.has(name)]
-        firsts = {name: sides for name in names if (sides := read_first(self.columns, name)) is not None}
-        first = None
-        if self.by == SHOWN:
-            self._check_shown()
+def _first_of_shown(table: Table, kinds: Kinds) -> Numbers:
+    """Return which method was on the left.
+
+    Raises:
+        StudyError: In a row with a word the sides are not the methods, or it may name a column or a side.
+    """
+    texts = table.texts("verdict")
+    a, b, left, right = map(table.cells, (*METHODS, *SHOWN))
+    is_same = ((left == a) & (right == b)) | ((left == b) & (right == a))
+    refuse(
+        texts,
+        (kinds != "") & a.notna() & b.notna() & ~is_same,
+        "left and right are not the row's methods on {where}; name the same",
+    )
+    refuse(
+        texts,
+        (kinds == "column") & (left != a),
+        "the verdict {verdict!r} on {where} may be the column's method, or that of the side; write methods",
+    )
+    return np.where(left == a, A, B)
+
+
+def _first_of_places(table: Table, sided: Mask, firsts: Mapping[str, Numbers]) -> Numbers:
+    """Return which method was on the first place, for verdicts that name places.
+
+    Raises:
+        StudyError: Nothing says it, or two columns contradict each other.
+    """
+    if not firsts:
+        words = table.cells("verdict")[sided].unique()
+        letters = ["a" if (word := meaning(text)) and word.side == A else "b" for text in words]
+        offers = [f'verdicts."{text}"={letter}' for text, letter in zip(words, letters, strict=True)]
+        raise StudyError(
+            f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
+            "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
+            f"always method_a: {' '.join(f'--set {shlex.quote(offer)}' for offer in offers)}"
+        )
+    (name, first), *others = firsts.items()
+    for other, sides in others:
+        refuse(
+            table.frame,
+            sided & (first != sides),
+            "the columns {name!r} and {other!r} contradict each other on who was first ({where}); remove the "
+            "one that is wrong",
+            name=name,
+            other=other,
+        )
+    return first
+
+
+def _refuse_changed_sides(
+    table: Table, kinds: Kinds, firsts: Mapping[str, Numbers], winners: NDArray[np.object_]
+) -> None:
+    """Refuse sides where a column says, or may say, that texts changed theirs."""
+    sided = np.isin(kinds, ["letter", "place"])
+    for name in dict.fromkeys([*firsts, *table.free]):
+        if name in firsts:
+            changed = (kinds == "letter") & (firsts[name] == B)
         else:
-            self._check_letters(firsts)
-            if (self.kinds == "place").any():
-                first = self._first_of_places(firsts)
-        verdicts = self._winners(first)
-        self._explain(list(self.by) if first is None else list(firsts))
-        new: dict[str, pd.Series] = {"verdict": verdicts}
-        used: list[str] = []
-        if not self.draft.has("shown_first"):
-            if self.by == SHOWN:
-                new["shown_first"] = self.table["left"]
-            elif firsts and not (self.kinds == "letter").any():
-                sides, *others = firsts.values()
-                if all((other == sides).all() for other in others):
-                    used = list(firsts)
-                    a, b = (self.table[method].astype(object) for method in METHODS)
-                    new["shown_first"] = a.where(sides == A, b)
-                    self.draft.record("sides", ", ".join(used), "it says which text was first")
-        self.draft.replace(self.draft.frame.drop(columns=used).assign(**new))
-
-    def _word(self, verdict: str | None, a: str | None, b: str | None) -> Word | None:
-        """Return what a verdict says if it is a word, and no method's own name."""
-        if verdict is None or verdict.strip() in {a, b, TIE}:
-            return None
-        declared = self.draft.declared.words.get(verdict.strip())
-        if declared is None:
-            return meaning(verdict)
-        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(declared)
-
-    def _rows(self, is_so: Callable[[Answer], bool]) -> NDArray[np.bool_]:
-        """Return for each row whether something is so of its answer."""
-        return np.array([is_so(answer) for answer in self.answers], dtype=bool)[self.numbers]
-
-    def _refuse(self, is_wrong: Callable[[Answer], bool], message: str) -> None:
-        wrong = self._rows(is_wrong)
-        if wrong.any():
-            answer = self.answers[int(self.numbers[wrong.argmax()])]
-            raise StudyError(message.format(*answer, where=name_lines(wrong, self.table.index)))
-
-    def _winners(self, first: NDArray[np.int64] | None) -> pd.Series:
-        """Return the methods that won, or a tie; a missing verdict is empty."""
-
-        def winner(answer: Answer, turn: int) -> str | None:
-            word = answer.word
-            if word is not None:
-                a, b = (answer.a, answer.b) if word.kind == "column" else (answer.left, answer.right)
-                return {A: a, B: b, TIED: TIE}[word.side * turn]
-            text = (answer.verdict or "").strip()
-            text = self.draft.declared.words.get(text, text)
-            return text if text in {answer.a, answer.b} or not is_missing_word(text) else None
-
-        straight, turned = (
-            np.array([winner(answer, turn) for answer in self.answers], dtype=object)[self.numbers]
-            for turn in (A, B)
-        )
-        is_turned = np.zeros(len(self.table), dtype=bool)
-        if first is not None:
-            is_turned = (self.kinds == "place") & (first == B)
-        return pd.Series(np.where(is_turned, turned, straight), self.table.index)
-
-    def _first_of_places(self, firsts: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return which method was on the first place, for verdicts that name places.
-
-        Raises:
-            StudyError: Nothing says it, or two columns contradict each other.
-        """
-        sided = self.kinds == "place"
-        self._refuse_unclear(sided, [name for name in self.draft.free() if name not in firsts])
-        if not firsts:
-            words = {
-                answer.verdict: answer.word
-                for answer in self.answers
-                if answer.word and answer.word.kind == "place"
-            }
-            offers = [f'verdicts."{text}"={"a" if word.side == A else "b"}' for text, word in words.items()]
-            listed = and_list(list(map(repr, words)))
-            settings = " ".join(f"--set {shlex.quote(offer)}" for offer in offers)
-            raise StudyError(
-                f"the verdicts {listed} name places, and no column says which method stood where. Add a "
-                "column shown_first, or left and right, with the methods. If the first was always method_a: "
-                f"{settings}"
-            )
-        (name, sides), *others = firsts.items()
-        for other, theirs in others:
-            if (wrong := sided & (sides != theirs)).any():
-                raise StudyError(
-                    f"the columns {name!r} and {other!r} contradict each other on who was first "
-                    f"({name_lines(wrong, self.table.index)}); remove the one that is wrong"
-                )
-        return sides
-
-    def _check_letters(self, firsts: dict[str, NDArray[np.int64]]) -> None:
-        """Refuse letters, and columns' names, where another column may say that texts changed sides."""
-        letters = self.kinds == "letter"
-        for name, sides in firsts.items():
-            self._refuse_changed(letters & (sides == B), name)
-        free = self.draft.free()
-        self._refuse_unclear(letters, [name for name in free if name not in firsts])
-        swaps = [name for name in free if _SWAPS.fullmatch(plain_heading(name))]
-        self._refuse_unclear(self.kinds == "column", swaps)
-
-    def _refuse_unclear(self, sided: NDArray[np.bool_], names: Sequence[str]) -> None:
-        for name in names if sided.any() else ():
-            self._refuse_changed(self._may_have_changed(name, sided), name)
-
-    def _refuse_changed(self, rows: NDArray[np.bool_], name: str) -> None:
-        if rows.any():
-            where = name_lines(rows, self.table.index)
-            raise StudyError(
-                f"the verdict on {where} is a side, and the column {name!r} may say that sides changed "
-                "there; write the methods' names, or columns left and right with the methods as shown"
-            )
-
-    def _may_have_changed(self, name: str, sided: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the rows in which a column may say that texts changed sides, though it is not clear how.
-
-        Its heading speaks of sides and it has one or two values, of which one is not "no"; or its cells are
-        AB and BA; or it names one of the methods of each row, and not always the first or the winner.
-        """
-        cells = self.columns.texts(name)[name].astype(object)
-        a, b = (self.table[method].astype(object) for method in METHODS)
-        if ((cells == a) | (cells == b))[sided].all():
-            is_winner = bool((cells == self._winners(None))[sided].all())
-            return np.asarray(sided & (cells != a).to_numpy() & (not is_winner))
-        words = cells.fillna("").str.strip().str.casefold()
-        values = set(words[sided])
-        is_order = {"".join(filter(str.isalnum, text)) for text in values} <= {"ab", "ba"}
-        if len(values) > 2 or not (is_order or _ABOUT_SIDES.fullmatch(plain_heading(name))):
-            return np.zeros_like(sided)
-        return np.asarray(sided & ~words.isin(_STRAIGHT).to_numpy())
-
-    def _refuse_methods_called_as_sides(self) -> None:
-        """Refuse words where a method is called as a side is; beside left and right it may be called A."""
-        said = {answer.word.kind for answer in self.answers if answer.word}
-        called = {
-            method: meaning(method) for answer in self.answers for method in answer[1:3] if method is not None
-        }
-        is_clear = self.by == SHOWN and said <= {"place", "tie"}
-        odd = [name for name, word in called.items() if word and not (is_clear and word.kind == "letter")]
-        if odd:
-            self._refuse(
-                lambda answer: answer.word is not None,
-                f"the verdict {{0!r}} on {{where}} may name a side, or the method {odd[0]!r}; rename that",
-            )
-
-    def _check_shown(self) -> None:
-        """Refuse words in rows whose sides are not the methods, or that may name a column or a side."""
-        self._refuse(
-            lambda answer: bool(answer.word and answer.a and answer.b and {*answer[1:3]} != {*answer[3:5]}),
-            "left and right are not the row's methods on {where}; name the same",
-        )
-        self._refuse(
-            lambda answer: bool(answer.word and answer.word.kind == "column" and answer.left != answer.a),
-            "the verdict {0!r} on {where} may be the column's method, or that of the side; write the methods",
+            changed = _may_have_changed(table, name, sided, winners)
+        if _SWAPS.fullmatch(plain_heading(name)):
+            changed = changed | _may_have_changed(table, name, kinds == "column", winners)
+        refuse(
+            table.frame,
+            changed,
+            "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
+            "write the methods' names, or columns left and right with the methods as shown",
+            name=name,
         )
 
-    def _explain(self, columns: Sequence[str]) -> None:
-        """Say which words were read by which columns, and count the strength that was dropped."""
-        words = sorted({str(answer.verdict) for answer in self.answers if answer.word})
-        if words:
-            more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
-            sided = set(self.kinds) - {"", "tie"}
-            how = f"read by {and_list(columns)}" if sided else "read as ties"
-            self.draft.record("_words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
-        if strong := int(self._rows(lambda answer: bool(answer.word and answer.word.strength)).sum()):
-            self.draft.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
+
+def _may_have_changed(table: Table, name: str, sided: Mask, winners: NDArray[np.object_]) -> Mask:
+    """Return the rows in which a column may say that texts changed sides, though it is not clear how.
+
+    Its heading speaks of sides and it has one or two values, of which one is not "no"; or its cells are
+    AB and BA; or it names one of the methods of each row, and not always the first or the winner.
+    """
+    cells, a, b = map(table.cells, (name, *METHODS))
+    if ((cells == a) | (cells == b))[sided].all():
+        is_winner = (cells == winners)[sided].all()
+        return np.asarray(sided & (cells != a) & ~is_winner)
+    words = cells.fillna("").str.strip().str.casefold()
+    values = set(words[sided])
+    is_order = {"".join(filter(str.isalnum, text)) for text in values} <= {"ab", "ba"}
+    speaks = len(values) <= 2 and (is_order or ABOUT_SIDES.fullmatch(plain_heading(name)) is not None)
+    return np.asarray(sided & ~words.isin(_STRAIGHT) & speaks)
+
+
+def _explain(table: Table, kinds: Kinds, columns: Sequence[str], strong: int) -> None:
+    """Say which words were read by which columns, and how often strength was dropped."""
+    words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
+    if words:
+        more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
+        how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
+        table.use("_words", [and_list(words[:_LISTED]) + more], how)
+    for word, count in table.cells("verdict")[kinds == "tie"].value_counts().items():
+        if _ODD_TIE.fullmatch(str(word)):
+            table.notes.append(f"{count} of {word!r} count as ties")
+    if strong:
+        table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
+
+
+def _use_first(table: Table, kinds: Kinds, firsts: Mapping[str, Numbers]) -> None:
+    """Write the column shown_first if the table says it."""
+    if table.has("shown_first"):
+        return
+    if table.has(*SHOWN):
+        table.set_frame(table.frame.assign(shown_first=table.frame["left"]))
+    elif firsts and not (kinds == "letter").any():
+        first, *others = firsts.values()
+        if all((other == first).all() for other in others):
+            a, b = map(table.cells, METHODS)
+            table.use(
+                "sides", list(firsts), "it says which text was first", shown_first=a.where(first == A, b)
+            )

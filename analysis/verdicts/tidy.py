@@ -14,22 +14,23 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.draft import Declared
 from analysis.verdicts.layout import (
     METHODS,
     NUMBERS,
     REQUIRED,
     TEXTS,
+    Cells,
     as_texts,
     distinct_rows,
     name_lines,
     number_rows,
     numbered,
-    refuse_rows,
+    refuse,
     with_shared_texts,
 )
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of, warn_of
 from analysis.verdicts.recognition import load_files
+from analysis.verdicts.table import Declared
 from analysis.verdicts.tables import tidied
 from analysis.verdicts.words import declarations, is_model_name
 from guard_eval.errors import StudyError
@@ -133,14 +134,16 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
     table = table.assign(**cells)
     for name in REQUIRED:
-        empty = "{name} is empty on {where}; fill it in or remove the row"
-        refuse_rows(table, [name], lambda cell: cell is None, empty, name=name)
+        refuse(
+            table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
+        )
     _check_spelling(table)
-    _check_numbers(table)
+    _check_ids(table)
+    table = with_shared_texts(table, [*METHODS, "verdict", "shown_first"])
     _check_methods(table)
     if rater_kind is None:
         _refuse_unnamed_models(table)
-    table = with_shared_texts(table.assign(rater_kind=_rater_kinds(table, rater_kind)), METHODS)
+    table = table.assign(rater_kind=_rater_kinds(table, rater_kind))
     _check_consistent(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_shown_first(table))
@@ -163,12 +166,15 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     shown first name methods, and stay.
     """
     wanted = {(a, b) for a, b, _ in planned or ()}
-    numbers, pairs = distinct_rows(frame, ("method_a", "method_b"))
+    numbers, pairs = distinct_rows(frame, METHODS)
     seen = set(pairs)
-    flip = [
-        (a, b) not in wanted and ((b, a) in wanted or ((b, a) in seen and str(a) > str(b))) for a, b in pairs
-    ]
-    turned = np.array(flip, dtype=bool)[numbers]
+
+    def is_turned(pair: Cells) -> bool:
+        other = pair[::-1]
+        is_planned = other in wanted or (other in seen and str(pair[0]) > str(pair[1]))
+        return is_planned and pair not in wanted
+
+    turned = np.array(list(map(is_turned, pairs)), dtype=bool)[numbers]
     if not turned.any():
         return frame
     table = frame.copy()
@@ -201,70 +207,74 @@ def _check_spelling(table: pd.DataFrame) -> None:
                     )
 
 
-def _check_numbers(table: pd.DataFrame) -> None:
+def _check_ids(table: pd.DataFrame) -> None:
     """Refuse ids that a spreadsheet has changed: rounded ones, and numbers in them written in two ways.
 
     A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
     """
     for name in [name for name in sorted(_IDS) if name in table]:
-        rounded = (
-            "{name} is {0!r} on {where}, a number that a spreadsheet has rounded; export the ids as text"
+        texts = table[name].cat.categories
+        rounded = table[name].isin(list(filter(_ROUNDED.fullmatch, texts)))
+        refuse(
+            table.assign(id=table[name]),
+            rounded,
+            "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
+            name=name,
         )
-        refuse_rows(table, [name], lambda cell: bool(_ROUNDED.fullmatch(cell or "")), rounded, name=name)
         spellings: dict[str, list[str]] = {}
-        for text in table[name].cat.categories:
+        for text in texts:
             spellings.setdefault(_NUMBER.sub(r"\1", text), []).append(text)
-        raters = {text for texts in spellings.values() if len(texts) > 1 for text in texts}
-        by_text = table[table[name].isin(raters)].groupby(name, observed=True)["rater"].agg(set)
-        for first, *others in spellings.values():
+        doubtful = [texts for texts in spellings.values() if len(texts) > 1]
+        rows = table[table[name].isin([text for texts in doubtful for text in texts])]
+        raters = rows.groupby(name, observed=True)["rater"].agg(set)
+        for first, *others in doubtful:
             for other in others:
-                if by_text[first].isdisjoint(by_text[other]):
+                if raters[first].isdisjoint(raters[other]):
                     raise StudyError(
-                        f"{name} is {first!r} for {min(by_text[first])!r} and {other!r} for "
-                        f"{min(by_text[other])!r}, which may be one; write it one way in all rows"
+                        f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
+                        f"{min(raters[other])!r}, which may be one; write it one way in all rows"
                     )
 
 
 def _check_methods(table: pd.DataFrame) -> None:
     """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
-    refuse_rows(
+    a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
+    refuse(
         table,
-        ("method_a", "method_b"),
-        lambda a, b: a == b,
-        "method_a and method_b are both {0!r} on {where}, a method compared with itself; name two",
+        a == b,
+        "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two",
     )
-    refuse_rows(
+    refuse(
         table,
-        ("method_a", "method_b"),
-        lambda a, b: TIE in {a, b},
+        (a == TIE) | (b == TIE),
         "a method is called 'tie' on {where}; that word is the verdict; rename it",
     )
-    words = {verdict: {a, b, TIE} for verdict, a, b in distinct_rows(table, ("verdict", *METHODS[:2]))[1]}
-    unknown = sorted(str(word) for word, known in words.items() if word not in known)
-    refuse_rows(
+    is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
+    unknown = sorted(verdict[is_unknown].unique())
+    refuse(
         table,
-        ("verdict", "method_a", "method_b"),
-        lambda verdict, a, b: verdict not in {a, b, TIE},
-        "the verdict {0!r} names no method of its pair on {where}; write {1!r}, {2!r} or 'tie', or declare "
-        "what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
+        is_unknown,
+        "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
+        "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
         offers=" ".join(f"--set {shlex.quote(setting)}" for setting in declarations(unknown)),
     )
 
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     """Refuse raters with a model's name if the table does not say what they are."""
-    models = [name for name in table["rater"].cat.categories if is_model_name(name)]
-    named = table["rater"].isin(models)
+    named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     if "rater_kind" in table:
         named &= table["rater_kind"].isna()
-    if not named.any():
-        return
-    known = sorted(table["rater"][named].unique())
-    names = ", ".join(map(repr, known[:5])) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
-    raise StudyError(
-        f"rater is {names} on {name_lines(named.to_numpy(), table.index)}, which looks like the name of a "
-        "model, and nothing says what it is: declare it by --set rater_kind=model (or person, if that is "
-        f"a person's name), or a column rater_kind with {', '.join(KINDS[:3])} or {KINDS[3]} in every row"
+    names = sorted(table["rater"][named].unique())
+    listed = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    refuse(
+        table,
+        named,
+        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
+        "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
+        "rater_kind with {kinds} in every row",
+        names=listed,
+        kinds=" or ".join([", ".join(KINDS[:3]), KINDS[3]]),
     )
 
 
@@ -273,22 +283,21 @@ def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
     default = declared or UNKNOWN_KIND
     if "rater_kind" not in table:
         return pd.Series(pd.Categorical([default] * len(table)), table.index)
-    refuse_rows(
+    kinds = table["rater_kind"]
+    refuse(
         table,
-        ["rater_kind"],
-        lambda kind: kind not in {None, *KINDS},
-        "rater_kind {0!r} is unknown on {where}; write one of: {kinds}",
+        kinds.notna() & ~kinds.isin(KINDS),
+        "rater_kind {rater_kind!r} is unknown on {where}; write one of: {kinds}",
         kinds=", ".join(KINDS),
     )
-    refuse_rows(
-        table,
-        ["rater_kind"],
-        lambda kind: declared is not None and kind not in {None, declared},
-        "the table itself says rater_kind {0!r} on {where}, and {declared!r} was given for all of it; leave "
-        "that out, or fix the column",
-        declared=declared,
-    )
-    kinds = table["rater_kind"]
+    if declared is not None:
+        refuse(
+            table,
+            kinds.notna() & (kinds != declared),
+            "the table itself says rater_kind {rater_kind!r} on {where}, and {declared!r} was given for all "
+            "of it; leave that out, or fix the column",
+            declared=declared,
+        )
     return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
 
 
@@ -302,60 +311,49 @@ def _check_consistent(table: pd.DataFrame) -> None:
         if value not in table:
             continue
         pairs = table[[key, value]].drop_duplicates()
-        counts = pairs[key].value_counts(sort=False)
-        several = counts.index[counts > 1]
-        if several.empty:
-            continue
-        bad = table[key].isin(several).to_numpy()
-        name = table[key].iloc[int(bad.argmax())]
-        others = list(pairs[value][pairs[key] == name].dropna())
-        raise StudyError(
-            f"the {key} {name!r} has more than one {value} ({', '.join(map(repr, others[:5]))}; "
-            f"{name_lines(bad, table.index)}); {remedy}"
-        )
+        several = pairs[key][pairs[key].duplicated()]
+        bad = table[key].isin(several)
+        if bad.any():
+            name = table[key][bad].iloc[0]
+            others = list(map(repr, pairs[value][pairs[key] == name].dropna()))
+            where = name_lines(bad.to_numpy(), table.index)
+            raise StudyError(
+                f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
+            )
 
 
 def _shown_first(table: pd.DataFrame) -> pd.Series:
     """Name the method shown first: a cell may say it, or say a or b."""
-
-    def named(first: str | None, a: str | None, b: str | None) -> str | None:
-        if first is None or first in {a, b}:
-            return first
-        return {"a": a, "b": b}.get(first.lower())
-
-    names = ("shown_first", "method_a", "method_b")
-    refuse_rows(
+    first, a, b = table["shown_first"], table["method_a"], table["method_b"]
+    is_letter = first.notna() & (first != a) & (first != b)
+    letters = first.astype(object).str.lower()
+    named = first.mask(is_letter & (letters == "a"), a).mask(is_letter & (letters == "b"), b)
+    refuse(
         table,
-        names,
-        lambda first, a, b: first is not None and named(first, a, b) is None,
-        "shown_first {0!r} names no method of its pair on {where}; write the method, a or b",
+        named.notna() & (named != a) & (named != b),
+        "shown_first {shown_first!r} names no method of its pair on {where}; write the method, a or b",
     )
-    numbers, rows = distinct_rows(table, names)
-    known = pd.Series([named(*row) for row in rows], dtype=object).astype(table["method_a"].dtype)
-    return known.take(numbers).set_axis(table.index)
+    return named
 
 
 def _check_duplicates(table: pd.DataFrame) -> None:
     """Refuse two verdicts of a rater on one pair and criterion, unless they are of different showings."""
-    names = ("pair_id", "method_a", "method_b", "rater", "criterion", "presentation")
-    twice = pd.Series(number_rows(table, [name for name in names if name in table])).duplicated(keep=False)
-    if twice.any():
-        rater, pair, criterion = table[["rater", "pair_id", "criterion"]].iloc[int(twice.argmax())]
-        raise StudyError(
-            f"rater {rater!r} judged pair {pair!r} on {criterion!r} more than once "
-            f"({name_lines(twice.to_numpy(), table.index)}); keep the current verdict, or distinguish "
-            "showings by a column 'presentation'"
-        )
+    names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
+    numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
+    refuse(
+        table,
+        numbers.duplicated(keep=False),
+        "rater {rater!r} judged pair {pair_id!r} on {criterion!r} more than once ({where}); keep the current "
+        "verdict, or distinguish showings by a column 'presentation'",
+    )
 
 
 def _prompt_notes(table: pd.DataFrame) -> list[str]:
     """Return which rows do not name their prompt if others do."""
-    if "prompt_id" not in table:
-        return []
-    empty = table["prompt_id"].isna().to_numpy()
+    empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
     if not empty.any() or empty.all():
         return []
-    lines = name_lines(empty, table.index)
+    lines = name_lines(empty.to_numpy(), table.index)
     why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
     return [f"prompt_id is empty on {lines}: {why}; fill it in"]
 
@@ -366,18 +364,18 @@ def _as_numbers(column: pd.Series) -> pd.Series:
     Raises:
         StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
     """
-    name = str(column.name)
-    table = pd.DataFrame({name: pd.Series(as_texts(column), column.index)})
-    texts = table[name].cat
-    cells = [text.strip() for text in texts.categories]
+    texts = pd.Series(as_texts(column), column.index)
+    cells = texts.cat.categories.str.strip()
     if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
-        cells = [cell.replace(",", ".") for cell in cells]
-    numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(dtype=float)
-    refuse_rows(
-        table,
-        [name],
-        set(texts.categories[~np.isfinite(numbers)]).__contains__,
-        "{name} is not a number ({0!r}) on {where}; write it with a decimal point, or leave it empty",
-        name=name,
+        cells = cells.str.replace(",", ".")
+    values = pd.to_numeric(pd.Series(cells, texts.cat.categories), errors="coerce").replace(
+        [np.inf, -np.inf], np.nan
     )
-    return pd.Series(np.append(numbers, np.nan)[texts.codes], column.index)
+    numbers = texts.astype(object).map(values).astype(float)
+    refuse(
+        pd.DataFrame({"cell": texts}),
+        texts.notna() & numbers.isna(),
+        "{name} is not a number ({cell!r}) on {where}; write it with a decimal point, or leave it empty",
+        name=column.name,
+    )
+    return numbers

@@ -12,7 +12,7 @@ from statistics import fmean
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.choice import search_settings
+from guard_eval.metrics.choice import TriedSettings
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.measurement import MeasuredTexts
 from guard_eval.metrics.outcomes import group_texts, mean_outcome
@@ -25,7 +25,7 @@ from guard_eval.study import Study
 from guard_eval.study.choice import FILE, Choice
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.pairing import draw_prompts, make_pairs
+from guard_eval.texts.pairing import make_pairs
 from guard_eval.texts.tuning import hash_choice, read_judged
 
 MOST_MISSING = 0.1
@@ -72,17 +72,12 @@ def choose_settings(
         outcomes |= judged
     grids = study.settings.grids
     fixed = [name for name in study.settings.systems if name not in chain(*grids.values())]
-    searches = [
-        search_settings(
-            strategy,
-            tried,
-            outcomes,
-            rule,
-            sizes=Counter(prompt.dataset for prompt in prompts),
-            seed=int(content_id(study.settings.seed, "tuning", strategy), 16),
-        )
-        for strategy, tried in (grids | {name: [name] for name in fixed}).items()
-    ]
+    sizes = Counter(prompt.dataset for prompt in prompts)
+    searches = []
+    for strategy, names in (grids | {name: [name] for name in fixed}).items():
+        tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
+        seed = int(content_id(study.settings.seed, "tuning", strategy), 16)
+        searches.append(tried.search(strategy, seed=seed))
     rows = [
         {
             "strategy": search.strategy,
@@ -94,7 +89,7 @@ def choose_settings(
         for each in search.settings
     ]
     write_whole(study.folder / "tuning.csv", frame_csv(pd.DataFrame(rows).drop(columns="scores")))
-    if unmet := [search.strategy for search in searches if search.strategy in grids and not search.chosen]:
+    if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
             f"no setting of {', '.join(unmet)} has {conditions}: see {study.folder / 'tuning.csv'}, and "
@@ -103,12 +98,9 @@ def choose_settings(
     choice = Choice(
         tuning=rule,
         rule=study.settings.rule,
-        hash=hash_choice(study),
+        hash=hash_choice(study, searches),
         prompts=[prompt.id for prompt in prompts],
-        searches=[
-            each if each.strategy in grids else each.model_copy(update={"chosen": each.strategy})
-            for each in searches
-        ],
+        searches=searches,
     )
     _refuse_change(study, choice.hash)
     write_whole(study.folder / FILE, (choice.model_dump_json(indent=1) + "\n").encode())
@@ -125,10 +117,9 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
     """Return the win shares of all settings against the baseline, or how many judgments are missing."""
     compared = study.of_tuning()
     seed = study.settings.seed
-    drawn = draw_prompts(prompts, per_dataset=len(prompts), seed=seed)
     with Store.open(compared.database, create=True) as store:
         existing = store_pairs.read(store)
-        pairs = make_pairs(drawn, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
+        pairs = make_pairs(prompts, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
         store_pairs.add(store, pairs, compared.plan)
     rows = read_judged(study)
     wanted = len(pairs) * len(study.settings.judge)

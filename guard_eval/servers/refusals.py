@@ -1,4 +1,4 @@
-"""What a server's refusal means. The first line of the table that matches decides.
+"""What a server's refusal means: the first rule of refusals.toml that matches decides.
 
 No text that leaves here holds the key, even if a server echoes it.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Collection, Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -27,7 +29,8 @@ from guard_eval.servers.redaction import redact_words
 from guard_eval.servers.server import Server
 from guard_eval.servers.waits import read_wait
 
-_CLIENT = range(400, 500)
+_TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
+
 _LONGEST = 4000
 """Characters of a server's words that are looked up: some quote the whole request after their sentence."""
 _LONGEST_DETAIL = 500
@@ -35,181 +38,37 @@ _LONGEST_DETAIL = 500
 _DEEPEST = 8
 """How deep in an error its words are looked for: routers quote the error of the server behind them."""
 _PAGE = "a web page"
-_FORM = {400, 404, 405, 415, 422, 500, 501}
-_UNKNOWN = (
-    r"support|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer|extra(?:neous)? |forbidden|ignored"
-    r"|not (?:permitted|allowed|available|accept|compatible|valid)|\bonly\b|cannot be|must (?:not )?be"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """A line of the table: it matches a refusal of its statuses with one of its codes, or with its words.
+    """A rule of refusals.toml, which says what its fields mean."""
 
-    `kind`, an `FailureKind` or a key of `_FATAL`, is what the refusal counts as; without it only another form
-    may help, and the next lines decide. `change` is what may help if the form is to blame, and `billed`
-    whether the server may charge.
-    """
-
-    statuses: Collection[int] = ()
-    codes: Collection[str] = ()
-    words: str = ""
+    statuses: Sequence[int | str] = ()
+    codes: Sequence[str] = ()
+    words: Sequence[str] = ()
+    part: Sequence[str] = ()
     kind: str | None = None
     change: Change | None = None
     billed: bool = False
 
     def matches(self, status: int, codes: set[str], words: str) -> bool:
-        """Return whether a refusal is of this line."""
-        if self.statuses and status not in self.statuses:
+        """Return whether the rule is about a refusal."""
+        if self.statuses and status not in self.statuses and f"{status // 100}xx" not in self.statuses:
             return False
-        said = bool(self.words) and re.search(self.words, words, re.IGNORECASE | re.DOTALL) is not None
-        return said or not codes.isdisjoint(self.codes) or not (self.codes or self.words)
+        if self.part:
+            return _has(self.part, words) and _has(_TABLE["not_taken"], words)
+        return _has(self.words, words) or not codes.isdisjoint(self.codes) or not (self.codes or self.words)
 
 
-def _unknown(change: Change, name: str) -> Rule:
-    """Return the line about words that name a part of the request and say that it is not taken."""
-    return Rule(statuses=_FORM, words=f"^(?=.*(?:{name}))(?=.*(?:{_UNKNOWN}))", change=change)
+def _has(patterns: Sequence[str], words: str) -> bool:
+    return any(re.search(pattern, words, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
-RULES = (
-    Rule(
-        statuses=_FORM,
-        codes={"json_validate_failed", "tool_use_failed", "output_parse_failed"},
-        words=r"failed to (?:generate|validate) json|unexpected tokens remaining|harmonyerror"
-        r"|model (?:has )?(?:produced|generated|returned) (?:an? )?(?:invalid|malformed|empty)"
-        r"|(?:model(?:'s)? |generated )(?:output|response|answer|text|json)\b.{0,40}"
-        r"(?:invalid|not (?:be )?(?:valid|parsed?)|does not match)",
-        kind="unparseable",
-    ),
-    Rule(statuses={402}, kind="no_credit"),
-    Rule(
-        codes={
-            *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"),
-            *("exceeded_current_quota_error", "insufficient_balance"),
-        },
-        kind="no_credit",
-    ),
-    Rule(
-        statuses={400, 403, 429},
-        words=r"credit balance is too low|spend limit|\bbalance\b.{0,30}(?:insufficient|not enough)"
-        r"|(?:insufficient|not enough) (?:account |available )?(?:balance|credits?|funds)",
-        kind="no_credit",
-    ),
-    Rule(statuses={401}, kind="wrong_key"),
-    Rule(statuses={400}, words=r"API key not valid|API key expired", kind="wrong_key"),
-    Rule(statuses={407}, kind="proxy"),
-    Rule(statuses=range(300, 400), kind="moved"),
-    Rule(statuses={429, 529}, kind="rate_limited"),
-    Rule(statuses={403}, words=r"rate.?limit|too many requests", kind="rate_limited"),
-    Rule(codes={"rate_limit_exceeded"}, kind="rate_limited"),
-    Rule(statuses={409, 425}, kind="server_error"),
-    Rule(statuses={413}, kind="too_long"),
-    Rule(statuses=range(200, 500), words=f"^ {_PAGE}\\b", kind="web_page"),
-    Rule(statuses={451}, kind="blocked"),
-    Rule(
-        statuses={400, 403},
-        codes={"unsupported_country_region_territory"},
-        words=r"\b(?:country|region|territory|location)\b.{0,60}"
-        r"(?:unsupported|restricted|blocked|not (?:supported|available|allowed|permitted))"
-        r"|(?:unsupported|restricted|blocked|not (?:supported|available|allowed)) .{0,20}"
-        r"\b(?:country|region|territory|location)\b"
-        r"|\bgeo(?:graph|-?block|-?fenc|-?restrict)|\bfrom your (?:country|region|territory|location)\b",
-        kind="blocked",
-    ),
-    Rule(statuses={403}, words=r"\bflagged\b|\bmoderation\b", kind="content_filter"),
-    Rule(statuses={403}, kind="forbidden"),
-    Rule(
-        statuses={404, 405, 500, 501},
-        words=r"unexpected endpoint|page not found|cannot post"
-        r"|^\W*(?:(?!model|deployment|engine)\w+ )?(?:not found|method not allowed)\W*$"
-        r"|(?:invalid|unknown) (?:url|path|route|endpoint)|no (?:such )?route|route .{0,80}not found",
-        kind="no_path",
-    ),
-    Rule(statuses={404, 405}, words=r"^\W*$", kind="no_path"),
-    Rule(statuses={408}, kind="server_error", billed=True),  # some say so of a model that took too long
-    Rule(
-        statuses={*_CLIENT, 500},
-        codes={"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"},
-        words=r"maximum context length|context.{0,20}(?:exceed|too long|window)|exceeds? .{0,30}context"
-        r"|longer than .{0,30}context|too many tokens|prompt is too long|token count.{0,30}exceeds",
-        kind="too_long",
-        change="fewer_tokens",
-    ),
-    Rule(
-        statuses=_CLIENT,
-        codes={"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"},
-        kind="content_filter",
-    ),
-    Rule(
-        statuses=_CLIENT,
-        words=r"^(?=.*max_(?:\w+_)?tokens)"
-        r"(?=.*(?:too (?:large|high|long)|at most|less than|smaller|exceed|between|maximum|up to|<))",
-        kind="too_many_tokens",
-        change="fewer_tokens",
-    ),
-    Rule(
-        statuses=_CLIENT,
-        words=r"^(?=.*max_(?:\w+_)?tokens)(?=.*(?:too (?:small|low)|at least|greater than|larger than))",
-        kind="rejected",
-    ),
-    Rule(statuses=_FORM, words=r"/responses\b|not a chat model", change="responses"),
-    Rule(
-        statuses=_FORM,
-        words=r"response_format|output_config|output_format|text\.format|json_schema|response_?mime_?type"
-        r"|response_?(?:json_?)?schema|json_object|json mode|structured.?output"
-        r"|guided.?decoding|initialize samplers|\bgrammar\b",
-        change="output",
-    ),
-    _unknown("limit", r"\bmax_(?:completion_)?tokens\b"),
-    _unknown("reasoning_effort", r"\breasoning(?:_effort|\.effort)?\b"),
-    _unknown("temperature", r"\btemperature\b"),
-    _unknown("top_p", r"\btop_p\b"),
-    _unknown("seed", r"\bseed\b"),
-    _unknown("store", r"\bstore\b"),
-    _unknown("system", r"\bsystem (?:role|message|prompt)|\brole\W{1,3}system"),
-    Rule(
-        statuses={404},
-        codes={"model_not_found", "not_found_error", "NOT_FOUND"},
-        words=r"\b(?:model|deployment|engine)\b.{0,100}(?:does not exist|not found)",
-        kind="no_model",
-    ),
-    Rule(statuses={404}, change="guess"),
-    Rule(statuses={404}, words="no endpoints found", kind="no_endpoint"),
-    Rule(statuses={404, 405}, kind="no_model"),
-    Rule(statuses=_FORM, change="guess"),
-    Rule(statuses=_CLIENT, kind="rejected"),
-    # what is behind a gateway may have done the work
-    Rule(statuses={504, 524}, kind="timeout", billed=True),
-    Rule(statuses={502, 520, 521, 522, 523}, kind="server_error", billed=True),
-    Rule(kind="server_error"),
-)
-"""The table."""
+RULES = [Rule(**row) for row in _TABLE["rule"]]
+"""The rules; the last one matches everything."""
 
-_FATAL = {
-    "no_credit": "the account at {url} has no credit left ({detail}); add credit there and run again: "
-    "nothing that was answered is paid twice",
-    "no_key": "{url} wants a key ({detail}), and none is sent there: put that server's own key into an "
-    "environment variable, and name it in the model's table of study.toml: api_key_env",
-    "wrong_key": "{url} does not accept the key ({detail}); set {variable} in the environment to a valid one",
-    "forbidden": "{url} does not allow this key to use {model!r} ({detail}); set {variable} to one that may, "
-    "or name another model",
-    "blocked": "{url} does not serve this country or this network ({detail}); the key may be right: name a "
-    "server that does as base_url in study.toml",
-    "proxy": "the proxy before {url} wants a user and a password ({detail}); correct HTTPS_PROXY, HTTP_PROXY "
-    "or ALL_PROXY in the environment, or name the host in NO_PROXY if no proxy is needed",
-    "moved": "{url} sends requests on to another address ({detail}), which is not followed; give the right "
-    "one as base_url in study.toml",
-    "no_model": "{url} has no model {model!r}, or no chat completions at that address ({detail}); correct "
-    "model or base_url in study.toml: {hint}",
-    "no_path": "{url} has no chat completions ({detail}); correct base_url in study.toml or OPENAI_BASE_URL: "
-    "{hint}",
-    "no_endpoint": "no provider behind {url} takes such requests for {model!r} ({detail}); ask for less in "
-    "the model's table of study.toml, such as in extra_body, or name another model",
-    "too_many_tokens": "{url} does not let {model!r} write answers of so many tokens ({detail}); set fewer "
-    "tokens in study.toml: max_output_tokens of a judge, or generation.max_new_tokens",
-    "web_page": "{url} answers with {detail}, not with chat completions; check base_url in study.toml or "
-    "OPENAI_BASE_URL: {hint}",
-}
+_FATAL: dict[str | None, str] = _TABLE["fatal"]
 """What only the user can mend: the run ends with the sentence."""
 
 
@@ -283,7 +142,7 @@ def read_refusal(
     detail = f"HTTP {status}: {excerpt(message, _LONGEST_DETAIL)}"
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
-    rule = next(each for each in rules if each.kind is not None)  # the last rule matches everything
+    rule = next(each for each in rules if each.kind is not None)
     # what the words name comes before a guess
     change = next((each.change for each in rules[: rules.index(rule) + 1] if each.change), None)
     if rule.kind in _FATAL:

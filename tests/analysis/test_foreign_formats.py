@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.draft import Declared
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.recognition import FORMATS, load_files
+from analysis.verdicts.table import Declared
 from analysis.verdicts.tidy import read, remarks, validate
 from analysis.verdicts.words import meaning
 from guard_eval.errors import StudyError
@@ -66,7 +66,7 @@ def test_alpaca_eval(tmp_path):
     assert table["pair_id"].nunique() == table["prompt_id"].nunique() == 6
     # The mean of 0, 1, .5, .9900139974, .4593660117 and .5.
     assert table["preference_b"].astype(float).mean() == pytest.approx(0.574897, abs=1e-6)
-    assert "2 left out: no preference, the annotator failed (records 6, 7)" in notes(table)
+    assert "2 left out: no verdict (records 6, 7)" in notes(table)
     assert "read as AlpacaEval annotations" in notes(table)
 
 
@@ -78,7 +78,7 @@ def test_a_preference_stays_with_its_method_where_generators_change_places(tmp_p
         ("gpt4_1106_preview", "gpt4_1106_preview", "0.8", "0.2"),
         ("gpt4_1106_preview", "mine", "0.2", "0.8"),
     ]
-    assert "preferences are continuous" in notes(table)
+    assert "where preferences are continuous" in notes(table)
 
 
 def arena(number, first, second, **more):
@@ -100,9 +100,9 @@ def test_arena_hard_in_both_orders(tmp_path):
         ("q3", "1", "baseline", "tie"),
         ("q3", "2", "mine", "baseline"),
     ]
-    assert "1 left out: no label, the judge failed (line 3)" in notes(table)
+    assert "1 left out: no verdict (line 3)" in notes(table)
     assert "called 'baseline'" in notes(table)
-    assert "A>>B counts as A>B" in notes(table)
+    assert "the strength of 3 verdicts, such as A>>B, is dropped" in notes(table)
 
 
 def test_arena_hard_2_names_its_baseline(tmp_path):
@@ -154,7 +154,7 @@ def test_fastchats_judgments(tmp_path):
     ]
     first, second = "alpaca-13b", "vicuna-13b"
     assert list(table["shown_first"].astype(object).fillna("")) == [first, second, first, ""]
-    assert "1 left out: no winner, the judge failed (line 2)" in notes(table)
+    assert "1 left out: no verdict (line 2)" in notes(table)
 
 
 def vote(winner, judge, a="alpaca-13b", b="gpt-4", **more):
@@ -249,7 +249,7 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
     assert "read by left and right" in notes(table)
-    with pytest.raises(StudyError, match=r"could be method_a and method_b and model_1 and model_2; keep the"):
+    with pytest.raises(StudyError, match=r"on record 1 is a side, and the column 'model_1' may say"):
         read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
 
 
@@ -258,10 +258,11 @@ REFUSED = [
         (alpaca(1, value), "record 1: preference is .*; write a number from 1 .* 1.5 for a draw")
         for value in (True, "better", 0.5, [1], "inf")
     ),
-    *((arena(1, "A>B", label), "record 1, game 2: score is .*; write A>>B") for label in ("A>>>B", "C", 1)),
-    (vote("model_c", "expert_0"), "the winner is 'model_c'; write model_a, model_b, tie or error"),
-    (vote("model_a", "expert_0", a=True), "model_a is 'True'; write a name"),
-    (vote("model_a", None), "judge is missing"),
+    *((arena(1, "A>B", label), f"the verdict '{label}' names no method .* record 1") for label in ("C", 1)),
+    (vote("model_c", "expert_0"), "the verdict 'model_c' names no method of its pair on record 1"),
+    (vote("model_a", "expert_0", a=["x"]), "record 1: method_a is a list or an object"),
+    (vote("model_a", "expert_0", a=""), "method_a is empty on record 1"),
+    (vote("model_a", None), "rater is empty on record 1"),
     (vote("model_a", "expert_0", a="gpt-4"), "holds no verdicts; 1 left out: a method compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (
@@ -272,12 +273,15 @@ REFUSED = [
         task(1, annotation(1, fluency="A"), left="x"),
         "left and right are not the row's methods on record 1; name the same",
     ),
-    (task(1, annotation(None, fluency="A")), "completed_by is missing"),
+    (task(1, annotation(None, fluency="A")), "rater is empty on record 1"),
     (
         task(1, annotation(1, fluency="A")) | {"data": {}},
-        "record 1: nothing says which methods .*; add the fields method_a",
+        "nothing says which methods .*; add the fields method_a",
     ),
-    (task(1, annotation(1, fluency="A"), method_a="B", method_b="A"), "called as sides are .* rename them"),
+    (
+        task(1, annotation(1, fluency="A"), method_a="B", method_b="A"),
+        "'B' is called as a side is .* rename it",
+    ),
 ]
 
 

@@ -15,13 +15,15 @@ MODES = {"r", "rb", "rb+", "w", "wb", "a", "ab"}
 ALLOWED = {
     # The program's own files, beside its modules.
     "guard_eval/rubric.py": {"read_text"},
+    "guard_eval/errors.py": {"read_text"},  # of the installed package
+    "guard_eval/servers/refusals.py": {"read_text"},
     "analysis/replication/paper.py": {"read_text", "read_csv"},
     "guard_eval/texts/new.py": {"read_text"},
     "guard_eval/study/judge_settings.py": {"read_text"},
     "analysis/demo.py": {"read_bytes"},
     "analysis/reports/columns.py": {"read_text"},
     "analysis/reports/paper.py": {"read_text"},
-    "analysis/verdicts/columns.py": {"read_text"},
+    "analysis/verdicts/table.py": {"read_text"},
     "judge/viewer.py": {"read_text"},
     "annotation_app/markup.py": {"read_text"},
     "annotation_app/server.py": {"read_text"},

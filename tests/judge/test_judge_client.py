@@ -22,6 +22,7 @@ from judge_requests import sent
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
+from guard_eval.servers.redaction import redact, redact_words
 from guard_eval.servers.server import connect_to, may_send_keys, origin
 from guard_eval.servers.thinking import remove_thinking
 from guard_eval.servers.waits import read_wait
@@ -271,6 +272,12 @@ ECHOES = {  # a key as servers may send it back
     "in base64": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
     "in base64 after one byte": base64.urlsafe_b64encode(f"x{KEY}yz".encode()).decode(),
     "in hexadecimal": KEY.encode().hex(),
+    "in capitals": KEY.upper(),
+    "from its end": KEY[::-1],
+    "in octal escapes": "".join(f"\\{ord(letter):03o}" for letter in KEY),
+    "in decimal numbers": str([ord(letter) for letter in KEY]),
+    "in hexadecimal numbers": " ".join(hex(ord(letter)) for letter in KEY),
+    "in letters": "', '".join(KEY),
     "split by a line": f"{KEY[:20]}\\n{KEY[20:]}",
     "split by spaces": " ".join(KEY),
     "split by what is not seen": f"{KEY[:20]}\u200b{KEY[20:]}",
@@ -293,6 +300,13 @@ def test_a_key_is_taken_out_however_it_comes_back(send, server, echo, status):
         base64.b64encode(KEY[9:30].encode()).decode(),
     ):
         assert re.sub(r"[^a-z0-9]", "", secret.lower()) not in seen
+
+
+@pytest.mark.parametrize("part", ["\\", "\\u{", "%25", "&#0", "&#x0", "max_"])
+def test_a_hostile_answer_is_searched_for_the_key_in_no_time(part):
+    content = part.encode() * 100_000
+    assert redact(content, KEY) == content
+    assert redact_words(content.decode(), KEY) == content.decode()
 
 
 def test_the_key_shows_nowhere(send, server, caplog):

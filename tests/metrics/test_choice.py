@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from guard_eval.metrics.choice import search_settings
+from guard_eval.metrics.choice import TriedSettings
 from guard_eval.metrics.outcomes import Outcome
 from guard_eval.study.tuning_settings import Tuning
 
@@ -33,8 +33,10 @@ def search(rule, **settings):
     """The search among settings, each with its values of scores by name; diversity is 100 unless named."""
     size = len(next(iter(next(iter(settings.values())).values())))
     scored = {name: {"diversity": [100.0] * size} | scores for name, scores in settings.items()}
-    rule = Tuning(prompts=4, **rule)
-    return search_settings("s", list(settings), outcomes_of(scored), rule, sizes={"d": size}, seed=1)
+    tried = TriedSettings(
+        names=list(settings), outcomes=outcomes_of(scored), rule=Tuning(prompts=4, **rule), sizes={"d": size}
+    )
+    return tried.search("s", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,8 @@ def test_datasets_count_equally():
     three = {"uneven": {"coherence": [4.0, 4, 4]}, "even": {"coherence": [3.0, 3, 3]}}
     outcomes = outcomes_of(one, "e") | outcomes_of(three, "f")
     rule = Tuning(prompts=4, maximize="coherence")
-    result = search_settings("s", list(one), outcomes, rule, sizes={"e": 1, "f": 3}, seed=1)
+    tried = TriedSettings(names=list(one), outcomes=outcomes, rule=rule, sizes={"e": 1, "f": 3})
+    result = tried.search("s", seed=1)
     assert result.chosen == "even"
     assert result.settings[0].scores == {"coherence": 2.5, "diversity": None}
 

@@ -13,6 +13,7 @@ from analysis.replication.prompts import read_files
 from analysis.replication.study import name_model, plan_study
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
+from guard_eval.study.folder import check_settings
 from guard_eval.study.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -50,6 +51,24 @@ def test_the_models_and_numbers_of_prompts_are_the_papers(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
     assert {model for label in labels() for model in published(label)["model"]} - {""} == set(MODELS)
+
+
+def test_the_search_has_settings_that_the_appendix_prints():
+    settings = check_settings(find_table("search").tables(), Path())
+    printed = {name for label in labels() for name in published(label)["strategy"]}
+    assert {len(tried) for tried in settings.grids.values()} == {5}
+    assert set(settings.systems) <= printed
+
+
+@pytest.mark.usefixtures("_prompts")
+def test_the_search_is_written_and_not_run():
+    small = (*SMALL, "tuning.maximize=coherence", "tuning.prompts=1")
+    forecast = replicate("search", dry_run=True, overrides=small).lines[1]
+    assert "6 prompts" in forecast
+    assert "at most 120 texts" in forecast
+    made = replicate("search", overrides=small)
+    assert made.next[1] == "guard-eval measure replication/search --tune"
+    assert Study.open(Path("replication/search")).settings.grids["top_p"][0] == "top_p(p=0.6)"
 
 
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)

@@ -55,7 +55,7 @@ def tables_and_files() -> list[Path]:
     measure(Path("texts.jsonl"), metrics=["diversity"], overrides=["metrics.level=0.9"])
     replicate("lambda", Path("made"), limit=10, overrides=["model.name=bundled"])
     plan: Plan = plan_study(Design(share=0.6), raters=(3, 5))
-    assert list(plan.needs["raters"]) == [3, 5]
+    assert [need.raters for need in plan.needs] == [3, 5]
     assert check(wins=175, ties=140, losses=85, raters=4, pairs=100).claims[0].p < 0.05
     return [report(Path("verdicts.csv"), output=Path("out"), overrides=["rater_kind=model"]).page]
 

@@ -165,7 +165,7 @@ def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
         csgraph.bellman_ford(lengths, directed=True, indices=[0])
     except csgraph.NegativeCycleError:
         return ""
-    blame = _blame(methods, wins.any(axis=0), wins.any(axis=1))
+    blame = _blame(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
     cause = "no cycle of comparisons holds more wins than ties, so strengths and ν would grow without limit"
     return f"{blame}; {cause}" if blame else cause
 

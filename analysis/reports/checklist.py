@@ -1,0 +1,137 @@
+"""The page that answers a reviewer's questions about people, from what a study knows and its owner states."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from analysis.evidence import Evidence, Facts
+from analysis.sections.agreement import section as agreement_section
+from analysis.sections.shares import coverage
+from guard_eval.records import Gold
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.tables import Table
+from guard_eval.store import RaterProgress, Store, TidyRow, notes, raters, unblind
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store.notes import Note
+from guard_eval.study import Study
+from guard_eval.study.wording import of_study, rubric
+
+FILE_NAME = "checklist.md"
+FEWEST = 5
+"""Answers of fewer people are not shown."""
+PEOPLE = ("person", "simulated")
+
+
+def read_people(study: Study, store: Store | None) -> Facts:
+    """Return what a study knows of the people who rated, and what they read."""
+    words = of_study(study)
+    people: list[RaterProgress] = []
+    written: list[Note] = []
+    rows: list[TidyRow] = []
+    gold: list[Gold] = []
+    if store is not None:
+        people = [each for each in raters.read(store) if each.kind in PEOPLE]
+        written = notes.read(store)
+        rows = [row for row in unblind.history(store) if row.rater_kind in PEOPLE]
+        gold = store_pairs.read_gold(store)
+    steps: dict[str, dict[str, Any]] = {"consent": {}, "background": {}, "check": {}, "practice": {}}
+    for note in written:
+        if note.kind in steps:
+            steps[note.kind][note.rater] = json.loads(note.detail)
+    told = [steps["background"].get(each.name, {}) for each in people if each.rated]
+    hours = _active_hours(rows)
+    return {
+        "settings": study.settings,
+        "words": words,
+        "criteria": rubric(words, study.settings.annotation.criteria),
+        "people": people,
+        "sources": Counter(each.source or "an invitation by name" for each in people),
+        "consents": Counter(step["agreed"] for step in steps["consent"].values()),
+        "checks": Counter(step["passed"] for step in steps["check"].values()),
+        "practised": len(steps["practice"]),
+        "background": [
+            count_answers(question.ask, [answers.get(question.name) for answers in told], question.answers)
+            for question in words.background.questions
+            if question.answers
+        ],
+        "hours": hours,
+        "middle": median(hours) if hours else 0.0,
+        "checked": _count_checks(gold, rows),
+    }
+
+
+def write_checklist(people: Facts, evidence: Evidence | None) -> str:
+    """Return the page, in Markdown.
+
+    Args:
+        people: What `read_people` returned.
+        evidence: The verdicts; None before there are any.
+    """
+    agreed = evidence and agreement_section(evidence)
+    rows = [] if evidence is None else [row for row in evidence.rows(coverage) if row.rater_kind in PEOPLE]
+    return render(
+        Path(__file__).parent / "templates" / f"{FILE_NAME}.j2",
+        **people,
+        coverage=rows,
+        agreement=agreed.tables if agreed else (),
+        exclusions=evidence.context.exclusions if evidence else (),
+        changes=evidence.context.why_exploratory if evidence else (),
+        shown_first=_shown_first(evidence) if evidence else {},
+    )
+
+
+def _shown_first(evidence: Evidence) -> Mapping[str, int]:
+    """Return how often people were shown each method's text first."""
+    frame = evidence.frame
+    if "shown_first" not in frame:
+        return {}
+    shown = frame[frame["rater_kind"].isin(PEOPLE)].drop_duplicates(["rater", "pair_id", "presentation"])
+    return {str(name): int(count) for name, count in shown["shown_first"].value_counts().items() if count}
+
+
+def _active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
+    """Return the hours for which each person was active, sorted; nothing if they are not known."""
+    times = {(row.rater, row.presentation): row.active_seconds or 0.0 for row in rows}
+    hours: dict[str, float] = {}
+    for (name, _), seconds in times.items():
+        hours[name] = hours.get(name, 0.0) + seconds / 3600
+    return sorted(filter(None, hours.values()))
+
+
+def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str, tuple[int, int]]:
+    """Return how many answers to gold pairs were right, and to repeated pairs the same, of how many."""
+    last = {(row.role, row.rater, row.pair_id, row.criterion): row for row in rows}
+    expected = {entry.pair.id: entry.expected for entry in gold}
+    results: dict[str, list[bool]] = {"gold": [], "repeat": []}
+    for (role, name, pair_id, criterion), row in last.items():
+        if role == "gold" and criterion in expected[pair_id]:
+            right = {"a": row.method_a, "b": row.method_b}[expected[pair_id][criterion]]
+            results[role].append(row.verdict == right)
+        elif role == "repeat" and ("study", name, pair_id, criterion) in last:
+            results[role].append(row.verdict == last["study", name, pair_id, criterion].verdict)
+    return {role: (sum(found), len(found)) for role, found in results.items() if found}
+
+
+def count_answers(ask: str, answers: Sequence[str | None], words: Mapping[str, str]) -> Table | None:
+    """Return how many people gave each answer, or None if no number can be shown.
+
+    If some answer is that of fewer than `FEWEST` people, all but the most frequent one are counted together.
+    Then no small number can be found by subtraction, not even by someone who knows this rule.
+    """
+    counts = Counter(dict.fromkeys((*words, None), 0))
+    counts.update(answers)
+    names = {**words, None: "no answer"}
+    rows = [(names[answer], count) for answer, count in counts.items() if count]
+    if any(count < FEWEST for _, count in rows):
+        most, number = max(rows, key=lambda row: row[1])
+        others = len(answers) - number
+        if others >= FEWEST - 1 + (len(counts) - 2) * (number - 1):  # all are as frequent as they can be
+            return None
+        rows = [(most, number), (f"any other than: {most}", others)]
+    is_shown = len(rows) > 1 and all(count >= FEWEST for _, count in rows)
+    return Table(columns=("Answer", "People"), rows=tuple(rows), caption=ask) if is_shown else None

@@ -1,0 +1,169 @@
+"""The two methods that each row of a table compares."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.verdicts.layout import METHODS
+from analysis.verdicts.table import HEADINGS, Table, plain_heading
+from analysis.verdicts.words import meaning
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE
+from guard_eval.reporting.words import and_list
+
+MOSTLY_ONCE = 0.8
+"""If this share of all methods occurs in one couple or has a long name, they are texts and no methods."""
+FEWEST_COUPLES = 4
+"""Couples below which it is not looked at whether their methods occur elsewhere."""
+LONGEST_NAME, MOST_WORDS = 80, 10
+"""The name of a method has at most so many characters, and words; a longer one is a text."""
+
+Couple = tuple[str, str]
+SYSTEMS = "(?:method|model|system|strategy|generator|player|engine|policy|bot|agent)"
+TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
+"""Nouns for what was compared."""
+_COUPLE = (
+    r"(name)?{0}(name|id)?(?P<after>a|1|left)(name|id)?"
+    r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)"
+)
+_SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
+_ABOUT_METHODS = re.compile(rf"({SYSTEMS}|name|id)*")
+
+
+def find_methods(table: Table) -> None:
+    """Find the two methods of each row and call their columns method_a and method_b.
+
+    Raises:
+        StudyError: Several columns can be the methods.
+    """
+    if table.has(*METHODS):
+        return
+    if lone := [name for name in METHODS if table.has(name)]:
+        [missing] = set(METHODS).difference(lone)
+        raise StudyError(
+            f"the table has {lone[0]} and no {missing}; say which column is: --set columns.{missing}=HEADING"
+        )
+    named = sorted(set(table.declared.words.values()) - {"a", "b", TIE, ""})
+    if _use_couples(table, SYSTEMS):
+        return
+    if table.declared.columns.get("headings") == "pair_id" and not table.has("pair_id"):
+        return  # they are looked for again once each pair has a row
+    if table.items is not None:
+        _join_items(table, table.items)
+    elif _use_won_and_lost(table):
+        return
+    elif len(named) == 2:
+        table.use("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
+    else:
+        _use_couples(table, TEXTS)
+
+
+def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
+    """Return the headings that can be those of two methods, and whether they are of the left and right side.
+
+    >>> couples_of(["model_a", "model_b", "left", "right"], "model")
+    [(('model_a', 'model_b'), False), (('left', 'right'), True)]
+    """
+    plain = {plain_heading(name): name for name in names}
+    matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), heading) for heading in plain))
+    couples = []
+    for match in matches:
+        group = next(name for name, text in match.groupdict().items() if text)
+        start, end = match.span(group)
+        other = match.string[:start] + _SECOND[match[group]] + match.string[end:]
+        if other in plain:
+            couples.append(((plain[match.string], plain[other]), match[group] in {"left", "first"}))
+    return couples
+
+
+def _use_couples(table: Table, nouns: str) -> bool:
+    """Use the columns of the methods; those of the sides are the methods', too, if there are no others."""
+    couples = couples_of(table.names, nouns)
+    named = [couple for couple, is_shown in couples if not is_shown]
+    if len({tuple(table.codes(*couple)) for couple in named}) > 1:
+        listed = and_list([" and ".join(couple) for couple in named])
+        raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
+    if named:
+        for heading, name in zip(named[0], METHODS, strict=True):
+            table.use(name, [heading], "its name", **{name: table.frame[heading]})
+    elif couples:
+        left, right = (table.frame[heading] for heading in couples[0][0])
+        sides = {"left": left, "right": right, "method_a": left, "method_b": right}
+        table.use("methods", couples[0][0], "the sides as shown", **sides)
+    return bool(couples)
+
+
+def _use_won_and_lost(table: Table) -> bool:
+    """Take the methods in alphabetical order, and the winner for the verdict."""
+    plain = {plain_heading(name): name for name in table.names}
+    matches = [
+        (heading, heading.replace(won, lost, 1))
+        for won, lost in HEADINGS["won_and_lost"]
+        for heading in plain
+        if won in heading and _ABOUT_METHODS.fullmatch(heading.replace(won, "", 1))
+    ]
+    matches = [(won, lost) for won, lost in matches if lost in plain]
+    if not matches:
+        return False
+    columns = [plain[heading] for heading in max(matches, key=lambda match: len(match[0]))]
+    won, lost = map(table.cells, columns)
+    is_first = won.fillna("") < lost.fillna("")
+    why = "the first won against the second"
+    methods = {"method_a": won.where(is_first, lost), "method_b": lost.where(is_first, won)}
+    table.record("methods", ", ".join(columns), why)
+    table.use("verdict", columns, why, verdict=won, **methods)
+    return True
+
+
+def _join_items(table: Table, items: pd.DataFrame) -> None:
+    """Add what another file says of the item of each row."""
+    known = set(items.index)
+    columns = [name for name in table.free if known.issuperset(table.values(name) or [""])]
+    columns += ["pair_id"] if table.has("pair_id") else []
+    if not columns:
+        return
+    ids = table.cells(columns[0]).fillna("")
+    if unknown := sorted(set(ids) - known):
+        raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
+    new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
+    table.use("methods", columns[:1], "another file names the methods of each", **new)
+    refuse_sides_as_methods(table)
+
+
+def refuse_sides_as_methods(table: Table) -> None:
+    """Refuse methods that are called as sides are, where answers name sides.
+
+    Raises:
+        StudyError: They are.
+    """
+    if called := [name for name in table.values(*METHODS) if meaning(name)]:
+        raise StudyError(f"the method {called[0]!r} is called as a side is (A, left, tie); rename it")
+
+
+def refuse_texts(table: Table) -> None:
+    """Refuse methods that are texts: long ones, or nearly all of them in one couple that a rater saw once.
+
+    Raises:
+        StudyError: They are.
+    """
+    if not table.has(*METHODS) or "method_a" in table.declared.columns:
+        return
+    _, couples = table.rows(*METHODS)
+    counts = Counter(text for couple in couples for text in couple if text)
+    once = sum(count == 1 for count in counts.values())
+    long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
+    keys = [*METHODS, *filter(table.has, ("rater", "criterion"))]
+    is_seen_once = not table.has("rater") or table.count(*keys) == len(table.frame)
+    are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
+    if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
+        headings = [role.column for role in table.roles if role.role in {*METHODS, "methods"}]
+        why = f"{once} of {len(counts)} occur in one pair" if are_items else "they are long"
+        raise StudyError(
+            f"{' and '.join(headings) or 'method_a and method_b'}: nearly every cell differs, so these are "
+            f"texts ({why}); add columns method_a and method_b with the names of the methods. If these are "
+            "names: --set columns.method_a=HEADING --set columns.method_b=HEADING"
+        )

@@ -1,0 +1,317 @@
+"""Other programs' files of verdicts: a row a verdict from each of their records.
+
+Sources of the formats:
+
+- AlpacaEval (tatsu-lab/alpaca_eval, `results/*/*/annotations.json` and `metrics/winrate.py`): a preference
+  a record, from 1 (generator_1) to 2 (generator_2); 1.5, or 0 in older files, is a draw, null a request that
+  failed. The sides on which outputs were shown are not recorded.
+- Arena-Hard (lmarena/arena-hard-auto, `gen_judgment.py` and `show_result.py`): A is the baseline in the first
+  game and the model in the second; a score of null is a judgment without a label.
+- FastChat (lm-sys/FastChat, `llm_judge/common.py`, `play_a_match_pair`): winners are model_1, model_2, tie or
+  error, in the second game the sides already changed back; answers graded singly (m1_score) were shown in no
+  order. Votes: the data sets lmsys/mt_bench_human_judgments and lmsys/chatbot_arena_conversations.
+- Label Studio (labelstud.io/guide/task_format and /tags/pairwise): `annotations[].result[]` of type `choices`
+  or `pairwise`. Text areas called `rater` and `rater_kind` say who annotated where accounts do not.
+- Potato (davidjurgens/potato 2.12, `potato/export/tabular_exporter.py` and `schemas/pairwise.py`, where
+  `SCHEME.selection` is A, B or tie); version 1's `annotation_output/USER/annotated_instances.jsonl`.
+
+Label Studio and Potato name no methods: these are in a task's data, or in a file of items beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.verdicts.files import Record, VerdictFile, as_cell
+from analysis.verdicts.layout import KNOWN, SHOWN
+from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of
+from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
+from analysis.verdicts.sides import ABOUT_SIDES
+from analysis.verdicts.table import HEADINGS, is_missing_word, plain_heading
+from analysis.verdicts.words import is_model_name, meaning
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE, content_id
+
+Items = Mapping[str, Mapping[str, Any]]
+"""What another file says of items, by their ids."""
+Rows = Iterator[dict[str, Any] | str]
+"""The rows of a record, or why it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictFormat:
+    """How the files of a program are known and read.
+
+    Attributes:
+        what: What such a file is called in messages.
+        keys: A first record with all keys of one of these lists is of this format.
+        fields: The fields from which columns are made; the others are the program's own.
+        asks: Whether raters answered questions, of which some may not ask for a verdict.
+        notes: What a reader is told if the first record has, or has not, a key.
+    """
+
+    what: str
+    keys: Sequence[str]
+    fields: Mapping[str, str]
+    asks: bool = False
+    notes: Sequence[Mapping[str, Any]] = ()
+
+    def claims(self, record: Record) -> bool:
+        """Return whether a first record is of this format."""
+        return any(record.keys() >= set(keys.split()) for keys in self.keys)
+
+
+FOREIGN = {name: VerdictFormat(**values) for name, values in HEADINGS["formats"].items()}
+_PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
+_WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
+"""Where a control of Label Studio has its words, by its type."""
+_WHO = ("rater", "rater_kind")
+"""Names of Label Studio's text areas that say who annotated."""
+_SELECTION = "selection"
+_NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
+_NOT_PRESSED = {"False", "None", "", "false", "0"}
+
+
+def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the verdicts of another program's file, with the columns' own names.
+
+    Raises:
+        StudyError: A record is not as the program writes it.
+    """
+    form = FOREIGN[name]
+    notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
+    known: Items = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
+
+    def rows() -> Iterator[tuple[int, dict[str, Any] | str]]:
+        for number, record in file.records():
+            for row in READERS[name](record, file.at(number), known):
+                yield number, row
+
+    if name == "potato" and items is None:
+        raise StudyError(
+            f"{file.path} holds Potato annotations, which do not name the methods; give the project's data "
+            "file, too, with method_a and method_b for each id: guard-eval report "
+            f"{shlex.quote(str(file.path))} ITEMS"
+        )
+    frame = file.table_of(rows())
+    own = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
+    frame.attrs[READING] = join_readings([own, reading_of(frame)])
+    return frame
+
+
+def _alpaca_eval(record: Record, where: str, _items: object) -> Rows:
+    """Yield a verdict for a preference: below 1.5 generator_1, above it generator_2."""
+    a, b, rater = map(record.get, ("generator_1", "generator_2", "annotator"))
+    preference = _preference(record.get("preference"), where)
+    instruction = str(record.get("instruction"))
+    outputs = [record.get("output_1"), record.get("output_2")]
+    lengths = [len(text) if isinstance(text, str) else None for text in outputs]
+    yield {
+        "pair_id": content_id(instruction, *outputs),
+        "dataset": record.get("dataset") or "alpaca_eval",
+        "prompt_id": content_id(instruction),
+        "method_a": a,
+        "method_b": b,
+        "rater": rater,
+        "rater_kind": "person" if str(rater).isdecimal() else "model",
+        "verdict": {1: a, 0: TIE, -1: b}.get(np.sign(1.5 - preference)),
+        "preference_a": round(2 - preference, 12),
+        "preference_b": round(preference - 1, 12),
+        "length_a": lengths[0],
+        "length_b": lengths[1],
+    }
+
+
+def _preference(value: object, where: str) -> float:
+    """Return a preference; NaN if the annotator failed."""
+    text = as_cell(value) or ""
+    if is_missing_word(text):
+        return math.nan
+    try:
+        preference = float(text)
+    except ValueError:
+        preference = math.inf
+    if preference == 0:
+        return 1.5
+    if not 1 <= preference <= 2:
+        raise StudyError(
+            f"{where}: preference is {text[:40]!r}; write a number from 1 (generator_1) to 2 "
+            "(generator_2), 1.5 for a draw, or null where the annotator failed"
+        )
+    return preference
+
+
+def _arena_hard(record: Record, where: str, _items: object) -> Rows:
+    """Yield a verdict for each game."""
+    model, baseline = record.get("model"), record.get("baseline", "baseline")
+    name = record.get("question_id", record.get("uid"))
+    games = record.get("games")
+    if not isinstance(games, list) or not 1 <= len(games) <= 2:
+        count = len(games) if isinstance(games, list) else 0
+        raise StudyError(f"{where}: games has {count} entries; a judgment has one game, or one in each order")
+    for number, game in enumerate(games, start=1):
+        score = game.get("score") if isinstance(game, dict) else None
+        yield {
+            "pair_id": name,
+            "dataset": record.get("category") or "arena-hard",
+            "prompt_id": name,
+            "method_a": baseline,
+            "method_b": model,
+            "left": baseline if number == 1 else model,
+            "right": model if number == 1 else baseline,
+            "rater": record.get("judge"),
+            "rater_kind": "model",
+            "presentation": number,
+            "label": score,
+            "verdict": score,
+        }
+
+
+def _fastchat(record: Record, _where: str, _items: object) -> Rows:
+    """Yield a verdict for each game, or for a vote."""
+    judge, question, turn = (
+        record.get("judge"),
+        as_cell(record.get("question_id")),
+        as_cell(record.get("turn")),
+    )
+    rater = as_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
+    row = {key: record[key] for key in ("turn", "anony", "dedup_tag") if key in record}
+    row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
+    if question and turn:
+        row["pair_id"] = f"{question}, turn {turn}"
+    if "g1_winner" not in record:
+        if not is_model_name(rater) and not rater.endswith(("_pair", "_single")):
+            row["rater_kind"] = "person" if _PERSON.match(rater) else None
+        methods = {"method_a": record.get("model_a"), "method_b": record.get("model_b")}
+        yield row | methods | {"verdict": record.get("winner")}
+        return
+    a, b = record.get("model_1"), record.get("model_2")
+    row |= {"method_a": a, "method_b": b}
+    for number, first in {"1": None}.items() if "m1_score" in record else {"1": a, "2": b}.items():
+        verdict = record.get(f"g{number}_winner")
+        yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
+
+
+def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of an item: its methods, its ids, its sides and numbers, and none of its texts."""
+    couples = couples_of(list(data), SYSTEMS) or couples_of(list(data), TEXTS)
+    used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
+    return {
+        key: value
+        for key, value in data.items()
+        if key in used
+        or ABOUT_SIDES.fullmatch(plain_heading(key))
+        or not isinstance(value, str | dict | list)
+    }
+
+
+def _label_studio(record: Record, where: str, items: Items) -> Rows:
+    """Yield a row for each annotation and control."""
+    data, annotations = record.get("data"), record.get("annotations")
+    if not isinstance(data, dict) or not isinstance(annotations, list):
+        raise StudyError(f"{where}: a task needs data and annotations; export the project as JSON")
+    if record.get("predictions"):
+        yield "predictions are no verdicts"
+    if not annotations:
+        yield "not annotated"
+    item = {"pair_id": record.get("id"), **_item_fields(data | dict(items.get(str(data.get("id")), {})))}
+    for annotation in annotations:
+        if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
+            raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
+        if annotation.get("was_cancelled") is True:
+            yield "the annotator skipped it"
+            continue
+        yield from _label_studio_rows(item, annotation, where)
+
+
+def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], where: str) -> Rows:
+    """Yield a row for each control of an annotation."""
+    controls = list(_controls(annotation["result"], where))
+    who = {name: word for name, word, kind in controls if kind == "textarea"}
+    account = annotation.get("completed_by")
+    if isinstance(account, dict):
+        account = account.get("email") or account.get("username") or account.get("id")
+    row = {
+        **item,
+        "rater": who.get("rater") or account,
+        "rater_kind": who.get("rater_kind") or item.get("rater_kind") or "person",
+        "seconds": annotation.get("lead_time"),
+        "at": annotation.get("created_at"),
+    }
+    for name, word, kind in controls:
+        if kind == "pairwise" and "left" not in item:  # Label Studio shows the first text on the left
+            word = {"left": "A", "right": "B"}.get(str(word), word)  # noqa: PLW2901
+        if name not in _WHO:
+            yield row | {"criterion": name, "verdict": word}
+
+
+def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
+    """Yield name, word and type of the controls; those that are no choices have no word."""
+    for region in result:
+        kind = str(region.get("type")) if isinstance(region, dict) else ""
+        value = region.get("value") if isinstance(region, dict) else None
+        if not isinstance(value, Mapping) or (kind not in _WORDS_OF and not region.get("from_name")):
+            continue
+        name = as_cell(region.get("from_name"))
+        is_choice = kind in _WORDS_OF and (kind != "textarea" or name in _WHO)
+        answer = value.get(_WORDS_OF[kind]) if is_choice else None
+        words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
+        if len(words) > 1:
+            raise StudyError(f"{where}: {name} has {len(words)} choices ({', '.join(words)[:60]}); keep one")
+        yield name, words[0] if words else None, kind
+
+
+def _potato(record: Record, where: str, items: Items) -> Rows:
+    """Yield a row for each scheme of an annotated instance."""
+    is_old = "label_annotations" in record
+    key = "id" if is_old else "instance_id"
+    instance = as_cell(record.get(key))
+    if instance not in items:
+        raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
+    row = _item_fields(items[instance])
+    user = Path(where).resolve().parent.name if is_old else record.get("user_id")
+    row |= {"rater": user, "rater_kind": record.get("rater_kind") or "person"}
+    for scheme, word in _potato_answers(record, {row["method_a"], row["method_b"]}):
+        yield row | {"criterion": scheme, "verdict": word}
+
+
+def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield scheme and answer; a scheme with several dimensions is one for each."""
+
+    def is_verdict(word: object) -> bool:
+        return isinstance(word, str) and (word.strip() in methods or meaning(word) is not None)
+
+    labels = record.get("label_annotations", record.get("labels"))
+    if not isinstance(labels, dict):  # a table: SCHEME.LABEL, and SCHEME alone where there is one answer
+        labels = {}
+        for name, value in record.items():
+            if name not in _NO_SCHEMES and not name.endswith("._spans") and as_cell(value) is not None:
+                scheme, dot, label = name.rpartition(".")
+                labels.setdefault(scheme if dot else label, {})[label if dot else _SELECTION] = value
+    for scheme, answers in labels.items():
+        for label, value in answers.items() if isinstance(answers, dict) else [(_SELECTION, answers)]:
+            if label == _SELECTION:
+                yield scheme, value
+            elif is_verdict(value) and not is_verdict(label):
+                yield f"{scheme}.{label}", value
+            elif is_verdict(label) and str(value) not in _NOT_PRESSED:
+                yield scheme, label  # a button's label, and whatever marks it as pressed
+
+
+READERS = {
+    "alpaca-eval": _alpaca_eval,
+    "arena-hard": _arena_hard,
+    "fastchat": _fastchat,
+    "label-studio": _label_studio,
+    "potato": _potato,
+}
+"""The reader of a format's records: it gets a record, where it is, and the items of another file."""

@@ -1,0 +1,221 @@
+"""A table on its way to tidy verdicts: its columns, what their cells do, and what was read so far.
+
+A heading is compared without case, spaces and signs. A name alone decides little: an `id` that differs in
+every row is a row number, and a column of an unknown name that repeats may be what raters compared.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.verdicts.layout import (
+    KNOWN,
+    METHODS,
+    SHOWN,
+    Cells,
+    Mask,
+    Numbers,
+    as_texts,
+    distinct_rows,
+    name_lines,
+    number_rows,
+    numbered,
+    with_shared_texts,
+)
+from analysis.verdicts.reading import Reading, Role
+from guard_eval.errors import StudyError
+from guard_eval.records import RaterKind
+from guard_eval.reporting.words import and_list
+
+HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
+"""What headings and cells commonly say."""
+UNKNOWN_RATER = "unknown rater"
+YES = frozenset(HEADINGS["yes"])
+NO = frozenset(HEADINGS["no"])
+
+
+@cache
+def plain_heading(heading: str) -> str:
+    """Return a heading in lower case with letters and digits alone, without MTurk's prefixes.
+
+    >>> plain_heading("Pair ID"), plain_heading("Input.model_a")
+    ('pairid', 'modela')
+    """
+    folded = re.sub(r"^(input|answer)\.", "", heading.strip().casefold())
+    return "".join(filter(str.isalnum, folded))
+
+
+def is_missing_word(word: str) -> bool:
+    """Return whether a cell says that there is no verdict."""
+    return word.strip().casefold() in HEADINGS["missing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What the user says of tables.
+
+    Attributes:
+        columns: The headings by the column that they are; an empty one says that there is none.
+        words: What the words of verdicts mean: `a`, `b`, `tie`, a method, or empty for a missing verdict.
+        form: The format of the files; by default that of their first records.
+        rater_kind: Who judged, where the table does not say; by default it is unknown.
+        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    form: str | None = None
+    rater_kind: RaterKind | None = None
+    groups: Sequence[str] = ()
+
+
+class Table:
+    """A table that is being read.
+
+    Args:
+        frame: The table; its columns have different names.
+        declared: What the user says of it.
+        items: What another file says of items, by their ids.
+    """
+
+    def __init__(self, frame: pd.DataFrame, declared: Declared, items: pd.DataFrame | None = None) -> None:
+        self.declared = declared
+        self.items = items
+        self.roles: list[Role] = []
+        self.notes: list[str] = []
+        self.unused: list[str] = []
+        self.left_out: list[str] = []
+        self.set_frame(numbered(frame))
+
+    def set_frame(self, frame: pd.DataFrame) -> None:
+        """Go on with other columns or rows."""
+        self.frame = frame
+        self.names = list(map(str, frame.columns))
+        self._texts = pd.DataFrame(index=frame.index)
+
+    def record(self, role: str, column: str, why: str) -> None:
+        """Write down what has a role."""
+        self.roles.append(Role(role=role, column=column, why=why))
+
+    def use(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
+        """Record which columns have a role, and put new columns in their place."""
+        self.record(role, ", ".join(columns), why)
+        used = [name for name in columns if name in self.free]
+        texts = self._texts.drop(columns=[*used, *new], errors="ignore")
+        self.set_frame(self.frame.drop(columns=used).assign(**new))
+        self._texts = texts  # the rows are the same
+
+    def leave_out(self, is_left_out: Mask, why: str) -> None:
+        """Leave out rows, and count them."""
+        if is_left_out.any():
+            text = f"{int(is_left_out.sum())} left out: {why}"
+            self.left_out.append(text)
+            self.notes.append(f"{text} ({name_lines(is_left_out, self.frame.index)})")
+            self.set_frame(self.frame[~is_left_out])
+        if self.frame.empty:
+            why = "; ".join(self.notes) or "it has a header and no rows"
+            raise StudyError(f"the table holds no verdicts; {why}")
+
+    def reading(self) -> Reading:
+        """Return what was read."""
+        groups = [name for name in self.declared.groups if name in self.free]
+        by = [Role(role="by", column=name, why="declared") for name in groups]
+        return Reading(
+            roles=(*self.roles, *by),
+            unused=(*self.unused, *(name for name in self.free if name not in groups)),
+            left_out=tuple(self.left_out),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+
+    @property
+    def free(self) -> list[str]:
+        """Return the columns that have no role."""
+        return [name for name in self.names if name not in KNOWN and name not in SHOWN]
+
+    def has(self, *names: str) -> bool:
+        """Return whether the table has all of some columns."""
+        return set(names) <= set(self.names)
+
+    def heading(self, role: str, default: str = "") -> str:
+        """Return the heading of the column that has a role."""
+        return next((known.column for known in self.roles if known.role == role), default)
+
+    def named(self, role: str) -> list[str]:
+        """Return the headings that may name a role, the commonest name first."""
+        return self.among(HEADINGS["names"][role])
+
+    def among(self, plain_names: Iterable[str]) -> list[str]:
+        """Return the columns with one of some plain headings, in the order of these."""
+        return [name for plain in plain_names for name in self.names if plain_heading(name) == plain]
+
+    def choose(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
+        """Use the first of several columns for a role.
+
+        Raises:
+            StudyError: Two of them are not the same.
+        """
+        if not all(is_same(names[0], name) for name in names[1:]):
+            setting = f"--set 'columns.{role}={names[0]}'"
+            raise StudyError(f"{role} could be {and_list(names)}; say which: {setting}")
+        self.use(role, names[:1], "its name", **{role: self.frame[names[0]]})
+
+    def texts(self, *names: str) -> pd.DataFrame:
+        """Return some columns as categoricals of texts."""
+        for name in names:
+            if name not in self._texts:
+                self._texts[name] = as_texts(self.frame[name])
+        return self._texts[list(names)]
+
+    def cells(self, name: str) -> pd.Series:
+        """Return the texts of a column; a missing one is NaN."""
+        return self.texts(name)[name].astype(object)
+
+    def values(self, *names: str) -> list[str]:
+        """Return the different texts of some columns, of those that there are."""
+        columns = [name for name in names if name in self.names]
+        return [text for name in columns for text in self.texts(name)[name].cat.categories]
+
+    def rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
+        """Return the number of each row, and the different rows (`distinct_rows`)."""
+        return distinct_rows(self.texts(*names), names)
+
+    def codes(self, *names: str) -> Numbers:
+        """Return a number for each row, the same in rows with the same cells (`number_rows`)."""
+        different = list(dict.fromkeys(names))
+        return number_rows(self.texts(*different), different)
+
+    def pair_codes(self, *names: str) -> Numbers:
+        """Return a number for each row, the same in rows with the same cells and the same two methods."""
+        methods = with_shared_texts(self.texts(*METHODS), METHODS)
+        sides = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
+        couples = dict(zip(("_first", "_second"), map(pd.Categorical, sides), strict=True))
+        return number_rows(self.texts(*names).assign(**couples), [*names, *couples])
+
+    def count(self, *names: str) -> int:
+        """Return the number of different rows in some columns."""
+        return int(self.codes(*names).max(initial=-1)) + 1
+
+    def is_same(self, name: str, other: str) -> bool:
+        """Return whether two columns group the rows in the same way."""
+        return bool((self.codes(name) == self.codes(other)).all())
+
+    def is_fixed_by(self, name: str, keys: Sequence[str]) -> bool:
+        """Return whether rows with the same keys have the same cell in a column."""
+        return self.count(*keys, name) == self.count(*keys)
+
+    def is_filled(self, name: str) -> bool:
+        """Return whether a column has no empty cell."""
+        return not self.cells(name).isna().any()
+
+    def is_boolean(self, name: str) -> bool:
+        """Return whether the cells of a column say yes or no."""
+        return {text.strip().casefold() for text in self.values(name)} <= YES | NO

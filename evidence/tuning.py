@@ -1,0 +1,103 @@
+"""How often is the best of equal settings called better than an equal baseline? A table in Markdown.
+
+python evidence/tuning.py --studies 1000
+
+Each prompt has a score of every setting and of the baseline. Nothing differs in truth, so 2.5 % of the
+studies may claim "better". What chooses a setting and what tests it are the same scores, or scores that
+correlate.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guard_eval.joint_flips import max_t
+from guard_eval.metrics.choice import pick
+from guard_eval.sign_flip import sign_flip
+
+Floats = NDArray[np.float64]
+ALPHA = 0.05
+CLEARLY_NOT = 1.5
+"""No test at .05 rejects for a sum that is less than this many of its standard errors."""
+TESTED = 200
+APART = 100
+INSTRUMENTS = {"the same scores": 1.0, "a judge, people": 0.6, "a metric, people": 0.3}
+"""The correlation of what chooses with what tests, on the texts of one prompt."""
+
+
+def draw(rng: np.random.Generator, prompts: int, settings: int, rho: float) -> Floats:
+    """Draw scores of settings that correlate by `rho`, `[prompts, settings]`."""
+    shared = np.sqrt(rho) * rng.normal(size=(prompts, 1))
+    return shared + np.sqrt(1 - rho) * rng.normal(size=(prompts, settings))
+
+
+def choose(scores: Floats) -> int:
+    """Return the place of the setting that the product would choose."""
+    return int(pick(scores.mean(axis=0, keepdims=True))[0])
+
+
+def may_claim(gain: Floats) -> bool:
+    """Return whether a test could call a setting better; it spares most of the studies a slow one."""
+    return float(gain.sum()) > CLEARLY_NOT * float(np.sqrt((gain**2).sum()))
+
+
+def claims_better(gain: Floats) -> bool:
+    """Return whether the test of a metric or of raters calls a setting better than the baseline."""
+    return may_claim(gain) and (sign_flip(gain).p or 1.0) <= ALPHA
+
+
+def share_same(rng: np.random.Generator, settings: int, rho: float, r: float, studies: int) -> float:
+    """Return the share of wrong claims where one set of prompts chooses and tests."""
+    wrong = 0
+    for _ in range(studies):
+        choosing = draw(rng, TESTED, settings, rho)
+        testing = r * choosing + np.sqrt(1 - r**2) * draw(rng, TESTED, settings, rho)
+        wrong += claims_better(testing[:, choose(choosing)] - rng.normal(size=TESTED))
+    return wrong / studies
+
+
+def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: int) -> float:
+    """Return the share of wrong claims where prompts apart choose."""
+    wrong = 0
+    for _ in range(studies):
+        place = choose(draw(rng, APART, settings, rho))
+        wrong += claims_better(draw(rng, TESTED, settings, rho)[:, place] - rng.normal(size=TESTED))
+    return wrong / studies
+
+
+def share_corrected(rng: np.random.Generator, settings: int, rho: float, studies: int) -> float:
+    """Return the share of wrong claims where one set of prompts chooses, and max-T corrects the test."""
+    wrong = 0
+    for study in range(studies):
+        scores = draw(rng, TESTED, settings, rho)
+        gains = scores - rng.normal(size=(TESTED, 1))
+        place = choose(scores)
+        wrong += may_claim(gains[:, place]) and max_t(gains, seed=study)[place] <= ALPHA
+    return wrong / studies
+
+
+def main() -> None:
+    """Print a row for each number of settings and each correlation of their scores."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=1000)
+    studies = parser.parse_args().studies
+    heads = ["settings", "correlation", "prompts apart", "same prompts, max-T", *INSTRUMENTS]
+    print(f"| {' | '.join(heads)} |")
+    print(f"|{' ---: |' * len(heads)}")
+    for settings, rho in product((5, 10, 20), (0.0, 0.5, 0.9)):
+        rng = np.random.default_rng(settings)
+        shares = [
+            share_apart(rng, settings, rho, studies),
+            share_corrected(rng, settings, rho, studies),
+            *(share_same(rng, settings, rho, r, studies) for r in INSTRUMENTS.values()),
+        ]
+        cells = [f"{share:.3f}".lstrip("0") for share in shares]
+        print(f"| {settings} | {rho:g} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

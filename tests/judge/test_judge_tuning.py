@@ -1,0 +1,74 @@
+"""A judge chooses a setting: by its win share against the baseline, on prompts and in a database apart."""
+
+import json
+
+import pytest
+from fake_openai import verdict
+
+from guard_eval.study import Study
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = """
+name = "s"
+seed = 1
+[tuning]
+prompts = 3
+maximize = "judge"
+[metrics]
+baseline = "plain"
+[pairs]
+compare = [["plain", "top_p"]]
+[[judge]]
+model = "gpt-4o-2024-11-20"
+criteria = ["fluency"]
+"""
+TEXTS = {"plain": "ordinary", "top_p(p=0.8)": "poor", "top_p(p=0.9)": "good", "top_p(p=0.95)": "ordinary"}
+"""What the texts of each system are, which the judge below likes or not."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "s"
+    folder.mkdir()
+    tables = [SETTINGS]
+    for number, (name, word) in enumerate(TEXTS.items()):
+        lines = [{"id": f"p{n}", "text": f"{word} text {n} of {number}"} for n in range(5)]
+        (folder / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        setting_of = 'setting_of = "top_p"\n' * (name != "plain")
+        tables.append(f'[[system]]\nname = "{name}"\nfile = "{number}.jsonl"\n{setting_of}')
+    (folder / "study.toml").write_text("".join(tables))
+    prompts = [{"id": f"p{n}", "dataset": "d", "prompt": f"Prompt {n}"} for n in range(5)]
+    (folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in prompts))
+    return folder
+
+
+def like_good_texts(ask):
+    ranks = [("poor", "ordinary", "good").index(text.split()[0]) for text in ask.texts]
+    return verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
+
+
+def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
+    """Three settings on three prompts in both orders are 18 questions; win shares are 0, 100 and 50 %."""
+    server.act = like_good_texts
+    first = guard_eval("measure", "s", "--tune")
+    assert "9 judgments of settings against the baseline are missing" in first.out
+    assert "guard-eval judge s --tune" in first.out
+    assert "run: guard-eval measure s --tune" not in guard_eval("judge", "s", "--tune", "--dry-run").out
+    assert "18 judged" in guard_eval("judge", "s", "--tune", "--yes").out
+    chosen = guard_eval("measure", "s", "--tune")
+    assert chosen.code == 0, chosen
+    study = Study.open(folder)
+    scores = {each.name: each.scores["judge"] for each in study.choice.searches[0].settings}
+    assert scores == {"top_p(p=0.8)": 0, "top_p(p=0.9)": 100, "top_p(p=0.95)": 50}
+    assert study.choice.instrument == "the judge chose the settings on 3 prompts apart"
+    assert study.settings.pairs.compare == [["plain", "top_p(p=0.9)"]]
+    assert "pairs: 2, new: 2" in guard_eval("pair", "s").out  # their verdicts are in another database
+    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+
+
+def test_judging_settings_needs_a_rule_and_pairs(folder, guard_eval):
+    assert "run: guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--yes").refused()
+    path = folder / "study.toml"
+    path.write_text(path.read_text().replace('maximize = "judge"', 'maximize = "diversity"'))
+    assert "does not name judge; leave --tune out" in guard_eval("judge", "s", "--tune").refused()
