@@ -35,7 +35,7 @@ def test_the_batch_does_not_change_a_text(loaded, name):
             prompts,
             name,
             seed=seed,
-            max_new_tokens=10,
+            max_new_tokens=7,
             max_prompt_tokens=12,
             batch_size=batch_size,
             amateur=loaded,  # only contrastive decoding has one, and its temperature sets it apart

@@ -24,7 +24,7 @@ from guard_eval.study.settings import GenerationSettings
 pytestmark = pytest.mark.slow
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(4)]
-SETTINGS = {"seed": 1, "max_new_tokens": 40, "max_prompt_tokens": 32}
+SETTINGS = {"seed": 1, "max_new_tokens": 24, "max_prompt_tokens": 32}
 NAMES = ["greedy", "top_k(k=50)", "guard", "contrastive(k=5, alpha=0.6)", "acs(q=1)"]
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 
@@ -130,5 +130,5 @@ def test_a_trace_ends_with_its_text(loaded):
         for value in trace.values()
         if isinstance(value, list)
     ]
-    assert {length for _, length in series} != {40}
+    assert {length for _, length in series} != {24}
     assert all(length == lengths[name] for name, length in series)
