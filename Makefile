@@ -4,7 +4,7 @@
 # make quick  the tests that need no browser, server or long simulation
 # make newest  the demo and the quick tests with the newest version of every dependency within its bounds
 # make nightly  all tests on PostgreSQL, those of Ray and vLLM, `make newest`, what the paper claims, and the simulations: hours
-# make check  formatting, lint of Python and JavaScript, types, import rules
+# make check  formatting, lint of Python and JavaScript, types, import rules, names and pages
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 3.9 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
 # make evidence  simulated studies whose truth is known: do the tests, intervals and plans hold? takes an hour
@@ -46,6 +46,7 @@ check: .venv/test.stamp
 	$(BIN)/deptry guard_eval annotation_app judge analysis
 	$(BIN)/python tools/check_names.py
 	$(BIN)/python tools/check_lines.py
+	$(BIN)/python tools/wrap_markdown.py --check
 	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
 replicate: .venv/test.stamp

@@ -5,12 +5,13 @@ set -eu
 
 SECRETS=${SECRETS:-/run/secrets}
 
-if [ -z "${PGPASSWORD:-}" ] && [ -r "$SECRETS/db_password" ]; then
-    PGPASSWORD=$(cat "$SECRETS/db_password")
-    export PGPASSWORD
-fi
-if [ -z "${STREAMLIT_SERVER_COOKIE_SECRET:-}" ] && [ -r "$SECRETS/cookie_secret" ]; then
-    STREAMLIT_SERVER_COOKIE_SECRET=$(cat "$SECRETS/cookie_secret")
-    export STREAMLIT_SERVER_COOKIE_SECRET
-fi
+# give VARIABLE FILE: let a variable have the content of a secret, if it has none yet.
+give() {
+    if eval "[ -z \"\${$1:-}\" ]" && [ -r "$SECRETS/$2" ]; then
+        export "$1=$(cat "$SECRETS/$2")"
+    fi
+}
+give PGPASSWORD db_password
+give STREAMLIT_SERVER_COOKIE_SECRET cookie_secret
+give OPENAI_API_KEY openai_api_key
 exec guard-eval "$@"

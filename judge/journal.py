@@ -16,7 +16,7 @@ from guard_eval.servers.failures import RequestFailure
 from guard_eval.store import Store, judging, raters, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.group_commit import GroupCommit
-from guard_eval.store.requests import LEASE, Instruction, Planned, Question, Reservation, Settled
+from guard_eval.store.requests import LEASE, Planned, Question, Reservation
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
@@ -70,10 +70,6 @@ class Journal:
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
         )
 
-    async def settle(self, settled: Settled) -> None:
-        """Complete the row of a request."""
-        await self.write(requests.settle, settled)
-
     async def note(self, error: RequestFailure) -> None:
         """Note why an answer brought no verdict."""
         if error.row is not None:
@@ -91,16 +87,6 @@ class Journal:
 
     def _keep_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
         judging.keep_answers(db, now, self.settings, answers)
-
-    def plan_checks(self, questions: Sequence[Question], criteria: Sequence[str]) -> None:
-        """Keep the questions of a calibration before they are asked."""
-        with self.store.write() as (db, _):
-            judging.plan_checks(db, self.rater, self.settings, questions, criteria)
-
-    def keep_instruction(self, instruction: Instruction) -> None:
-        """Keep what the judge is sent in one form."""
-        with self.store.write() as (db, _):
-            requests.keep_instruction(db, instruction)
 
     async def keep_lease(self) -> None:
         """Renew the lease of what is under way in time.

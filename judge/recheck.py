@@ -27,7 +27,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Answered, Attempt, Check, Planned, Unavailable
 from guard_eval.store.schema import chunks
 from guard_eval.study.judge_settings import Judge
-from judge.decide import History, Stop, Wait, learn, next_step
+from judge.decide import History
 from judge.preview import ONLINE, Preview
 from judge.prompts.parsing import Choices
 
@@ -134,6 +134,7 @@ def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
 
 
 async def _ask_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+    online.state = replace(online.state, is_settled=True)
     async with online.open():
         workers = (_ask_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
         await online.workers.run(workers)
@@ -169,21 +170,11 @@ def _plan(online: OnlineRun, attempt: Attempt) -> Planned:
 
 async def _ask(online: OnlineRun, planned: Planned, form: Form) -> Choices | RequestFailure:
     """Send a request until it is answered; an answer without a verdict is not followed by another."""
-    history = History(run=replace(online.state, is_settled=True))
     while True:
-        reply = await online.send(lambda: planned, form)
-        if isinstance(reply, Unavailable):
-            if online.workers.is_stopped or reply.reason == "batch":
-                return RequestFailure(kind="transport", detail="the request was not sent")
-            await online.workers.pause(online.workers.pace * POLL_SECONDS)
-            continue
-        if reply.answered:
-            return reply.result
-        history = learn(history, reply)
-        match next_step(history, form):
-            case Wait(attempts, seconds):
-                await online.workers.back_off(attempts, seconds)
-            case Stop(reason):
-                raise StudyError(reason)
-            case _:
-                return reply.result
+        exchange = await online.exchange(lambda: planned, form, History(run=online.state))
+        if not isinstance(exchange, Unavailable):
+            history, _ = exchange
+            return history.replies[-1].result
+        if online.workers.is_stopped or exchange.reason == "batch":
+            return RequestFailure(kind="transport", detail="the request was not sent")
+        await online.workers.pause(online.workers.pace * POLL_SECONDS)

@@ -25,12 +25,12 @@ from guard_eval.servers.form import PATHS, Form
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
 from guard_eval.servers.workers import Workers
-from guard_eval.store import Store
+from guard_eval.store import Store, judging, requests
 from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
 from guard_eval.store.schema import chunks
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
-from judge.decide import Failure, History, Reply, Send, Step, Stop, Verdict, Wait, conclude, learn, next_step
+from judge.decide import Failure, History, Reply, Send, Stop, Verdict, Wait, conclude, learn, next_step
 from judge.journal import Journal
 from judge.questions import RequestBuilder
 
@@ -70,6 +70,7 @@ class OnlineRun:
         budget_usd: float | None = None,
         advance: progress.Advance | None = None,
         pace: float = 1.0,
+        ledger: Ledger | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -82,6 +83,7 @@ class OnlineRun:
             budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
             advance: Called for each question that is done.
             pace: A factor of all pauses that no server asks for.
+            ledger: What earlier runs of the same command did, to be continued.
 
         Raises:
             StudyError: The judge may not be asked, or the budget cannot be held.
@@ -90,7 +92,7 @@ class OnlineRun:
         self.server = server
         self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
-        self.biller = Biller(judge, price, budget_usd)
+        self.biller = Biller(judge, price, budget_usd, ledger)
         self.ledger = self.biller.ledger
         self.journal = Journal(store, judge, settings=self.builder.settings, limit=self.biller.limit)
         self.state = self.builder.start(store)
@@ -141,7 +143,10 @@ class OnlineRun:
         questions = list(questions)
         checks = [question for question in questions if question.check is not None]
         if checks:
-            self.journal.plan_checks(checks, self.judge.criteria)
+            with self._store.write() as (db, _):
+                judging.plan_checks(
+                    db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
+                )
         concluded: list[tuple[Question, Verdict | Failure]] = []
         unanswered: list[Pending] = []
         for question, history in self.builder.replay(self._store, questions, self.state):
@@ -188,34 +193,40 @@ class OnlineRun:
             StudyError: The run ends here.
         """
         history = History(run=self.state, pair_id=question.pair_id, has_others=has_others)
-        send = Send(self.state.form)
-        step: Step = send
+        step: Send | Wait | Verdict | Failure = Send(self.state.form)
+        while isinstance(step, Send):
+            send = step
+            exchange = await self.exchange(partial(self.plan, question, send), send.form, history)
+            if isinstance(exchange, Unavailable):
+                return exchange
+            history, step = exchange
+            error = history.replies[-1].result
+            if isinstance(step, Send) and step.form != send.form and isinstance(error, RequestFailure):
+                progress.notice(f"the next request asks for {step.form.describe()} ({error.detail})")
+        return step
+
+    async def exchange(
+        self, plan: Callable[[], Planned], form: Form, history: History
+    ) -> tuple[History, Send | Wait | Verdict | Failure] | Unavailable:
+        """Send a request until it is answered or has failed for good; return what to do then.
+
+        Raises:
+            StudyError: The run ends here.
+        """
         while True:
-            match step:
-                case Send():
-                    send = step
-                case Wait(for_another=False):
-                    await self.workers.back_off(step.attempts, step.seconds)
-                case Stop():
-                    raise StudyError(step.reason)
-                case _:
-                    return step
-            reply = await self.send(partial(self.plan, question, send), send.form)
+            reply = await self._send(plan, form)
             if isinstance(reply, Unavailable):
                 return reply
             history = learn(replace(history, run=self.state), reply)
             self.state = history.run
-            step = next_step(history, send.form)
-            await self._report(reply, send, step)
-
-    async def _report(self, reply: Reply, send: Send, step: Step) -> None:
-        """Note why an answer has no verdict, and say so if requests have another form from now on."""
-        error = reply.result
-        if not isinstance(error, RequestFailure):
-            return
-        await self.journal.note(error)
-        if isinstance(step, Send) and step.form != send.form:
-            progress.notice(f"the next request asks for {step.form.describe()} ({error.detail})")
+            step = next_step(history, form)
+            if isinstance(reply.result, RequestFailure):
+                await self.journal.note(reply.result)
+            if isinstance(step, Stop):
+                raise StudyError(step.reason)
+            if not isinstance(step, Wait) or step.for_another:
+                return history, step
+            await self.workers.back_off(step.attempts, step.seconds)
 
     async def conclude(self, question: Question, outcome: Verdict | Failure) -> None:
         """Save a verdict or note why there is none, and count a question that is done."""
@@ -246,11 +257,12 @@ class OnlineRun:
         """Return the row of what the judge is sent in a form; make it if this is the first request."""
         if form not in self._instructions:
             instruction = self.builder.describe(form, max_output_tokens=self.state.max_output_tokens)
-            self.journal.keep_instruction(instruction)
+            with self._store.write() as (db, _):
+                requests.keep_instruction(db, instruction)
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
-    async def send(self, plan: Callable[[], Planned], form: Form) -> Reply | Unavailable:
+    async def _send(self, plan: Callable[[], Planned], form: Form) -> Reply | Unavailable:
         """Send a request once, unless it was answered before, and store what came.
 
         The request is planned and its money is set aside when the limiter lets it go, and the limiter is held
@@ -282,11 +294,11 @@ class OnlineRun:
         )
         if isinstance(result, bytes):
             settled = self.biller.price_answer(row, result)
-            await self.journal.settle(settled)
+            await self.journal.write(requests.settle, settled)
             self.biller.count_cost(settled, planned.cost)
             answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(planned.question, form, answer, is_new=True)
-        await self.journal.settle(settle_error(row, result))
+        await self.journal.write(requests.settle, settle_error(row, result))
         return Reply(
             form=form,
             result=result,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION, Choice, content_id
+from guard_eval.records import Choice, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -53,6 +53,10 @@ def write_page(
         own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
         comparisons=comparisons,
         criteria=titles,
+        visible=visible,
+        show_request=show_request,
+        show_answer=show_answer,
+        show_usd=show_usd,
     )
     write_whole(path, page.encode("utf-8", "replace"))
     return sum(len(each["orders"]) for each in comparisons)
@@ -84,11 +88,11 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
             ]
             yield {
                 "id": pair.id,
-                "judge": visible(judge),
+                "judge": judge,
                 "sample": sample,
-                "source": visible(f"{pair.dataset}, prompt {pair.prompt_id}"),
-                "prompt": visible(pair.prompt),
-                "texts": [visible({"a": pair.text_a, "b": pair.text_b}[each]) for each in drawn],
+                "source": f"{pair.dataset}, prompt {pair.prompt_id}",
+                "prompt": pair.prompt,
+                "texts": [{"a": pair.text_a, "b": pair.text_b}[each] for each in drawn],
                 "orders": sorted(shown, key=lambda order: str(order["first"])),
                 "flip": _compare_orders([order["better"] for order in shown]),
             }
@@ -112,24 +116,11 @@ def _describe_order(
         "better": {name: letters[choice] for name, choice in choices.items()},
         "verdict": "; ".join(f"{name}: {each} ({letters[each]})" for name, each in choices.items()),
         "failure": None if choices else attempts[-1].failure,
-        "attempts": [_describe_attempt(each) for each in attempts],
+        "attempts": attempts,
     }
 
 
-def _describe_attempt(attempt: Attempt) -> dict[str, str]:
-    facts = [attempt.state, f"{attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC", attempt.form]
-    answer = ""
-    if attempt.response is not None:
-        facts.append(f"{attempt.model}, tokens in: {attempt.input_tokens}, out: {attempt.output_tokens}")
-        if (result := read_answer(attempt.response)) is not None:
-            answer = result.refusal or result.text or ""
-    if attempt.cost is not None:
-        facts.append(show_usd(attempt.cost / BILLION) + ("" if attempt.state == "answered" else " set aside"))
-    shown = {
-        "facts": ", ".join(facts),
-        "request": show_request(attempt.sent),
-        "answer": answer,
-        "problem": f"{attempt.failure}: {attempt.detail}" if attempt.failure else "",
-        "raw": (attempt.response or b"").decode("utf-8", "replace"),
-    }
-    return {name: visible(text) for name, text in shown.items()}
+def show_answer(attempt: Attempt) -> str:
+    """Return the words of an answer; none if there are none, or nobody can read it."""
+    answer = read_answer(attempt.response or b"")
+    return "" if answer is None else answer.refusal or answer.text or ""

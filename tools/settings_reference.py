@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
+from wrap_markdown import wrap
 
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.judge_settings import Judge
@@ -24,15 +25,17 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 HEAD = """# study.toml, key by key
 
-This page lists every table of `study.toml`, its keys, their values and their defaults. `guard-eval new NAME`
-writes a file with the usual keys. Paths start at the study's folder. An unknown key or a wrong value is
-refused before anything starts, with its place and the nearest name that exists. The hash of all settings is
+This page lists every table of `study.toml`, its keys, their values and their defaults.
+`guard-eval new NAME` writes a file with the usual keys, and `study.schema.json`, by which editors
+complete and check it. Paths start at the study's folder. An unknown key or a wrong value is refused
+before anything starts, with its place and the nearest name that exists. The hash of all settings is
 stored with the first verdict, and the report says if they changed afterwards.
 
 <!-- Made by tools/settings_reference.py from guard_eval/study; do not edit. -->
 """
 
-NO_DEFAULT = "required"
+HUGE = 100_000
+"""Limits from this one on only keep absurd values out."""
 MODEL_OF_SYSTEM = "[system].model"
 
 OF_SERVERS = "Keys of `[[system]]` and `[[judge]]` for servers"
@@ -80,9 +83,9 @@ def _values(schema: dict[str, Any]) -> str:
             ("maximum", "at most"),
             ("exclusiveMaximum", "below"),
         )
-        if key in schema
+        if key in schema and abs(schema[key]) < HUGE
     ]
-    kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
+    kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
     name = kind.get(str(schema.get("type")), "")
     if schema.get("type") == "array":
         name = f"list of {_values(schema.get('items', {})) or 'values'}"
@@ -92,11 +95,12 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _default(schema: dict[str, Any], *, required: bool) -> str:
+    """Return a sentence on the default; nothing where the meaning says it."""
     if required:
-        return NO_DEFAULT
-    if "default" not in schema or schema["default"] is None:
-        return "–"
-    return f"`{json.dumps(schema['default'], ensure_ascii=False)}`"
+        return "Required."
+    if schema.get("default") in (None, [], {}) or "Default: " in schema.get("description", ""):
+        return ""
+    return f"Default: `{json.dumps(schema['default'], ensure_ascii=False)}`."
 
 
 def page() -> str:
@@ -106,7 +110,7 @@ def page() -> str:
     for heading, table in tables():
         schema = result if table is Settings else result["$defs"][table.__name__]
         title = f"`[{heading}]`" if heading else "At the top"
-        parts.append(f"## {title}\n\n{schema['description']}\n")
+        parts.append(f"## {title}\n\n{wrap(schema['description'])}\n")
         shared = set(ServerSettings.model_fields) if issubclass(table, ServerSettings) else set()
         if shared:
             anchor = OF_SERVERS.lower().replace(" ", "-").translate({ord(sign): None for sign in "`[]"})
@@ -119,22 +123,18 @@ def page() -> str:
 
 
 def _rows(table: type[BaseModel], schema: dict[str, Any], keys: Sequence[str]) -> list[str]:
-    """Return the rows of some keys of a table, as a table of Markdown; nothing if they are tables."""
+    """Return a list of some keys of a table, with their values, meanings and defaults, but not of tables."""
     rows = []
     for key in keys:
         value = schema["properties"][key]
         inner = {heading for _, heading in _inner(table.model_fields[key].annotation, key)}
         if inner and (table, key) != (System, "model"):
             continue  # a table of its own
-        cells = [
-            f"`{key}`",
-            "text or table" if inner else _values(value),
-            _default(value, required=key in schema.get("required", ())),
-            value.get("description", ""),
-        ]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    head = ["| key | values | default | meaning |", "|---|---|---|---|"]
-    return ["\n".join([*head, *rows, ""])] if rows else []
+        values = "text or table" if inner else _values(value)
+        default = _default(value, required=key in schema.get("required", ()))
+        words = " ".join(filter(None, [value.get("description", ""), default]))
+        rows.append(wrap(f"- `{key}` ({values}): {words}"))
+    return ["\n".join([*rows, ""])] if rows else []
 
 
 if __name__ == "__main__":

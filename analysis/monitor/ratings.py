@@ -23,6 +23,7 @@ from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct
+from guard_eval.store.slots import POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
@@ -207,7 +208,7 @@ def read_ratings(
     kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
-    pairs = _frame(read_pairs(store)).set_index("pair_id")
+    pairs = _frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
     choices = _frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
     shown = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
@@ -386,7 +387,8 @@ def _labels(choices: pd.DataFrame) -> pd.DataFrame:
     """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
-    return (np.sign(net) + 1).rename("label").reset_index()
+    labels: pd.DataFrame = (np.sign(net) + 1).rename("label").reset_index()
+    return labels
 
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
@@ -419,7 +421,9 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
     }
     parts = ((study, choices), (shown, presentations), (checks, answers))
     sums = [pd.DataFrame(columns).groupby(rows["rater"]).sum() for rows, columns in parts]
-    return pd.concat([*sums, shown.groupby("rater")["seconds"].median().rename("pace")], axis=1)
+    pace = shown.groupby("rater")["seconds"].median().rename("pace")
+    table: pd.DataFrame = pd.concat([*sums, pace], axis=1)
+    return table
 
 
 def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from analysis.evidence import Evidence
 from analysis.sections.answering import answering
@@ -11,7 +12,8 @@ from analysis.sections.audits import UNBALANCED, audits
 from analysis.sections.equivalence import equivalence
 from analysis.sections.excluded import describe_exclusions
 from analysis.sections.judge_run import calibration
-from analysis.sections.ranking import NOT_SEQUENTIAL, RankingRow, rankings
+from analysis.sections.ranking import NO_RANK, RankingRow, rankings
+from analysis.sections.rounds import describe_rounds
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name, share_limits
 from analysis.sections.shares import (
@@ -29,7 +31,8 @@ from analysis.sections.shares import (
 from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
-from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.records import SIMULATED
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.words import (
     KIND_PLACE,
     and_list,
@@ -65,7 +68,7 @@ LOOKED_AT_EARLY = (
     "too often."
 )
 """Said first of ratings that are not finished, unless they were declared to be looked at."""
-NOT_CORRECTED = "An interval can exclude 50\u00a0% without evidence: it is not corrected as p is."
+TEMPLATES = Path(__file__).parent / "templates"
 CLEAR_LEAD = 0.505
 """A share that is not printed as 50 %."""
 CALIBRATED = {
@@ -198,8 +201,8 @@ def _remarks(
     told: Sequence[WinShareRow],
     *,
     ranks_first: bool,
-) -> Iterator[str]:
-    """Yield what must be known of the answer.
+) -> tuple[str, ...]:
+    """Return what must be known of the answer.
 
     Args:
         evidence: The evidence.
@@ -208,24 +211,30 @@ def _remarks(
         ranks_first: Whether a ranking is the answer.
     """
     first, *others = groups
-    context, alpha = evidence.context, evidence.plan.alpha
+    alpha = evidence.plan.alpha
     unclear = [row for row in told if conclude(row, alpha) == NO_EVIDENCE]
-    if ranks_first:
-        yield _count_differences(first, alpha)
-    elif evidence.is_ranked:
-        yield _answer_rankings(evidence)
-    yield from _leads(unclear, alpha)
-    yield from _detectable(unclear, evidence)
-    yield from _equivalent(evidence, first[0].who)
-    if not evidence.is_ranked:
-        yield from _answer_judges([rows for rows in others if rows[0].judge], first, evidence)
-    yield from _uneven_sides(evidence)
-    yield context.choice.unequal if context.choice else ""
-    yield from _failed_calibrations(evidence)
-    if context.composite is not None:
-        yield f"The overall result is a composite, declared as {context.composite}."
-    if context.unfinished and evidence.plan.sequential:
-        yield f"Not everything that was planned is rated: {and_list(context.unfinished)}."
+    same = [row for row in evidence.rows(equivalence) if row.who == first[0].who and row.is_equivalent]
+    sides = [row for row in evidence.rows(audits) if row.kind == UNBALANCED and row.severity == "warning"]
+    judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
+    return render_lines(
+        TEMPLATES / "remarks.txt.j2",
+        context=evidence.context,
+        plan=evidence.plan,
+        ranks_first=ranks_first,
+        rounds=describe_rounds(evidence),
+        ranking=_answer_rankings(evidence),
+        results=first,
+        criteria=len({row.criterion for row in first}),
+        different=sum(row.is_significant(alpha) for row in first),
+        leads=_leads(unclear),
+        is_significant_alone=any(row.p is not None and row.p <= alpha for row in unclear),
+        detectable=_detectable(unclear, evidence),
+        units=plural(max((row.units for row in unclear), default=0), first[0].unit),
+        equivalent=_list_criteria(same) if same else "",
+        judges=list(_answer_judges(judges, first, evidence)),
+        uneven=[row.what for row in sides],
+        failed=_failed_calibrations(evidence),
+    )
 
 
 def _cut(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
@@ -358,35 +367,27 @@ def _answer_comparison(rows: Sequence[WinShareRow], alpha: float) -> Iterator[st
             )
 
 
-def _leads(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
-    """Say who won more often, without evidence of a difference."""
+def _leads(rows: Sequence[WinShareRow]) -> list[str]:
+    """Return who won more often, of results without evidence of a difference."""
     leads = group_by((row for row in rows if row.lead >= CLEAR_LEAD), lambda row: (row.ahead, row.behind))
-    if not leads:
-        return
-    parts = [
+    return [
         f"{leader} won more often than {other} on {_list_shares(ahead)}"
         for (leader, other), ahead in list(leads.items())[:MAX_NAMED]
     ]
-    chance = "results this far from 50\u00a0% are to be expected by chance"
-    if any(row.p is not None and row.p <= alpha for row in rows):
-        chance = f"among {rows[0].family} results, one this far from 50\u00a0% is to be expected by chance"
-    yield f"{and_list(parts)}, but {chance}."
 
 
-def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> Iterator[str]:
-    """Say how large a share would probably have been found; the largest of several results."""
+def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
+    """Return how large a share would probably have been found, the largest of all results; 1 if unknown."""
     plan = evidence.plan
-    if plan.sequential or plan.assisted_by is not None or plan.raters == "random":  # other tests than this
-        return
-    detectable = [
+    is_other = evidence.stops_early or plan.sequential or plan.assisted_by is not None
+    if is_other or plan.raters == "random":  # other tests than this
+        return 1.0
+    shares = [
         detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
         for row in rows
         if row.standard_error is not None
     ]
-    share = max(detectable, default=1.0)
-    if share < 1:
-        units = plural(max(row.units for row in rows), rows[0].unit)
-        yield f"With {units}, a share of {percent(share, 0)} or more would have been found in 4 of 5 studies."
+    return max(shares, default=1.0)
 
 
 def _list_criteria(rows: Sequence[ShareRow] | Sequence[RankingRow]) -> str:
@@ -400,18 +401,6 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
         whose = "" if row.ahead == row.method_a else f"{row.method_a} "
         parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
     return some_of(parts, MAX_SPELT_OUT)
-
-
-def _equivalent(evidence: Evidence, who: tuple[str, str]) -> Iterator[str]:
-    """Say on which criteria methods are shown to be equally good, if a margin was declared."""
-    rows = [row for row in evidence.rows(equivalence) if row.who == who]
-    if not rows:
-        return
-    equivalent = [row for row in rows if row.conclusion in {"equivalent", "different but negligible"}]
-    margin = f"shown to lie within {100 * rows[0].margin:g} points of 50\u00a0%"
-    yield (
-        f"On {_list_criteria(equivalent)} the share is {margin}." if equivalent else f"No share is {margin}."
-    )
 
 
 def _answer_judges(
@@ -432,15 +421,6 @@ def _answer_judges(
         yield f"{capital(_name_judge(rows[0].judge))} {also}{outcome}."
     if len(groups) > MAX_NAMED:
         yield f"The table has {len(groups) - MAX_NAMED} more judges."
-
-
-def _count_differences(rows: Sequence[WinShareRow], alpha: float) -> str:
-    """Say how many comparisons show a difference by themselves."""
-    count = sum(row.is_significant(alpha) for row in rows)
-    results = "comparisons" if len({row.criterion for row in rows}) == 1 else "results"
-    corrected = f" after {rows[0].correction}'s correction" if rows[0].family > 1 else ""
-    verb = "show" if count > 1 else "shows"
-    return f"Of {len(rows)} {results}, {count or 'none'} {verb} a difference by itself{corrected}."
 
 
 def _answer_rankings(evidence: Evidence) -> str:
@@ -469,7 +449,7 @@ def _no_evidence(methods: int) -> str:
 def _is_unclear(row: RankingRow, alpha: float) -> bool:
     """Return whether a ranking has no evidence that any method is better."""
     p = row.p_any_difference_adjusted
-    return NOT_SEQUENTIAL not in row.note and (p is None or p > alpha)
+    return NO_RANK not in row.note and (p is None or p > alpha)
 
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
@@ -479,7 +459,7 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     may_lead = [row.method for row in rows if row.possible_best == 1]
     may_be_last = [row.method for row in reversed(rows) if row.possible_worst == count]
-    if NOT_SEQUENTIAL in first.note:
+    if NO_RANK in first.note:
         text = f"{first.method} is first of {count} methods, and no rank is sure ({about})"
     elif _is_unclear(first, alpha):
         text = f"{_no_evidence(count)} ({about})"
@@ -499,47 +479,39 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     return f"On {title(first.criterion)}{who} {text}."
 
 
-def _uneven_sides(evidence: Evidence) -> Iterator[str]:
-    """Say that a preference may be one for a place, if an audit found so."""
-    rows = evidence.rows(audits)
-    uneven = [row.what for row in rows if row.kind == UNBALANCED and row.severity == "warning"]
-    if uneven:
-        more = f" (so in {len(uneven)} comparisons)" if len(uneven) > 1 else ""
-        yield f"However, {uneven[0]}{more}."
-
-
-def _failed_calibrations(evidence: Evidence) -> Iterator[str]:
-    """Say which judges of the report failed their calibration, and how."""
+def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
+    """Return what judges of the report did in the checks of their calibration that they failed."""
     judges = {row.judge for row in evidence.rows(answering)}
     checked = [row for row in evidence.rows(calibration) if row.judge in judges]
-    for judge, of_judge in group_by(checked, lambda row: row.judge).items():
-        failed = []
-        for check, rows in group_by(of_judge, lambda row: row.check).items():
-            hits = sum(row.hits for row in rows)
-            items = sum(row.items for row in rows)
-            is_good = 2 * hits <= items if check == "padded" else 2 * hits > items
-            if items and not is_good:
-                failed.append(f"{CALIBRATED[check]} {hits} of {items} checks")
-        if failed:
-            yield f"However, {_name_judge(judge)} failed its calibration: it {and_list(failed)}."
+    failed: dict[str, list[str]] = {}
+    for (judge, check), rows in group_by(checked, lambda row: (row.judge, row.check)).items():
+        hits = sum(row.hits for row in rows)
+        items = sum(row.items for row in rows)
+        is_good = 2 * hits <= items if check == "padded" else 2 * hits > items
+        if items and not is_good:
+            failed.setdefault(_name_judge(judge), []).append(f"{CALIBRATED[check]} {hits} of {items} checks")
+    return failed
 
 
-def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> Iterator[str]:
-    """Yield what counts once, what the test is, and for whom the answer holds."""
+def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+    """Return what counts once, what the test is, and for whom the answer holds."""
     first = rows[0]
     covered = next(row for row in evidence.rows(coverage) if row.who == first.who)
-    sizes = dict.fromkeys((min(row.units for row in rows), max(row.units for row in rows)))
-    correction = f", {first.correction} for {first.family} results" if first.family > 1 else ""
-    test = f"{_test_name(evidence, first)}{correction}"
-    if ranks_first:
-        test = f"Davidson’s model; all ranks hold at once at {percent(evidence.plan.level, 0)}"
-    yield f"Each {covered.unit} counts once (n = {' to '.join(map(str, sizes))}; {test})."
-    yield _whom(evidence, covered)
+    raters = count_raters(covered.raters, covered.rater_kind)
     unclear = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
-    if not ranks_first and any(map(_excludes_half, unclear)):
-        yield NOT_CORRECTED
-    if evidence.context.why_exploratory:
-        yield "These results are exploratory: see Methods."
+    return render_lines(
+        TEMPLATES / "foot.txt.j2",
+        context=evidence.context,
+        plan=evidence.plan,
+        first=first,
+        covered=covered,
+        sizes=dict.fromkeys((min(row.units for row in rows), max(row.units for row in rows))),
+        test=_test_name(evidence, first),
+        ranks_first=ranks_first and not evidence.stops_early,
+        judge=plain_name(covered.judge),
+        raters=raters if covered.raters > 1 else raters.partition("\u00a0")[2],
+        excludes_half=any(map(_excludes_half, unclear)),
+    )
 
 
 def _test_name(evidence: Evidence, row: WinShareRow) -> str:
@@ -547,22 +519,13 @@ def _test_name(evidence: Evidence, row: WinShareRow) -> str:
     plan = evidence.plan
     if plan.sequential:
         return "test that holds whenever one looks"
+    if evidence.stops_early:
+        return "test that holds at whichever round a comparison stops"
     if plan.raters == "random" and not row.judge:
         return "t test over raters and prompts"
     if plan.assisted_by is not None:
         return f"prediction-powered t test, assisted by {plan.assisted_by}"
     return "exact sign-flip test" if "exact sign-flip" in row.method else "sign-flip test"
-
-
-def _whom(evidence: Evidence, covered: CoverageRow) -> str:
-    """Say whom the result is about."""
-    if covered.rater_kind in PEOPLE_OF:
-        return f"The result is about {plain_name(covered.judge)}, and not about other raters."
-    if evidence.plan.raters == "random":
-        return "The result is about all raters of the same kind."
-    raters = count_raters(covered.raters, covered.rater_kind)
-    whose = f"these {raters}" if covered.raters > 1 else f"this {raters[2:]}"  # without the number
-    return f"The result is about {whose}, not raters in general."
 
 
 def _excludes_half(share: Estimate) -> bool:

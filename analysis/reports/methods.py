@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from analysis.evidence import Evidence
-from analysis.reports.first_screen import is_simulated
+from analysis.reports.first_screen import TEMPLATES, is_simulated
 from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.judge_run import failures, mixed_forms
@@ -19,7 +18,6 @@ from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.words import names_of, sentence, some_of, title
 
-TEMPLATES = Path(__file__).parent / "templates"
 MAX_NOTES = 4
 """Notes of results that are repeated among the limits."""
 
@@ -36,6 +34,7 @@ def methods(evidence: Evidence) -> tuple[str, ...]:
         context=evidence.context,
         plan=evidence.plan,
         is_ranked=evidence.is_ranked,
+        stops_early=evidence.stops_early,
         panels=evidence.scored.panels,
         tests=names_of(row.method for row in rows),
         unit=unit,

@@ -17,6 +17,7 @@ from analysis.sections import (
     other_raters,
     ranking,
     raters,
+    rounds,
     search,
     sensitivity,
     sequential,
@@ -25,6 +26,7 @@ from analysis.sections import (
 from analysis.sections.section import Analyse, SectionModule
 
 SECTIONS: tuple[SectionModule, ...] = (
+    rounds,
     ranking,
     excluded,
     shares,

@@ -18,7 +18,7 @@ from analysis.sections.section import (
     limits,
     name_result,
     of_people,
-    row_table,
+    table_section,
 )
 from analysis.stats.agreement import (
     RatingCounts,
@@ -154,9 +154,7 @@ def count_choices(evidence: Evidence) -> int:
 def section(evidence: Evidence) -> Section | None:
     """Ask whether raters agree."""
     rows = evidence.rows(agreement)
-    if not rows:
-        return None
-    table = row_table(
+    return table_section(
         rows,
         name_result,
         lambda row: {
@@ -170,28 +168,29 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="agreement",
         caption="Agreement between raters of one kind",
-    )
-    return Section(
-        anchor="agreement",
         question="Do raters agree with each other?",
-        answer=_answer(of_people(rows)),
+        answer=_answer,
         notes=(DESIGN_EFFECT, *distinct_notes(row.note for row in rows)),
-        tables=table,
     )
 
 
 def _answer(rows: Sequence[AgreementRow]) -> str:
-    known = [row.fleiss_kappa for row in rows if row.fleiss_kappa.value is not None]
-    if not known:
+    people = of_people(rows)
+    kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
+    if not kappas:
         return "Undefined: see the table"
-    known.sort(key=lambda kappa: kappa.value or 0.0)
-    lowest, highest = known[0].value or 0.0, known[-1].value or 0.0
-    word = next(word for least, word in LANDIS_KOCH if lowest >= least)
-    kappa = f"{number(lowest)} to {number(highest)}"
-    if number(lowest) == number(highest):
-        kappa = coefficient(known[0])
-    why = DOMINATED if 2 * sum(row.is_dominated for row in rows) > len(rows) else ""
+    lowest = min(kappas, key=_value)
+    highest = max(kappas, key=_value)
+    word = next(word for least, word in LANDIS_KOCH if _value(lowest) >= least)
+    kappa = f"{number(lowest.value)} to {number(highest.value)}"
+    if number(lowest.value) == number(highest.value):
+        kappa = coefficient(lowest)
+    why = DOMINATED if 2 * sum(row.is_dominated for row in people) > len(people) else ""
     return f"{word}: κ = {kappa}{why}"
+
+
+def _value(kappa: Estimate) -> float:
+    return kappa.value or 0.0
 
 
 CSV: Csv = {"agreement": agreement}

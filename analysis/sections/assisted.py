@@ -20,8 +20,8 @@ from analysis.sections.section import (
     distinct_notes,
     limits,
     name_result,
-    row_table,
     share_with_limits,
+    table_section,
 )
 from analysis.sections.shares import TestedRow, correct
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
@@ -170,9 +170,7 @@ def _obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> st
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the judge makes people's answer more certain."""
     rows = evidence.rows(assisted)
-    if not rows:
-        return None
-    table = row_table(
+    return table_section(
         rows,
         name_result,
         lambda row: {
@@ -184,13 +182,9 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="assisted",
         caption="People's win share, assisted by a judge",
-    )
-    return Section(
-        anchor="assisted",
         question="Does the judge make people's answer more certain?",
-        answer=_answer(rows),
+        answer=_answer,
         notes=(PREDICTION_POWERED, *distinct_notes(row.note for row in rows)),
-        tables=table,
     )
 
 

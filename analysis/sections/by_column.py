@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
-from analysis.sections.shares import ShareRow, TestedRow, WinShareRow, correct, decided, totals
+from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, decided, totals
 from analysis.stats.interaction import interaction
 from analysis.verdicts.layout import as_texts
 from analysis.verdicts.reading import reading_of
@@ -28,29 +28,16 @@ NOTES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ValueRow(ShareRow):
+class ValueRow(CountedRow):
     """The win share of one result in the verdicts with one value of a column.
 
     Attributes:
         column: The column.
         value: Its value.
-        pairs, raters, units, wins, ties, losses: Their numbers.
-        unit: What the test takes as independent: `prompt` or `pair`.
-        smallest_p: The smallest p that so many units could give.
-        method: The interval and the test.
     """
 
     column: str
     value: str
-    pairs: int
-    raters: int
-    unit: str
-    units: int
-    wins: int
-    ties: int
-    losses: int
-    smallest_p: float
-    method: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,27 +99,13 @@ def by_value(evidence: Evidence) -> list[ValueRow]:
         for value, part in _parts(evidence, column)
         for row in part.rows(totals)
     ]
-    return correct(rows, evidence, smallest=[row.smallest_p for row in rows])
+    return correct(rows, evidence)
 
 
 def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
-    return ValueRow(
-        *row.key,
-        column=column,
-        value=value,
-        pairs=row.pairs,
-        raters=row.raters,
-        unit=row.unit,
-        units=row.units,
-        wins=row.wins,
-        ties=row.ties,
-        losses=row.losses,
-        win_share=row.win_share,
-        p=row.p,
-        smallest_p=row.smallest_p,
-        method=row.method,
-        note=row.note,
-    )
+    """Return a result without its correction, which is another one here."""
+    counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
+    return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
 @honours(
@@ -146,6 +119,8 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
 
     The tests of declared columns are corrected for the declared results, too; those of others by themselves.
     """
+    if evidence.stops_early:
+        return []
     rows = []
     for column in columns_of(evidence):
         parts = [dict(by_cell(part.scored.items)) for _, part in _parts(evidence, column)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from scipy import special
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_result, row_table, share_limits
+from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
 from analysis.sections.shares import ShareRow, WinShareRow, correct, decided, totals
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
@@ -37,6 +38,11 @@ class EquivalenceRow(ShareRow):
     level: float
     differs: bool
     conclusion: Conclusion = "undecided"
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Return whether the share is shown to lie within the margin."""
+        return self.conclusion in {"equivalent", "different but negligible"}
 
 
 @honours(
@@ -102,11 +108,8 @@ def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether differences are too small to matter."""
-    rows = evidence.rows(equivalence)
-    if not rows:
-        return None
-    table = row_table(
-        rows,
+    return table_section(
+        evidence.rows(equivalence),
         lambda row: {**name_result(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": percent(row.margin),
@@ -116,15 +119,15 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="equivalence",
         caption="Is the share within the margin around 50 %?",
-    )
-    counts = Counter(row.conclusion for row in rows)
-    return Section(
-        anchor="equivalence",
         question="Is the difference too small to matter?",
-        answer=and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()]),
+        answer=_answer,
         notes=("Two one-sided t tests (Schuirmann 1987). Undecided means that neither is shown.",),
-        tables=table,
     )
+
+
+def _answer(rows: Sequence[EquivalenceRow]) -> str:
+    counts = Counter(row.conclusion for row in rows)
+    return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])
 
 
 CSV: Csv = {"equivalence": equivalence}

@@ -182,7 +182,7 @@ def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level:
         length_ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
         longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
         share_at_equal_length=share,
-        p_share_at_equal_length=share.p,
+        p_share_at_equal_length=None if evidence.stops_early else share.p,
         slope=slope,
         p_slope=slope.p,
         method=METHOD,

@@ -210,6 +210,31 @@ def row_table(
     return (table,)
 
 
+def table_section(
+    rows: Sequence[R],
+    labels: Callable[[R], Cells],
+    figures: Callable[[R], Cells],
+    *,
+    csv: str,
+    caption: str,
+    question: str,
+    answer: Callable[[Sequence[R]], str],
+    notes: Iterable[str] = (),
+    anchor: str = "",
+    strong: Callable[[R], bool] = lambda _: False,
+) -> Section | None:
+    """Return a section with one table; None without rows. Its place is called as its file, by default."""
+    if not rows:
+        return None
+    return Section(
+        anchor=anchor or csv,
+        question=question,
+        answer=answer(rows),
+        notes=tuple(notes),
+        tables=row_table(rows, labels, figures, csv=csv, caption=caption, strong=strong),
+    )
+
+
 def labelled_table(
     labels: Sequence[Cells],
     figures: Sequence[Cells],

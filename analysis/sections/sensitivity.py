@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
@@ -15,17 +16,17 @@ from analysis.sections.section import (
     group_by,
     name_result,
     of_people,
-    row_table,
     share_limits,
+    table_section,
 )
-from analysis.sections.shares import ShareRow, correct, plan_order
+from analysis.sections.shares import FlippedRow, correct, plan_order
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import ResultKey, by_cell, item_scores
 from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
-from guard_eval.estimate import Estimate, join_notes, why_no_p
+from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
+from guard_eval.reporting.words import equals, p_value, percent, plural, some_of, title
 from guard_eval.study.test_plan import TestPlan
 
 FIXED = "exact sign-flip test"
@@ -46,20 +47,16 @@ PAPERS_TEST = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SensitivityRow(ShareRow):
+class SensitivityRow(FlippedRow):
     """One result, analysed in one way. Each way is corrected as the report's own is.
 
     Attributes:
         analysis: The way.
         default: Whether it is the report's own.
-        method: The interval and the test.
-        smallest_p: The smallest p that so many units could give.
     """
 
     analysis: str
     default: bool
-    method: str
-    smallest_p: float
 
 
 @honours(
@@ -68,7 +65,7 @@ class SensitivityRow(ShareRow):
 )
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     """Return every result in every way, the default first; judges are not taken for a sample of raters."""
-    if not evidence.in_full:
+    if not evidence.in_full or evidence.stops_early:
         return []
     included = {}
     if evidence.context.with_excluded is not None:
@@ -93,15 +90,10 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
             )
     corrected = []
     for ways in group_by(rows, lambda row: row.analysis).values():
-        corrected += correct(ways, evidence, smallest=[row.smallest_p for row in ways])
+        corrected += correct(ways, evidence)
     in_plan = plan_order(evidence.context.planned)
-    shown = [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
-    return sorted(shown, key=lambda row: (in_plan(row), not row.default))
-
-
-def _without_unreachable_p(row: SensitivityRow, alpha: float) -> SensitivityRow:
-    why = "" if row.p is None else why_no_p(row.smallest_p, alpha)
-    return replace(row, p=None, note=join_notes(row.note, why)) if why else row
+    reachable = [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
+    return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
 
 
 def _alternatives(
@@ -162,40 +154,32 @@ def section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(sensitivity)
     if evidence.plan.raters == "fixed":  # the raters whom the answer is about
         rows = [row for row in rows if row.analysis != RANDOM]
-    if not rows:
-        return None
-    table = row_table(
+    return table_section(
         rows,
         lambda row: {**name_result(row), "Analysis": row.analysis},
         share_cells,
         csv="sensitivity",
         caption="The same verdicts, analysed in other ways",
         strong=lambda row: row.default,
-    )
-    return Section(
-        anchor="sensitivity",
         question="Would other analyses say the same?",
-        answer=_answer(of_people(rows), evidence.plan.alpha),
+        answer=partial(_answer, evidence.plan.alpha),
         notes=(PAPERS_TEST,),
-        tables=table,
     )
 
 
-def _answer(rows: Sequence[SensitivityRow], alpha: float) -> str:
-    p_values = [(row, row.deciding_p) for row in rows if row.deciding_p is not None]
-    default = {row.key: p <= alpha for row, p in p_values if row.default}
-    others = [(row, p) for row, p in p_values if not row.default and row.key in default]
-    apart = [row for row, p in others if (p <= alpha) != default[row.key]]
+def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
+    tested = [row for row in of_people(rows) if row.deciding_p is not None]
+    default = {row.key: row.is_significant(alpha) for row in tested if row.default}
+    others = [row for row in tested if not row.default and row.key in default]
+    apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
     if not others:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
     names = [
-        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})"
-        for row in apart[:2]
+        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})" for row in apart
     ]
-    more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
-    return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
+    return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
 
 
 CSV: Csv = {"sensitivity": sensitivity}

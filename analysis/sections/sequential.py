@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_result, row_table, share_limits
+from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
 from analysis.sections.shares import ShareRow, correct, decided, plan_order
 from analysis.stats.sequential import anytime
 from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
@@ -72,32 +73,39 @@ def _last(scored: ScoredVerdicts) -> pd.DataFrame:
     if scored.composite is not None:
         group = frame[frame["criterion"].isin(scored.composite.weights)]
         frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
-    at = frame["at"] if "at" in frame.columns else pd.Series(None, index=frame.index, dtype=object)
-    times = pd.to_datetime(at, utc=True, format="ISO8601", errors="coerce")
-    rows = frame.index.to_numpy()
-    timed = frame[[*CELL, "pair_id"]].assign(time=times.to_numpy(), row=rows, timed=times.notna().to_numpy())
-    grouped = timed.groupby([*CELL, "pair_id"], sort=True)
-    return grouped.agg(time=("time", "max"), row=("row", "max"), timed=("timed", "all")).reset_index()
+    times = pd.Series(pd.NaT, frame.index)
+    if "at" in frame.columns:
+        times = pd.to_datetime(frame["at"], utc=True, format="ISO8601", errors="coerce")
+    moments = frame[[*CELL, "pair_id"]].assign(
+        time=times.to_numpy(), row=frame.index.to_numpy(), timed=times.notna().to_numpy()
+    )
+    groups = moments.groupby([*CELL, "pair_id"], sort=True)
+    return groups.agg({"time": "max", "row": "max", "timed": "all"}).reset_index()
 
 
 def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
     wait = evidence.context.raters_per_item.get(key.rater_kind)
-    by_time = bool(items["timed"].all())
     by_unit = UnitScores.of(items)
-    short = np.zeros(len(items)) if wait is None else (items["raters"] < wait).to_numpy(dtype=float)
+    is_waiting = (items["raters"] < (wait or 0)).to_numpy()
     # A prompt counts once: with its last pair, when all of them are rated.
-    complete = items[~(by_unit.sums(short)[:, 0] > 0)[by_unit.codes]]
-    moment = "time" if by_time else "row"
-    last = complete.groupby("unit")[moment].transform("max")
-    ordered = complete.assign(last=last).sort_values(["last", "unit", moment, "pair_id"], kind="stable")
-    alone = by_unit.n == len(items)
-    if alone:
-        ordered = complete.sort_values([moment, "pair_id"], kind="stable")
-    units = UnitScores.of(ordered)
-    sums = units.sums(2 * ordered["share"].to_numpy(dtype=float) - 1, np.ones(len(ordered)))
-    test = anytime(sums[:, 0], sizes=None if alone else sums[:, 1], alpha=evidence.plan.alpha)
-    untimed = "no time is known: the test holds if items came in the order of the table"
-    notes = ("" if by_time else untimed, "" if wait else _uneven(complete["raters"]), test.share.note)
+    unit_waits = by_unit.sums(is_waiting)[:, 0] > 0
+    complete = items[~unit_waits[by_unit.codes]]
+    is_timed = bool(items["timed"].all())
+    moment = "time" if is_timed else "row"
+    order = [moment, "pair_id"]
+    is_pair = by_unit.n == len(items)
+    if not is_pair:
+        complete = complete.assign(last=complete.groupby("unit")[moment].transform("max"))
+        order = ["last", "unit", *order]
+    ordered = complete.sort_values(order, kind="stable")
+    scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
+    sums = UnitScores.of(ordered).sums(scores, np.ones(len(scores)))
+    test = anytime(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
+    notes = (
+        "" if is_timed else "no time is known: the test holds if items came in the order of the table",
+        "" if wait else _uneven(complete["raters"]),
+        test.share.note,
+    )
     return SequentialRow(
         *key,
         unit=by_unit.name,
@@ -124,11 +132,8 @@ def _uneven(counts: pd.Series) -> str:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the ratings may stop."""
-    rows = evidence.rows(sequential)
-    if not rows:
-        return None
-    table = row_table(
-        rows,
+    return table_section(
+        evidence.rows(sequential),
         name_result,
         lambda row: {
             "Prompts": row.units,
@@ -141,15 +146,15 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="sequential",
         caption="Tests that hold whenever one looks",
-    )
-    reached = sum(row.reached_after is not None for row in rows)
-    return Section(
-        anchor="sequential",
         question="May we stop now?",
-        answer=f"{reached} of {plural(len(rows), 'result')} reached the declared error rate",
+        answer=_answer,
         notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
-        tables=table,
     )
+
+
+def _answer(rows: Sequence[SequentialRow]) -> str:
+    reached = sum(row.reached_after is not None for row in rows)
+    return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"
 
 
 CSV: Csv = {"sequential": sequential}

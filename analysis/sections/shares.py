@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from analysis.sections.section import (
     share_limits,
 )
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
+from analysis.verdicts.scores import Planned, ResultKey, UnitScores, by_cell
 from analysis.verdicts.win_share import (
     fixed_share,
     random_share,
@@ -43,6 +43,9 @@ TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+NOT_FIXED = (
+    "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
+)
 WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
     "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
@@ -70,6 +73,11 @@ class TestedRow(ComparisonRow):
     def deciding_p(self) -> float | None:
         """Return the p that a conclusion rests on: corrected in the family, as it is outside."""
         return self.p_adjusted if self.family else self.p
+
+    @property
+    def least_p(self) -> float:
+        """Return the smallest p that the test could give, if it is known."""
+        return 0.0
 
     def is_significant(self, alpha: float) -> bool:
         """Return whether the deciding test rejects its hypothesis."""
@@ -112,24 +120,61 @@ class ShareRow(TestedRow):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WinShareRow(ShareRow):
-    """The win share of one result, over all datasets or in one.
+class FlippedRow(ShareRow):
+    """A win share that is tested by flipping signs, or never surer than by that.
 
     Attributes:
-        dataset: The dataset, or `all datasets`.
+        smallest_p: The smallest p that so many units could give.
+        method: The interval and the test.
+    """
+
+    smallest_p: float
+    method: str
+
+    @property
+    def least_p(self) -> float:
+        """Return the smallest p that the test could give."""
+        return self.smallest_p
+
+    def without_unreachable_p(self, alpha: float) -> Self:
+        """Leave out a p that could not have reached the error rate, and say so."""
+        why = "" if self.p is None else why_no_p(self.smallest_p, alpha)
+        return replace(self, p=None, note=join_notes(self.note, why)) if why else self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedRow(FlippedRow):
+    """A win share with what it rests on.
+
+    Attributes:
         pairs: The number of pairs.
         raters: The number of raters.
         unit: What the test takes as independent: `prompt` or `pair`.
         units: The number of these.
-        verdicts: The number of verdicts; a rater who judged a pair twice gave two.
         wins: The number of ratings for `method_a`.
         ties: The number of ties.
         losses: The number of ratings for `method_b`.
+    """
+
+    pairs: int
+    raters: int
+    unit: str
+    units: int
+    wins: int
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WinShareRow(CountedRow):
+    """The win share of one result, over all datasets or in one.
+
+    Attributes:
+        dataset: The dataset, or `all datasets`.
+        verdicts: The number of verdicts; a rater who judged a pair twice gave two.
         level: The confidence level.
         standard_error: The error behind the interval.
         df: Its degrees of freedom.
-        smallest_p: The smallest p that so many units could give.
-        method: The interval and the test.
         correction: The correction for the number of tests.
         declared_beforehand: Whether a family was declared.
         win_share_pooled: The share over ratings, as the paper has it.
@@ -138,19 +183,10 @@ class WinShareRow(ShareRow):
     """
 
     dataset: str
-    pairs: int
-    raters: int
-    unit: str
-    units: int
     verdicts: int
-    wins: int
-    ties: int
-    losses: int
     level: float
     standard_error: float | None
     df: float | None
-    smallest_p: float
-    method: str
     correction: str
     declared_beforehand: bool
     win_share_pooled: float
@@ -206,11 +242,10 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     corrected = correct(
         rows,
         evidence,
-        smallest=[row.smallest_p for row in rows],
         further=len(evidence.context.by),
         flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
     )
-    return [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
+    return [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
 
 
 @honours_shares
@@ -238,7 +273,7 @@ def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]])
         for name in datasets:
             part = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
             row = _row(evidence, total.key, str(name), *part)
-            rows.append(_without_unreachable_p(row, evidence.plan.alpha))
+            rows.append(row.without_unreachable_p(evidence.plan.alpha))
     return rows
 
 
@@ -261,10 +296,14 @@ def _row(
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
         share = random_share(scores, items, share)
         notes.append(unequal_weight_note(scores, share))
+    if evidence.stops_early:
+        share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
+        notes.append(NOT_FIXED)
     wins = int((scores["net"] > 0).sum())
     losses = int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     pooled = pooled_binomial(wins, losses)
+    smallest = 1.0 if evidence.stops_early else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
     return WinShareRow(
         *key,
@@ -287,18 +326,12 @@ def _row(
         correction=CORRECTION_NAMES[evidence.plan.correction],
         declared_beforehand=evidence.context.planned is not None,
         win_share_pooled=(wins + ties / 2) / len(scores),
-        p_pooled_binomial=None if why_no_p(pooled.smallest_p, evidence.plan.alpha) else pooled.p,
+        p_pooled_binomial=None if why_no_p(smallest, evidence.plan.alpha) else pooled.p,
         score_sum=float(score.sum()),
         score_size=float(np.abs(score).sum()),
         score_squares=float((score**2).sum()),
         note=join_notes(*notes, share.note),
     )
-
-
-def _without_unreachable_p(row: WinShareRow, alpha: float) -> WinShareRow:
-    """Leave out a p that could not have reached the error rate, and say so."""
-    why = "" if row.p is None else why_no_p(row.smallest_p, alpha)
-    return replace(row, p=None, note=join_notes(row.note, why)) if why else row
 
 
 def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
@@ -318,7 +351,6 @@ def correct(
     rows: Sequence[T],
     evidence: Evidence,
     *,
-    smallest: Sequence[float] = (),
     flipped: Sequence[pd.Series] = (),
     further: float = 0,
 ) -> list[T]:
@@ -327,7 +359,6 @@ def correct(
     Args:
         rows: The rows. People's and each judge's are corrected apart.
         evidence: The evidence, whose plan names the family and the correction.
-        smallest: The smallest p that each test could give; by default 0.
         flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
         further: The number of other tests in the family for each row. They count as if their p were 1, which
             holds whatever they find.
@@ -342,7 +373,7 @@ def correct(
         adjusted = adjust(
             [*(rows[index].p for index in family), *[None] * others],
             evidence.adjustment,
-            smallest=[*(smallest[index] if smallest else 0.0 for index in family), *[1.0] * others],
+            smallest=[*(rows[index].least_p for index in family), *[1.0] * others],
             alpha=evidence.plan.alpha,
         )
         values = adjusted[: len(family)]
@@ -366,23 +397,23 @@ def correct(
 def coverage(evidence: Evidence) -> list[CoverageRow]:
     """Return what people, and each judge, have rated."""
     frame, scores = evidence.frame, evidence.scored.scores
-    at = frame["at"].astype(str).str[:10] if "at" in frame.columns else None
+    pair = ["method_a", "method_b", "pair_id"]
     rows = []
     for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
-        mine = (frame["rater_kind"] == kind) & (frame["rater"].isin(set(group["rater"])))
-        days = sorted(set(at[mine]) - {"", "nan", "None"}) if at is not None else []
+        own = frame[(frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))]
+        days = set(own["at"].astype(str).str[:10]) - {"", "nan", "None"} if "at" in own else set()
         rows.append(
             CoverageRow(
                 str(kind),
                 str(judge),
                 raters=int(group["rater"].nunique()),
-                pairs=len(group[["method_a", "method_b", "pair_id"]].drop_duplicates()),
+                pairs=len(group[pair].drop_duplicates()),
                 unit=UnitScores.of(group).name,
                 units=int(group["unit"].nunique()),
-                ratings=len(group[["rater", *CELL[:2], "pair_id"]].drop_duplicates()),
-                criteria=int(group["criterion"].nunique()) - (COMPOSITE in set(group["criterion"])),
-                first_day=days[0] if days else None,
-                last_day=days[-1] if days else None,
+                ratings=len(group[["rater", *pair]].drop_duplicates()),
+                criteria=len(set(group["criterion"]) - {COMPOSITE}),
+                first_day=min(days, default=None),
+                last_day=max(days, default=None),
             )
         )
     return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Literal, assert_never, get_args
+from typing import Literal
 
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.escaping import csv_text
@@ -22,6 +23,14 @@ from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
 
 TableName = Literal["verdicts", "all", "history", "notes"]
+
+
+_TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
+    "verdicts": unblind.tidy,
+    "all": partial(unblind.tidy, include_surplus=True, include_excluded=True),
+    "history": unblind.history,
+    "notes": notes.read,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,26 +57,13 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
     """
-    if table not in get_args(TableName):
-        raise StudyError(
-            f"there is no table {table!r} to export; {nearest(table, list(get_args(TableName)))}"
-        )
+    if table not in _TABLES:
+        raise StudyError(f"there is no table {table!r} to export; {nearest(table, list(_TABLES))}")
     path = output or study.folder / f"{table}.csv"
     if path.suffix.lower() != ".csv":
         raise StudyError(f"--output {path}: a table is written as .csv; name such a file")
-    rows: Sequence[TidyRow | Note]
     with Store.open(study.database) as store:
-        match table:
-            case "notes":
-                rows = notes.read(store)
-            case "history":
-                rows = unblind.history(store)
-            case "all":
-                rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
-            case "verdicts":
-                rows = unblind.tidy(store)
-            case _:
-                assert_never(table)
+        rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one
     text = csv_text([names, *([_cell(getattr(row, name)) for name in names] for row in rows)])

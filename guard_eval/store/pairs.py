@@ -17,7 +17,7 @@ from guard_eval.store.schema import PAIR, query, storable
 
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
-        position, for_people, expected
+        position, for_people, round, expected
     FROM pair WHERE {wanted}
 """
 _STUDY_PAIRS = query(_PAIRS.format(wanted="expected IS NULL"))

@@ -75,7 +75,7 @@ _AT_WORK = query("""
     HAVING max(slot.leased_until) > :now OR rater.created_at > :since
 """)
 
-_COUNT_PAIRS = query("SELECT count(*) FROM slot WHERE pool = 'people' AND number = 0")
+_COUNT_PAIRS = query("SELECT count(*) FROM slot WHERE pool = 'people' AND number = 0 AND open")
 
 _RATER = "SELECT id, name, kind, revoked_at, excluded_at, source, external_id FROM rater"
 _BY_NAME = query(f"{_RATER} WHERE name = :name")
@@ -236,7 +236,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     failed the check.
     """
     with store.write() as (db, now):
-        slots.make_slots(db, plan)
+        slots.prepare_slots(db, plan, now)
         slots.end_leases(db, plan, now)
         pairs: int = db.execute(_COUNT_PAIRS).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))

@@ -4,8 +4,9 @@ A *slot* is one planned showing of a pair: to one of several people, on a side t
 is a pair as one rater was shown it; it holds its slot while `slot.held_by` is its id. Letters on the screen
 become methods in `guard_eval.store.unblind` alone.
 
-`verdict` and `note` are append-only: triggers refuse UPDATE and DELETE, except while a person is erased. A
-*request* to a judge is a row that is written before it is sent and completed once.
+`verdict`, `note`, `closed_round` and `stopped` are append-only: triggers refuse UPDATE and DELETE, except
+while a person is erased. A *request* to a judge is a row that is written before it is sent and completed
+once.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ PAIR = Table(
     *(required(name, ANY_TEXT) for name in ("method_b", "continuation_b", "text_b")),
     required("position", Integer),  # its parity decides the side that a judge sees first
     required("for_people", Boolean, server_default=true()),  # people rate it too
+    required("round", Integer, server_default=text("0")),  # in which it is shown; 0: the study has none
     Column("expected", JSON(none_as_null=True)),  # of a gold pair: the better text by criterion
 )
 
@@ -186,7 +188,7 @@ PRESENTATION = Table(
     Column("id", Integer, primary_key=True),
     Column("slot_id", Integer, ForeignKey("slot.id"), index=True),  # NULL: a judge's, gold, or a repeat
     required("pair_id", Text, ForeignKey("pair.id"), index=True),
-    required("rater_id", Integer, ForeignKey("rater.id")),
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
     required("number", Integer),  # the slot's; a judge's: 2 × sample, + 1: other order
     required("first", String(1)),  # which of the pair's texts is shown as A
     required("role", String(8), server_default="study"),  # study, gold or repeat
@@ -233,6 +235,22 @@ NOTE = Table(
     required("kind", String(16)),  # such as consent, comment or exclude
     required("detail", ANY_TEXT),  # text, or JSON, as the kind has it
     required("at", MOMENT),
+)
+
+CLOSED_ROUND = Table(
+    "closed_round",
+    metadata,
+    Column("part", ANY_TEXT, primary_key=True),  # whose verdicts decided: a pool's, or a judge's
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    required("grounds", JSON),  # the plan, the p of every couple, and how many prompts were rated
+    required("at", MOMENT),
+)
+
+STOPPED = Table(
+    "stopped",
+    metadata,
+    *(Column(name, ANY_TEXT, primary_key=True) for name in ("part", "method_a", "method_b")),
+    required("number", Integer),  # the last round in which the two are shown
 )
 
 _COMPRESSED = Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress)
@@ -325,11 +343,11 @@ def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[s
         event.listen(table, "after_create", trigger)
 
 
-for _table in (VERDICT, NOTE):
+for _table in (VERDICT, NOTE, CLOSED_ROUND, STOPPED):
     refuse_changes(_table)
 refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
 
-_TYPES = {
+_TYPES: dict[str, TypeEngine[Any]] = {
     column.name: column.type
     for table in metadata.sorted_tables
     for column in table.columns

@@ -58,15 +58,17 @@ class Search(SettingsTable):
         """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
         tried = [_numbers(setting.name) for setting in self.settings]
         for key, value in _numbers(self.chosen).items():
-            values = sorted({each[key] for each in tried if key in each})
+            values = sorted({setting[key] for setting in tried if key in setting})
             if len(values) > 1 and value in {values[0], values[-1]}:
                 yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
 
     @property
     def alternatives(self) -> list[str]:
         """Return how often another setting would be chosen, in words."""
-        others = [each for each in self.settings if each.name != self.chosen and each.chosen_share]
-        return [f"{each.name} in {100 * each.chosen_share:.0f} %" for each in others]
+        others = [
+            setting for setting in self.settings if setting.name != self.chosen and setting.chosen_share
+        ]
+        return [f"{setting.name} in {100 * setting.chosen_share:.0f} %" for setting in others]
 
 
 class Choice(SettingsTable):
@@ -149,4 +151,4 @@ def _numbers(name: str) -> dict[str, float]:
     """
     number = r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b"
     pairs = enumerate(re.findall(number, name, re.ASCII), start=1)
-    return {key or f"value {place}": float(value) for place, (key, value) in pairs}
+    return {key or f"value {number}": float(value) for number, (key, value) in pairs}

@@ -94,9 +94,9 @@ class OwnCriterion(SettingsTable):
     """A criterion that the study defines, or words in place of the paper's: people and judges read the same.
 
     Attributes:
-        title: What it is called on the page, in a judge's prompt and in the report: up to 60 characters, a
-            letter first, without a colon.
-        definition: What it means, as plain text of up to 1000 characters in one paragraph.
+        title: The criterion's name on the page, in a judge's prompt and in the report: up to 60 characters
+            that begin with a letter, without a colon.
+        definition: The criterion's meaning: plain text of up to 1000 characters in one paragraph.
     """
 
     title: Annotated[str, AfterValidator(in_one_line), Field(pattern=r"^\p{L}[^:]{0,59}$")]

@@ -93,21 +93,23 @@ class Judge(ServedModel):
     """A language model as a rater, at any server that speaks one of OpenAI's interfaces.
 
     Attributes:
-        name: What it is called as a rater; the model's name by default.
-        criteria: On what two texts are compared, in this order; those that people are asked by default.
-        prompt: A file in the study's folder with instructions in place of the paper's.
-        examples: A file in the study's folder with pairs and their verdicts, shown before each pair.
-        rationale: Whether a short rationale is asked for before the verdict.
-        orders: Whether each pair is judged both ways round, or in one order drawn by the study's seed.
-        samples: How often each order is asked; each sample is a row of its own.
-        style: `chat` completions, `responses`, or what the server takes.
-        output: How the form of the answer is asked for; `auto` begins with a strict schema.
-        reasoning_effort: For models that reason; the server's own default unless given.
-        max_output_tokens: The longest answer, reasoning included. By default 512, and 8192 as soon as an
-            answer shows that the model reasons, or is cut off.
-        temperature: 0 unless given. It is left out with `reasoning_effort`, with several samples, and if the
-            model turns out to reason before its first verdict; `default` never sends it.
-        extra_body: Fields added to the body of each request; none that this program sets itself.
+        name: The judge's name as a rater. Default: the model's name.
+        criteria: The criteria on which the judge compares two texts, in this order. Default: those of people.
+        prompt: A file in the study's folder with instructions that replace the paper's.
+        examples: A file in the study's folder with pairs and their verdicts, which are shown before each
+            pair.
+        rationale: Ask for a short rationale before the verdict.
+        orders: Judge each pair in `both` orders, or in `one` order that the study's seed draws.
+        samples: The number of requests for each order. Each sample is a row of its own.
+        style: The interface: `chat` completions, `responses`, or the one that the server takes.
+        output: The form of the answer. `auto` begins with a strict schema.
+        reasoning_effort: The effort of a model that reasons. Default: the server's own.
+        max_output_tokens: The largest length of an answer in tokens, reasoning included. Default: 512, and
+            8192 as soon as an answer is cut off or shows that the model reasons.
+        temperature: The temperature of sampling. Default: 0, or nothing with `reasoning_effort`, with several
+            samples, or for a model that turns out to reason. `default` never sends it.
+        extra_body: Fields that are added to the body of each request. Fields that this program sets are
+            refused.
     """
 
     name: JudgeName | None = Field(default=None, exclude=True)

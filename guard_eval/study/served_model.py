@@ -46,14 +46,16 @@ class ServerSettings(SettingsTable):
     """How a model behind a server is reached, and what its tokens cost.
 
     Attributes:
-        base_url: The server; of a judge, the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
-        api_key_env: The environment variable with the server's key. Without it a server gets no key but its
-            maker's own: OpenAI's, Anthropic's and Gemini's.
-        headers: Headers added to each request; no secrets.
-        concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
-        timeout: Seconds until a request without a response is given up.
-        usd_per_million_tokens: The price of the prompt's tokens and of the answer's, reasoning included, such
-            as `[0.5, 1.5]`; before any list.
+        base_url: The address of the server. Default for a judge: OPENAI_BASE_URL in the environment, or else
+            OpenAI.
+        api_key_env: The environment variable with the server's key. By default only OpenAI, Anthropic and
+            Gemini get their own keys.
+        headers: Headers that are added to each request, without secrets.
+        concurrency: The largest number of requests at once. There are fewer if the server refuses or queues
+            them.
+        timeout: The time after which a request without a response is given up, in seconds.
+        usd_per_million_tokens: The price of a million tokens of the prompt and of the answer, reasoning
+            included, such as `[0.5, 1.5]`. It replaces the price of any list.
     """
 
     base_url: str | None = None
@@ -75,7 +77,7 @@ class ServedModel(ServerSettings):
     """A model at any server that speaks one of OpenAI's interfaces.
 
     Attributes:
-        model: The model, as its server calls it; pin a snapshot if there are any.
+        model: The model's name at its server. Name a snapshot if there are any.
     """
 
     model: str = Field(min_length=1)

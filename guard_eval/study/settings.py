@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, combinations
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
@@ -20,7 +21,7 @@ from pydantic import (
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
-from guard_eval.records import content_id
+from guard_eval.records import RoundPlan, content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.criteria_settings import (
@@ -34,7 +35,7 @@ from guard_eval.study.criteria_settings import (
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
 from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
-from guard_eval.study.test_plan import SplitPlan
+from guard_eval.study.test_plan import EXCLUSIVE, SplitPlan
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -44,7 +45,7 @@ SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
 StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
 StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(each_once)]
-Couple = Annotated[list[NameOfSystem], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
 Statement = Annotated[str, AfterValidator(in_one_line), Field(min_length=1, max_length=2000)]
@@ -64,9 +65,9 @@ class Prompts(SettingsTable):
     """What is to be continued.
 
     Attributes:
-        file: A file in the study's folder: JSON lines, `.csv` or `.txt`. `guard-eval new --prompts`
-            copies one there.
-        limit: The number of prompts that are used of each dataset, the first ones. Default: all.
+        file: A file of prompts in the study's folder: JSON lines, `.csv` or `.txt`.
+        limit: The largest number of prompts of each dataset; the first ones in the file are used. Default:
+            all.
     """
 
     file: Name = "prompts.jsonl"
@@ -77,16 +78,18 @@ class GenerationSettings(SettingsTable):
     """How continuations are made.
 
     Attributes:
-        strategies: The strategies to compare, each a system of [model] that is named by its signature. Of one
-            with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
-        runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
-        stop: A text ends before the first of these strings that it comes to.
-        max_new_tokens: The length limit, in tokens.
-        max_prompt_tokens: How many of a prompt's last tokens are kept.
-        batch_size: How many at once, or `auto`: on a GPU what memory holds, on a CPU 8 or 32.
-        chat: Whether prompts go through the model's chat template.
-        chat_template: Settings of the template itself, such as `{enable_thinking = false}` of Qwen3.
-        compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
+        strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
+            Of a strategy with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
+        runs: The number of texts to each prompt by a strategy that draws at random. Other strategies write
+            one.
+        stop: Strings that end a text before the first of them.
+        max_new_tokens: The largest length of a text, in tokens.
+        max_prompt_tokens: The largest length of a prompt, in tokens. A longer prompt keeps its end.
+        batch_size: The number of texts that are written together. `auto` fills the memory of a GPU, and is 8
+            or 32 on a CPU.
+        chat: Send prompts through the model's chat template.
+        chat_template: Settings of the chat template, such as `{enable_thinking = false}` of Qwen3.
+        compile: Use a static cache, so that transformers compiles the model on a GPU.
     """
 
     strategies: StrategyNames = Field(default=[])
@@ -109,16 +112,16 @@ class MetricSettings(SettingsTable):
     """How continuations are scored; the defaults are those of the published scripts.
 
     Attributes:
-        compute: Which metrics.
-        coherence_model: Whose log-likelihoods coherence and perplexity are.
-        mauve_model: Whose last hidden state represents a text.
-        mauve_tokens: Texts and references are cut to so many tokens; shorter ones do not count.
-        mauve_buckets: Into how many buckets hidden states are put; `auto` is a tenth of the texts.
-        mauve_seeds: How many runs of k-means the score is the mean of.
-        bertscore_model: The encoder.
-        bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
+        compute: The metrics to compute.
+        coherence_model: The model whose log-likelihoods are coherence and perplexity.
+        mauve_model: The model whose last hidden state represents a text.
+        mauve_tokens: The number of tokens to which texts and references are cut. Shorter texts do not count.
+        mauve_buckets: The number of clusters of hidden states. `auto` is a tenth of the number of texts.
+        mauve_seeds: The number of runs of k-means over which the score is averaged.
+        bertscore_model: The model that encodes texts and references.
+        bertscore_layer: The layer of the encoder. Default: the layer that the metric's authors chose.
         baseline: The system that all others are compared with. Default: `greedy`, if the study has it.
-        level: Confidence level of the intervals.
+        level: The confidence level of the intervals.
     """
 
     compute: list[MetricName] = Field(default=list(get_args(MetricName)), min_length=1)
@@ -133,30 +136,46 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
+def _all_couples(groups: list[list[str]]) -> list[list[str]]:
+    return [list(couple) for group in groups for couple in combinations(group, 2)]
+
+
 class Pairs(SettingsTable):
     """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of systems: strategies of [generation], or names of [[system]]. A strategy with
-            several settings is named without its parameters: `top_p`.
-        per_dataset: Prompts drawn from each dataset.
-        human_pairs: Of each comparison people rate so many pairs, drawn at random, and a judge all; by
-            default people rate all, too.
+        compare: Couples of systems, or groups in which each is compared with each: strategies of
+            [generation], or names of [[system]]. A strategy with several settings is named without its
+            parameters: `top_p`.
+        per_dataset: The number of prompts that are drawn from each dataset.
+        human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
+            pairs. Default: all.
+        design: The pairs that are rated: `fixed`, all of them; `rounds`, those of a tournament whose beaten
+            systems leave after a round of prompts; or `candidate`, those of one system against each other
+            one, whose comparisons stop when they are decided.
+        rounds: The number of rounds into which the prompts are divided in the last two designs.
     """
 
-    compare: Annotated[list[Couple], Field(min_length=1, max_length=10_000), AfterValidator(each_once)]
+    compare: Annotated[
+        list[Group],
+        AfterValidator(_all_couples),
+        Field(min_length=1, max_length=10_000),
+        AfterValidator(each_once),
+    ]
     per_dataset: Count = 50
     human_pairs: Annotated[Count, Field(ge=2)] | None = None
+    design: Literal["fixed", "rounds", "candidate"] = "fixed"
+    rounds: Annotated[int, Field(ge=2, le=100)] = 10
 
 
 class Pages(SettingsTable):
     """Which pages a rater sees before the first pair, besides the instructions; `guard-eval new` names some.
 
     Attributes:
-        consent: Whether to ask for consent first.
-        background: Whether to ask for the language background, as raters report it themselves.
-        practice: Whether to show practice pairs, with a word on each answer.
-        check: Whether to ask what was understood; who fails twice rates nothing.
+        consent: Ask for consent first.
+        background: Ask for the language background, which raters report themselves.
+        practice: Show practice pairs, with a comment on each answer.
+        check: Ask questions about the instructions. A rater who fails twice rates nothing.
     """
 
     consent: bool = False
@@ -170,11 +189,11 @@ class Recruitment(SettingsTable):
 
     Attributes:
         prolific: Let people rate who come with Prolific's parameters in the address: `true`, or Prolific's id
-            of the study, so that people from other studies are turned away.
-        oidc: Whether people who sign in with the provider of Streamlit's secrets.toml may rate.
-        codes: What a rater takes back to the platform when all is done (`completed`), when there was no work
-            before (`no_place`) or after consent (`ran_out`), when the check was failed (`screened_out`), and
-            without consent (`declined`). An ending without a code has only words.
+            of the study, so that people from other studies are refused.
+        oidc: Let people rate who sign in with the provider of Streamlit's secrets.toml.
+        codes: The completion codes for the platform: `completed`; `no_place`, if there was no work at the
+            start; `ran_out`, if there was none after consent; `screened_out`, after a failed check;
+            `declined`, without consent. An ending without a code has only words.
     """
 
     prolific: bool | Code = False
@@ -199,18 +218,20 @@ class Annotation(SettingsTable):
     """What people are asked, in which words, and how pairs are shared out among them.
 
     Attributes:
-        criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
-        raters_per_pair: How many people rate each pair.
-        lease_minutes: A pair that is not rated by then may go to another rater.
-        pairs_per_rater: How many pairs one rater rates at most; None for as many as there are.
-        gold_every: One gold pair is mixed into so many others; None for none.
-        gold: A file in the study's folder with gold pairs, whose better text is known: a JSON object a line
-            with "prompt", "better" and "worse", and "criteria" if not all are clear.
-        repeats: How many of a rater's own pairs are shown again later, with the sides swapped.
-        language: In which of the shipped languages the app speaks.
+        criteria: The criteria on which people compare two texts, in this order: the paper's criteria, and the
+            study's own.
+        raters_per_pair: The number of people who rate each pair.
+        lease_minutes: The time after which a pair that was shown and not rated may go to another rater, in
+            minutes.
+        pairs_per_rater: The largest number of pairs for one rater. Default: no limit.
+        gold_every: The number of pairs between two gold pairs. Default: no gold pairs.
+        gold: A file in the study's folder with gold pairs, whose better text is known: JSON lines with
+            "prompt", "better" and "worse", and "criteria" if the answer is not clear on all of them.
+        repeats: The number of a rater's pairs that are shown again later, with the sides swapped.
+        language: The language of the app.
         wording: A TOML file in the study's folder whose words replace those of the language.
-        pages: What is shown before the first pair.
-        recruitment: How raters come who were not invited by name.
+        pages: The pages before the first pair.
+        recruitment: The ways to take part without an invitation by name.
     """
 
     criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA), min_length=1)
@@ -254,15 +275,16 @@ class Settings(SettingsTable):
     """All of study.toml.
 
     Attributes:
-        name: The study's name, for pages and reports.
-        texts: What the compared texts are called on pages, in the report and to judges: a plural, such as
-            answers or summaries, in the language of the pages.
-        task: What the systems were asked to do with each prompt, in a sentence for raters and judges.
-        question: The study's question, which is the report's first line. Default: which decoding strategy, or
-            of texts with another name which system, writes better.
-        seed: Of every random choice: the same seed gives the same texts, pairs and sides.
-        database: A server's URL, without password; default: the file study.db in the study's folder.
-        authors: Who made the study, as they are to be cited (docs/publication.md).
+        name: The study's name on pages and in reports.
+        texts: The name of the compared texts on pages, in the report and in judges' prompts: a plural, such
+            as answers or summaries, in the language of the pages.
+        task: The task of the systems with each prompt, in a sentence for raters and judges.
+        question: The study's question, which is the first line of the report. Default: which decoding
+            strategy writes better continuations, or which system writes better texts.
+        seed: The seed of every random choice. The same seed gives the same texts, pairs and sides.
+        database: The URL of a database server, without a password. Default: the file study.db in the study's
+            folder.
+        authors: The authors of the study, as they are to be cited (docs/publication.md).
         license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
     """
 
@@ -404,9 +426,34 @@ class Settings(SettingsTable):
         problems += [*self._check_writers(), *self._check_tuning()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
+        problems += self._check_rounds()
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _check_rounds(self) -> Iterator[str]:
+        """Yield why comparisons cannot stop after a round of prompts."""
+        pairs = self.pairs
+        if pairs.design == "fixed":
+            return
+        couples = [frozenset(couple) for couple in pairs.compare]
+        systems = sorted(frozenset[str]().union(*couples))
+        shared = frozenset.intersection(*couples)
+        if pairs.design == "rounds" and len(couples) < math.comb(len(systems), 2):
+            yield f"pairs.design rounds compares all with all; write pairs.compare = {json.dumps([systems])}"
+        if pairs.design == "candidate" and not shared:
+            yield "pairs.design candidate needs a system that all of pairs.compare share; remove others"
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.chosen()]
+        for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
+            yield f"{key} does not go with the test of pairs.design {pairs.design}; remove it"
+
+    def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
+        """Return how comparisons stop for raters who are asked these criteria, of which the first decides."""
+        design = self.pairs.design
+        if design == "fixed":
+            return None
+        alpha = self.analysis.alpha
+        return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
 
     def _check_tuning(self) -> Iterator[str]:
         """Yield what is wrong with grids and the rule by which a setting is chosen."""

@@ -46,11 +46,11 @@ class Model(SettingsTable):
     """The language model that writes the texts.
 
     Attributes:
-        name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
-        revision: A branch, tag or commit of the Hub; a folder has none.
-        dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
-        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`; or how it is spread over several devices, as
-            transformers understands it: `balanced`, or a table such as `{model = 0, lm_head = 1}`.
+        name: A Hugging Face id, a folder, or `bundled`: a small model, for trying things out.
+        revision: A branch, tag or commit of the Hugging Face Hub. A folder has none.
+        dtype: The type of its numbers. `auto` is float32 on a CPU, and the model's own type on a GPU.
+        device: The device that runs it: `auto`, `cpu`, `cuda` or `cuda:1`. To spread it over several devices,
+            a word of transformers such as `balanced`, or a table such as `{model = 0, lm_head = 1}`.
         amateur: The smaller model of contrastive decoding. A branch, tag or commit of the Hub may follow an
             `@`: `gpt2@main`. A folder with an `@` in its name begins with `.`, `/` or `~`.
     """
@@ -125,11 +125,11 @@ class System(ServerSettings):
 
     Attributes:
         name: The system's name in reports. No rater and no judge ever sees it.
-        file: A file in the study's folder with the system's texts, in any form that `measure` reads. Of a
+        file: A file in the study's folder with the system's texts, in any form that `measure` reads. In a
             file of several systems, the column of this name counts, or the records that name this system.
-        column: The column or key of the texts, if it has an unusual name: `reference`, for how people wrote.
-        model: The model that writes the texts: a name, or a table with the keys of [model]. Of a server, its
-            name there. Default: [model].
+        column: The column or key of the texts, if its name is unusual. `reference` takes what people wrote.
+        model: The model that writes the texts: a name, or a table with the keys of [model]. For a server, the
+            model's name there. Default: [model].
         strategy: The strategy by which the model writes the texts, as a signature.
         chat: Send prompts as a user's message; `false` for the completions of a base model.
         temperature: The temperature that the server samples with. Default: the server's own.

@@ -23,7 +23,7 @@ class TestPlan(SettingsTable):
     """How the verdicts will be tested, declared before there are any.
 
     Attributes:
-        alpha: The error rate.
+        alpha: The error rate of the tests.
         correction: The correction for the number of tests in the family: `holm` limits the chance of any
             error, `bh` (Benjamini–Hochberg) the expected share of errors among the findings. `max-t` limits
             the chance of any error by the same sign flips in all results, and finds more if they correlate.

@@ -103,11 +103,11 @@ def of_study(study: Study) -> Wording:
     custom = settings.wording
     changes = parse_toml(custom.text, custom.file) if custom else {}
     language = str(changes.get("language", settings.language))
-    criteria = {name: each.model_dump() for name, each in study.settings.criteria.items()}
+    criteria = {name: criterion.model_dump() for name, criterion in study.settings.criteria.items()}
     is_shipped = language == settings.language
     base = _name_texts(shipped_wording(language), study.settings) if is_shipped else {}
-    known = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
-    table = _model_of(shipped_wording("en") | {"criteria": known})
+    rubric_names = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
+    table = _model_of(shipped_wording("en") | {"criteria": rubric_names})
     path = Path(custom.file if custom else language)
     tables = _merge(_merge(base, {"criteria": criteria}), changes)
     words: Wording = check_tables(table, tables, path)
@@ -115,7 +115,7 @@ def of_study(study: Study) -> Wording:
         if len({item.name for item in items}) < len(items):
             raise StudyError(f"{path}: two questions, or two practice pairs, have one name; change one")
     for name in (name for pair in words.practice.pairs for name in pair.expected):
-        check_name(name, known)
+        check_name(name, rubric_names)
     return words
 
 
@@ -159,7 +159,7 @@ def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
 
 def _check_placeholders(english: str, text: str) -> str:
     """Return a text, or refuse it if its placeholders differ from those of the English text."""
-    expected, written = (set(_PLACEHOLDER.findall(each)) for each in (english, text))
+    expected, written = (set(_PLACEHOLDER.findall(key)) for key in (english, text))
     if english and expected != written:
         names = ", ".join(f"{{{name}}}" for name in sorted(expected)) or "none"
         raise ValueError(f"the names in braces must be: {names}")

@@ -244,7 +244,7 @@ def _settings_of_model(folder: Path, model: str) -> str:
 def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Sequence[Sequence[str]]) -> str:
     """Return the text of a study.toml whose texts are in files."""
     counts = Counter(strategy_of(system.name) for system in systems)
-    several = [strategy for strategy, count in counts.items() if count > 1]
+    with_settings = [strategy for strategy, count in counts.items() if count > 1]
     tables = []
     for system in systems:
         strategy = strategy_of(system.name)
@@ -252,10 +252,10 @@ def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Seque
             name=_toml_text(system.name),
             file=_toml_text(system.file),
             source=one_line(Path(system.source).name),
-            setting_of=f"\nsetting_of = {_toml_text(strategy)}" if strategy in several else "",
+            setting_of=f"\nsetting_of = {_toml_text(strategy)}" if strategy in with_settings else "",
         )
         tables.append(table)
-    tables += [_TUNING.format(strategy=_toml_text(strategy)) for strategy in several[:1]]
+    tables += [_TUNING.format(strategy=_toml_text(strategy)) for strategy in with_settings[:1]]
     return _fill_template(
         folder,
         question=_NAMED_TEXTS,

@@ -82,7 +82,7 @@ def hash_choice(study: Study, searches: Sequence[Search]) -> str:
     settings = study.settings
     prompts, _ = split_prompts(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)
-    ids = [(name, text.id) for name, each in texts.items() for text in each.values()]
+    ids = [(name, text.id) for name, by_prompt in texts.items() for text in by_prompt.values()]
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_judged(study)]
     found = [search.model_dump(mode="json") for search in searches]
     named = sorted(prompt.id for prompt in prompts)

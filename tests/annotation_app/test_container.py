@@ -44,19 +44,27 @@ def is_sent(path):
 
 def test_only_the_proxy_is_reached_from_outside_and_what_is_called_saved_is_kept(compose):
     services = compose["services"]
-    assert set(services) == {"app", "db", "proxy"}
+    assert set(services) == {"app", "db", "proxy", "judge"}
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     assert compose["networks"]["inside"]["internal"] is True
-    assert {name for name, service in services.items() if "outside" in service["networks"]} == {"proxy"}
-    assert {service["restart"] for service in services.values()} == {"unless-stopped"}
+    outside = {name for name, service in services.items() if "outside" in service["networks"]}
+    assert outside == {"proxy", "judge"}
+    assert services["judge"]["profiles"] == ["judge"]  # started by hand alone
+    assert {service["restart"] for name, service in services.items() if name != "judge"} == {"unless-stopped"}
     assert services["db"]["volumes"] == ["database:/var/lib/postgresql/data"]
     assert "=off" not in services["db"]["command"]
 
 
 def test_secrets_stand_in_files_that_are_in_no_image_and_no_commit(compose, steps):
     assert compose["secrets"] == {
-        name: {"file": f"secrets/{name}"} for name in ("db_password", "cookie_secret")
+        name: {"file": f"secrets/{name}"} for name in ("db_password", "cookie_secret", "openai_api_key")
     }
+    users = [
+        name
+        for name, service in compose["services"].items()
+        if "openai_api_key" in service.get("secrets", ())
+    ]
+    assert users == ["judge"]
     settings = [service.get("environment", {}) for service in compose["services"].values()]
     assert {name for table in settings for name in table if "PASS" in name} == {"POSTGRES_PASSWORD_FILE"}
     assert not [step for step in steps if step[0] in {"ARG", "ENV"} and re.search("PASS|SECRET|KEY", step[1])]
@@ -87,7 +95,7 @@ def test_the_commands_options_are_the_commands(compose, steps):
 
 def test_secrets_reach_the_command_alone(tmp_path):
     program, secrets = tmp_path / "guard-eval", tmp_path / "secrets"
-    program.write_text('#!/bin/sh\necho "$PGPASSWORD|$STREAMLIT_SERVER_COOKIE_SECRET|$*"\n')
+    program.write_text('#!/bin/sh\necho "$PGPASSWORD|$STREAMLIT_SERVER_COOKIE_SECRET|$OPENAI_API_KEY|$*"\n')
     program.chmod(0o755)
 
     def start(**settings):
@@ -95,12 +103,13 @@ def test_secrets_reach_the_command_alone(tmp_path):
         command = ["sh", DEPLOY / "start.sh", "annotate", "/a study"]
         return subprocess.check_output(command, env=environment, text=True).strip()
 
-    assert start() == "||annotate /a study"
+    assert start() == "|||annotate /a study"
     secrets.mkdir()
     (secrets / "db_password").write_text("a $(b) 'c'\n")
     (secrets / "cookie_secret").write_text("long")
-    assert start() == "a $(b) 'c'|long|annotate /a study"
-    assert start(PGPASSWORD="mine") == "mine|long|annotate /a study"
+    (secrets / "openai_api_key").write_text("sk-1\n")
+    assert start() == "a $(b) 'c'|long|sk-1|annotate /a study"
+    assert start(PGPASSWORD="mine") == "mine|long|sk-1|annotate /a study"
 
 
 def test_the_proxy_logs_no_invite_and_hides_the_health_of_the_app():

@@ -25,4 +25,4 @@ def test_every_key_has_a_meaning_and_stands_on_the_page():
             )
         }, heading
         assert not heading or f"## `[{heading}]`" in text
-    assert "| `criteria` | list of text |" in text
+    assert "- `criteria` (list of text): " in text

@@ -9,6 +9,7 @@ from fake_openai import Out, completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval.errors import StudyError
+from guard_eval.servers.batch_states import is_too_large, read_state
 from guard_eval.store import requests
 from judge import batches as judge_batches
 
@@ -132,37 +133,34 @@ def test_an_answer_without_a_body_is_an_answer_and_comes_three_times_at_most(run
     assert sum("number 1" in ask.words for ask in [*server.asks, *server.batched]) == 2 * 3
 
 
-STATES = ["COMPLETED", "Completed", "complete", "succeeded", "JOB_STATE_SUCCEEDED", "SUCCESS", "ended"]
+STATES = {
+    "completed": ["COMPLETED", "complete", "succeeded", "JOB_STATE_SUCCEEDED", "SUCCESS", "ended"],
+    "cancelled": ["EXPIRED", "Cancelled", "canceled", "timed_out", "TIMEOUT_EXCEEDED"],
+    "failed": ["FAILED", "error", "rejected"],
+    "open": ["in_progress", "cancelling", "validating", "queued", None],
+}
 
 
-@pytest.mark.parametrize("word", STATES)
-def test_a_batch_that_has_ended_is_not_polled_again(run, pairs, server, word):
-    pairs(2)
-    server.ends = word
-    assert run(batch=True).verdicts == 4
-    assert server.count("poll") == 1
-
-
-@pytest.mark.parametrize("word", ["EXPIRED", "Cancelled", "canceled", "timed_out", "TIMEOUT_EXCEEDED"])
-def test_a_batch_that_ended_too_soon_frees_its_money(run, store, pairs, server, word):
-    pairs(2)
-    server.ends, server.forgets = word, True
-    assert run(batch=True).failures.total() == 3
-    assert (spent_by(store).lost, spent_by(store).held_usd) == (0, 0)
+@pytest.mark.parametrize(("state", "words"), STATES.items())
+def test_states_of_batches_have_many_words(state, words):
+    assert {read_state(word) for word in words} == {state}
 
 
 ENQUEUED = "Enqueued token limit reached for gpt-4o in organization o. Limit: 90,000 enqueued tokens."
-OVERFULL = [
-    None,
-    failure(400, ENQUEUED, code="token_limit_exceeded"),
-    failure(429, ENQUEUED, code="token_limit_exceeded"),
-    failure(413),
-    failure(400, "The batch exceeds the maximum of 10 requests."),
-    failure(422, "Too many requests in batch: at most 10 are allowed"),
+TOO_LARGE = [
+    ("HTTP 429: Enqueued token limit reached", "rate_limited"),
+    ("HTTP 413: ", "too_long"),
+    ("HTTP 400: The batch exceeds the maximum of 10 requests.", "rejected"),
+    ("HTTP 422: Too many requests in batch: at most 10 are allowed", "rejected"),
 ]
 
 
-@pytest.mark.parametrize("overfull", OVERFULL)
+@pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
+def test_providers_say_in_many_ways_that_a_batch_is_too_large(words, kind):
+    assert is_too_large(words, kind)
+
+
+@pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])
 def test_a_batch_that_is_too_large_is_halved(run, store, pairs, server, overfull):
     """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
     pairs(20)

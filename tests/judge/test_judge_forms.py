@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_openai import Out, answer, failure, verdict
+from fake_openai import answer, failure, verdict
 from judge_requests import spent_by
 
 from guard_eval.errors import StudyError
@@ -85,9 +85,6 @@ def test_the_form_is_settled_by_the_first_two_questions(
             8,
         ),
         (failure(401, "bad"), {}, "JUDGE_KEY", 1),
-        (Out({"error": "Unexpected endpoint or method."}), {}, r"usually ends in /v1", 1),
-        (Out({"detail": "Not Found"}, 404), {}, r"usually ends in /v1", 1),
-        (Out(b"", 404), {}, r"usually ends in /v1", 1),
     ],
 )
 def test_what_only_the_user_can_mend_ends_the_run_after_the_first_question(

@@ -16,24 +16,14 @@ PROSE = "Method A reads better to me."
 
 
 @pytest.mark.parametrize("batch", [(), ("--batch",)])
-@pytest.mark.parametrize(
-    ("act", "setting"),
-    [
-        (lambda ask: answer(ask, '{"flu', finish="length"), "set a higher max_output_tokens"),
-        (lambda ask: answer(ask, PROSE), "set another output"),
-        (lambda ask: answer(ask, "", refusal="I cannot judge that"), "name another model"),
-    ],
-)
-def test_useless_answers_end_a_run_after_ten(*, study, pair, guard_eval, server, act, setting, batch):
+def test_useless_answers_end_a_run_after_ten(study, pair, guard_eval, server, batch):
     study(JUDGE, map(pair, range(48)))
-    server.act = act
+    server.act = lambda ask: answer(ask, PROSE)
     ran = guard_eval("judge", "s", "--yes", *batch)
     assert ran.code == 2, ran
     assert len(server.asks) == server.paid.total() == 10
     assert server.batches == {}
-    words = " ".join(ran.err.split())
-    assert "no verdict in 10 answers in a row" in words
-    assert setting in words
+    assert "no verdict in 10 answers in a row" in " ".join(ran.err.split())
 
 
 def test_a_useless_batch_is_followed_by_no_other(run, pairs, server):

@@ -8,7 +8,7 @@ import pytest
 from fake_openai import answer, failure
 
 from guard_eval.store import pairs as store_pairs
-from judge.viewer import read_comparisons, write_page
+from judge.viewer import read_comparisons, show_answer, write_page
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_firs
     comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for each in comparisons for order in each["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
-    assert "I think" in comparisons[0]["orders"][0]["attempts"][-1]["answer"]
+    assert "I think" in show_answer(comparisons[0]["orders"][0]["attempts"][-1])
     firsts = set()
     for each in comparisons:
         first = next(number for number, text in enumerate(each["texts"], 1) if text.startswith("first"))

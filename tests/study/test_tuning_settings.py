@@ -122,10 +122,10 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
 
 
 def test_budgets_are_said_and_unequal_ones_warn(study):
-    made = choice(study, where=["diversity >= 9"])
-    assert made.budget == "Settings tried: top_p 3, guard 1 (it has none to choose)"
-    assert made.instrument == "coherence chose the settings on 99 prompts apart"
-    assert list(made.warnings()) == [
+    chosen = choice(study, where=["diversity >= 9"])
+    assert chosen.budget == "Settings tried: top_p 3, guard 1 (it has none to choose)"
+    assert chosen.instrument == "coherence chose the settings on 99 prompts apart"
+    assert list(chosen.warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
     ]
 
@@ -143,15 +143,15 @@ def test_budgets_are_said_and_unequal_ones_warn(study):
     ],
 )
 def test_a_weak_choice_is_warned_of(study, changes, warning):
-    made = choice(study, **{"where": ["diversity >= 9"], **changes})
-    assert any(line.startswith(warning) for line in made.warnings())
+    chosen = choice(study, **{"where": ["diversity >= 9"], **changes})
+    assert any(line.startswith(warning) for line in chosen.warnings())
 
 
 def test_a_choice_on_the_tested_prompts_is_warned_of(study):
-    made = choice(study)
-    made = made.model_copy(update={"tuning": made.tuning.model_copy(update={"prompts": 0})})
-    assert "also test them" in made.instrument
-    assert next(made.warnings()).startswith("The prompts that chose the settings also test them.")
+    chosen = choice(study)
+    chosen = chosen.model_copy(update={"tuning": chosen.tuning.model_copy(update={"prompts": 0})})
+    assert "also test them" in chosen.instrument
+    assert next(chosen.warnings()).startswith("The prompts that chose the settings also test them.")
 
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
@@ -161,15 +161,15 @@ def test_a_broken_choice_is_refused(study, content):
 
 
 def test_what_was_chosen_is_compared_and_declared(study):
-    made = choice(study)
-    opened = study(text=HEAD + GRID + RULE + PAIRS, tuning__json=made.model_dump_json())
+    chosen = choice(study)
+    opened = study(text=HEAD + GRID + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert opened.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]
-    assert opened.current_choice == made
+    assert opened.current_choice == chosen
     assert '"choice": "5eed"' in opened.declared[PEOPLE]
     longer = GRID.replace("0.9]", "0.9, 0.95]")
-    extended = study(text=HEAD + longer + RULE + PAIRS, tuning__json=made.model_dump_json())
+    extended = study(text=HEAD + longer + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert extended.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]
     assert extended.current_choice is None  # it is of other settings
     without = GRID.replace("0.9]", "0.95]")
-    changed = study(text=HEAD + without + RULE + PAIRS, tuning__json=made.model_dump_json())
+    changed = study(text=HEAD + without + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert changed.settings.pairs.compare == [["guard", "top_p"]]
