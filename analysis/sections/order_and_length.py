@@ -104,8 +104,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
     if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
         return []
     level, rows = evidence.plan.level, []
-    known = _by_order(with_units(frame[frame["shown_first"].notna()]))
-    for (kind, judge, criterion), group in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
+    by_order = _by_order(with_units(frame[frame["shown_first"].notna()]))
+    for (kind, judge, criterion), group in by_order.groupby(["rater_kind", "judge", "criterion"], sort=True):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
@@ -135,8 +135,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
 
 def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
-    known = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
-    rows = known.groupby([*RATED, "a_first"], sort=True).agg(
+    placed = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
+    rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
         net=("net", "sum"), unit=("unit", "first"), samples=("net", "size"), answers=("net", "nunique")
     )
     return rows.assign(side=np.sign(rows["net"])).reset_index()
@@ -170,27 +170,27 @@ def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
     # Rows of a pair mostly say the same, so few remain to be compared.
     grouped = frame[[*ITEM, *lengths]].drop_duplicates().groupby(ITEM, sort=True)[lengths]
     least, greatest = grouped.min(), grouped.max()
-    known = (least > 0).all(axis=1)
+    has_both = (least > 0).all(axis=1)
     middle = (least + greatest) / 2
-    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
-    return pd.DataFrame({"ratio": ratio, "known": known}).reset_index()
+    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(has_both))
+    return pd.DataFrame({"ratio": ratio, "known": has_both}).reset_index()
 
 
 def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
-    known = items[items["known"].astype(bool)]
+    measured = items[items["known"].astype(bool)]
     toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
     sided = np.abs(toward) > 0
     share = slope = Estimate(level=level, note="no pair has both lengths")
-    if len(known):
-        strata = pd.factorize(known["dataset"], sort=True)[0]
-        units = UnitScores.of(known).codes
-        share, slope = share_at_equal_length(known["share"], known["ratio"], strata, units, level=level)
-    unknown = len(items) - len(known)
+    if len(measured):
+        strata = pd.factorize(measured["dataset"], sort=True)[0]
+        units = UnitScores.of(measured).codes
+        share, slope = share_at_equal_length(measured["share"], measured["ratio"], strata, units, level=level)
+    unknown = len(items) - len(measured)
     left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
     return LengthRow(
         *key,
-        pairs=len(known),
-        length_ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
+        pairs=len(measured),
+        length_ratio=float(2 ** measured["ratio"].mean()) if len(measured) else None,
         longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
         share_at_equal_length=share,
         p_share_at_equal_length=share.p,
@@ -241,8 +241,8 @@ def section(evidence: Evidence) -> Section | None:
     )
 
 
-def _part(part: int, whole: int) -> str:
-    return f"{part} of {whole}" if whole else NOTHING
+def _part(count: int, whole: int) -> str:
+    return f"{count} of {whole}" if whole else NOTHING
 
 
 def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
