@@ -84,9 +84,6 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     key = next(iter([*shared, *common]), "")
     if not key:
         raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
-    for name in (key, *METHODS):
-        missing = "{path}: {name} is empty on {where}; fill it in"
-        refuse(table.frame, table.cells(name).isna(), missing, path=file.path, name=name)
     ids = table.cells(key)
     twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
     refuse(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
