@@ -111,7 +111,9 @@ def check(
     share: str | None = None,
     percentages: tuple[str, ...] = (),
 ) -> Checked:
-    """Check whether printed counts or percentages support a claim. No study is needed.
+    """Check whether printed counts or percentages support a claim.
+
+    No study is needed.
 
     Args:
         wins: The number of ratings that prefer the first method.

@@ -387,7 +387,8 @@ def _labels(choices: pd.DataFrame) -> pd.DataFrame:
     """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
-    return (np.sign(net) + 1).rename("label").reset_index()
+    labels: pd.DataFrame = (np.sign(net) + 1).rename("label").reset_index()
+    return labels
 
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:

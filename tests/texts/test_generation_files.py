@@ -325,7 +325,7 @@ def test_no_file_a_folder_and_a_package_that_is_missing(tmp_path, monkeypatch):
         read_generations(tmp_path / "folder.csv")
     path = write(tmp_path, "parquet", [{"text": "t"}])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[metrics\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '.*\[metrics\]'"):
         read_generations(path)
 
 

@@ -83,8 +83,18 @@ def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
             [["greedy", "guard"]],
             "pairs.compare does not name guard with greedy, in this order. Take",
         ),
-        (MADE, fewer, compare, "give other prompts of news; prompts.file, pairs.per_dataset or seed give"),
-        (MADE, other, compare, "prompts.file, pairs.per_dataset or seed give other prompts of tales. Take"),
+        (
+            MADE,
+            fewer,
+            compare,
+            "give other prompts of news; prompts.file, pairs.per_dataset, [tuning] or seed",
+        ),
+        (
+            MADE,
+            other,
+            compare,
+            "prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of tales. Take",
+        ),
         (
             rewritten,
             drawn,
