@@ -41,7 +41,7 @@ _SIZES = query("""
 _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.round > :after")  # noqa: S608 (a constant)
 
 
-def count_playing(db: Connection, part: str, *, after: int = 0) -> int:
+def count_playing(db: Connection, part: str, *, after: int = -1) -> int:
     """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
     asked = {"part": part, "ahead": MOST_ROUNDS, "after": after}
     return int(db.execute(_COUNT_PLAYING, asked).scalar_one())
