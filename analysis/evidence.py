@@ -19,7 +19,7 @@ from analysis.verdicts.likeness import Conduct
 from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, DeclaredPart, Pair
+from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
@@ -101,7 +101,7 @@ class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
     Attributes:
-        prompts: What a judge was sent in one form besides the texts (the store's `read_instructions`).
+        prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
         spent: Requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
@@ -139,6 +139,7 @@ class Context:
             test of its family.
         explored: Further columns, which were chosen later: they support no claim.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
+        contests: The rounds of a study whose comparisons stop early, by the kind of raters and the judge.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
@@ -171,6 +172,7 @@ class Context:
     by: tuple[str, ...] = ()
     explored: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
@@ -279,6 +281,12 @@ class Evidence:
     def adjustment(self) -> Adjustment:
         """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
         return "holm" if self.plan.correction == "max-t" else self.plan.correction
+
+    @cached_property
+    def stops_early(self) -> bool:
+        """Return whether comparisons stopped when they were decided: no test of a fixed sample holds."""
+        rounds = self.frame.get("prompt_round", pd.Series(0, index=self.frame.index))
+        return bool((rounds > 0).any())
 
     @property
     def seed(self) -> int:

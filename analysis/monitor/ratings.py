@@ -23,6 +23,7 @@ from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct
+from guard_eval.store.slots import POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
@@ -207,7 +208,7 @@ def read_ratings(
     kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
-    pairs = _frame(read_pairs(store)).set_index("pair_id")
+    pairs = _frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
     choices = _frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
     presentations = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]

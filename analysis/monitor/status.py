@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -14,14 +15,15 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells, labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE, Pair, Prompt
+from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capital, number, number_limits, spaced
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, pairs, raters, settings
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store import RaterProgress, Store, pairs, raters, settings, slots
+from guard_eval.store.rounds import count_closed, count_playing, read_stopped
+from guard_eval.store.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.prompts import read_study_prompts
@@ -114,6 +116,8 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                 )
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
                 drawn = pairs.read(store)
+                rounds = _read_rounds(study, store, drawn, POOLS[ratings.rater_kind])
+                remaining = _count_remaining(study, store, everybody)
     except StudyError as error:
         return _status(folder, [*parts, Part("database", "broken", str(error))])
     if ratings is None or not ratings.pairs:
@@ -129,7 +133,8 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         spaced=spaced,
     )
     tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
-    return _status(folder, [*parts, *_verdicts(study, everybody, ratings)], ratings, warnings, tables)
+    parts += _verdicts(study, everybody, ratings, remaining, rounds)
+    return _status(folder, parts, ratings, warnings, tables)
 
 
 def _status(
@@ -291,10 +296,46 @@ def _page(
     return Part(part, "complete", str(page))
 
 
-def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings) -> Iterator[Part]:
+def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
+    """Return how far people and each judge are, if comparisons stop after a round."""
+    if study.plan.rounds is None:
+        return []
+    judges = {each.rater_name: settings_part(each.rater_name, "model") for each in study.settings.judge}
+    couples = {(pair.method_a, pair.method_b) for pair in drawn}
+    last = max((pair.round for pair in drawn), default=0)
+    parts = []
+    for who, part in {PEOPLE: pool, **judges}.items():
+        with store.read() as db:
+            done = count_closed(db, part)
+            playing = couples - read_stopped(db, part).keys()
+            unrated = slots.count_unrated(db, part)
+        left = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
+        is_over = not playing or done >= last
+        (text,) = render_lines(
+            _TEMPLATES / "rounds.txt.j2",
+            who=who,
+            done=done,
+            last=last,
+            left=left,
+            unrated=_count(unrated, "rating") if unrated else "",
+            is_over=is_over,
+        )
+        state: State = "complete" if is_over else "partial"
+        parts.append(Part("rounds", state if done else "missing", text))
+    return parts
+
+
+def _verdicts(
+    study: Study,
+    everybody: Sequence[RaterProgress],
+    ratings: Ratings,
+    remaining: Mapping[str, int],
+    rounds: Sequence[Part],
+) -> Iterator[Part]:
     """Yield the pairs, who rates them, and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
+    yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
@@ -306,7 +347,6 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     else:
         yield Part("people", "missing", text, (study.command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
-    remaining = _count_remaining(study, ratings.pairs, rated)
     if any(remaining.values()):
         text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
         yield Part("judges", "partial", text, (study.command("judge", "--dry-run"),))
@@ -318,15 +358,23 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
-    yield _report(study, is_rated=bool(ratings.counted or models), missing=missing)
+    is_rated = bool(ratings.counted or models)
+    if rounds:  # a report is on the rounds that are over
+        is_rated = any(part.state != "missing" for part in rounds)
+        missing = 0
+    yield _report(study, is_rated=is_rated, missing=missing)
 
 
-def _count_remaining(study: Study, pairs: int, rated: Mapping[str, int]) -> dict[str, int]:
-    """Return how many presentations each judge of the study has not judged yet."""
+def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
+    """Return how many presentations each judge of the study has not judged yet, at most."""
+    rated = {rater.name: rater.rated for rater in everybody}
     remaining = {}
     for judge in study.settings.judge:
         orders = 2 if judge.orders == "both" else 1
-        remaining[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
+        name = judge.rater_name
+        with store.read() as db:
+            pairs = count_playing(db, settings_part(name, "model"))
+        remaining[name] = max(0, pairs * orders * judge.samples - rated.get(name, 0))
     return remaining
 
 

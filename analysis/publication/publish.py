@@ -39,6 +39,7 @@ from guard_eval.study.system_settings import System
 VERDICT_COLUMNS = [
     "pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "criterion", "verdict", "rater_kind",
     "presentation", "shown_first", "position", "length_a", "length_b",
+    "prompt_round",
 ]
 # fmt: on
 """What the columns mean is in the template of README.md."""
@@ -99,7 +100,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     judged = {row.pair_id for row in verdicts}
     texts = [asdict(pair) for pair in pairs if pair.id in judged]
     for text in texts:
-        del text["position"], text["for_people"]
+        del text["position"], text["for_people"], text["round"]
     files = {
         "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),

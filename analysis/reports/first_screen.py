@@ -12,7 +12,8 @@ from analysis.sections.audits import UNBALANCED, audits
 from analysis.sections.equivalence import equivalence
 from analysis.sections.excluded import describe_exclusions
 from analysis.sections.judge_run import calibration
-from analysis.sections.ranking import NOT_SEQUENTIAL, RankingRow, rankings
+from analysis.sections.ranking import NO_RANK, RankingRow, rankings
+from analysis.sections.rounds import describe_rounds
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name, share_limits
 from analysis.sections.shares import (
@@ -220,6 +221,7 @@ def _remarks(
         context=evidence.context,
         plan=evidence.plan,
         ranks_first=ranks_first,
+        rounds=describe_rounds(evidence),
         ranking=_answer_rankings(evidence),
         results=first,
         criteria=len({row.criterion for row in first}),
@@ -377,7 +379,8 @@ def _leads(rows: Sequence[WinShareRow]) -> list[str]:
 def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
     """Return how large a share would probably have been found, the largest of all results; 1 if unknown."""
     plan = evidence.plan
-    if plan.sequential or plan.assisted_by is not None or plan.raters == "random":  # other tests than this
+    is_other = evidence.stops_early or plan.sequential or plan.assisted_by is not None
+    if is_other or plan.raters == "random":  # other tests than this
         return 1.0
     shares = [
         detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
@@ -446,7 +449,7 @@ def _no_evidence(methods: int) -> str:
 def _is_unclear(row: RankingRow, alpha: float) -> bool:
     """Return whether a ranking has no evidence that any method is better."""
     p = row.p_any_difference_adjusted
-    return NOT_SEQUENTIAL not in row.note and (p is None or p > alpha)
+    return NO_RANK not in row.note and (p is None or p > alpha)
 
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
@@ -456,7 +459,7 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     may_lead = [row.method for row in rows if row.possible_best == 1]
     may_be_last = [row.method for row in reversed(rows) if row.possible_worst == count]
-    if NOT_SEQUENTIAL in first.note:
+    if NO_RANK in first.note:
         text = f"{first.method} is first of {count} methods, and no rank is sure ({about})"
     elif _is_unclear(first, alpha):
         text = f"{_no_evidence(count)} ({about})"
@@ -504,7 +507,7 @@ def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool)
         covered=covered,
         sizes=dict.fromkeys((min(row.units for row in rows), max(row.units for row in rows))),
         test=_test_name(evidence, first),
-        ranks_first=ranks_first,
+        ranks_first=ranks_first and not evidence.stops_early,
         judge=plain_name(covered.judge),
         raters=raters if covered.raters > 1 else raters.partition("\u00a0")[2],
         excludes_half=any(map(_excludes_half, unclear)),
@@ -516,6 +519,8 @@ def _test_name(evidence: Evidence, row: WinShareRow) -> str:
     plan = evidence.plan
     if plan.sequential:
         return "test that holds whenever one looks"
+    if evidence.stops_early:
+        return "test that holds at whichever round a comparison stops"
     if plan.raters == "random" and not row.judge:
         return "t test over raters and prompts"
     if plan.assisted_by is not None:

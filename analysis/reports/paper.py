@@ -298,8 +298,10 @@ def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
-    the test that holds.
+    the test that holds. There is none if comparisons stopped when they were decided.
     """
+    if evidence.stops_early:
+        return ()
     comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
     return tuple(_paper_table(rows) for rows in comparisons.values())
 

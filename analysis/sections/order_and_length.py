@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -48,6 +48,8 @@ class PositionRow(CriterionRow):
         flipped: Of these, those whose verdict went to the other method.
         changed: The same with those that became a tie or ceased to be one.
         flip_rate: The share of the flipped ones.
+        repeated: The number of pairs that a judge judged several times in one order.
+        contradictions: The share of them on which its verdicts differ.
     """
 
     first: int
@@ -59,6 +61,8 @@ class PositionRow(CriterionRow):
     flipped: int
     changed: int
     flip_rate: Estimate = field(metadata=limits("flip_"))
+    repeated: int
+    contradictions: Estimate = field(metadata=limits("contradictions_"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +110,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
         flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
+        repeated = group[group["samples"] > 1]
+        differ = (repeated["answers"] > 1).to_numpy()
         rows.append(
             PositionRow(
                 str(kind),
@@ -120,6 +126,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
                 flipped=int(flipped.sum()),
                 changed=int((both["side_x"] != both["side_y"]).sum()),
                 flip_rate=unit_proportion(flipped, both["unit"].to_numpy(), level=level),
+                repeated=len(repeated),
+                contradictions=unit_proportion(differ, repeated["unit"].to_numpy(), level=level),
             )
         )
     return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion))
@@ -128,7 +136,9 @@ def position(evidence: Evidence) -> list[PositionRow]:
 def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
     placed = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
-    rows = placed.groupby([*RATED, "a_first"], sort=True).agg(net=("net", "sum"), unit=("unit", "first"))
+    rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
+        net=("net", "sum"), unit=("unit", "first"), samples=("net", "size"), answers=("net", "nunique")
+    )
     return rows.assign(side=np.sign(rows["net"])).reset_index()
 
 
@@ -147,7 +157,8 @@ def length(evidence: Evidence) -> list[LengthRow]:
     scored = evidence.part.scored
     items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
-    return [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    rows = [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
 
 
 def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
@@ -203,6 +214,7 @@ def section(evidence: Evidence) -> Section | None:
             "Interval": share_limits(row.first_share),
             "Ties": row.ties,
             "Flipped with the order": f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING,
+            "Contradicts itself": percent(row.contradictions.value),
         },
         csv="position",
         caption="Preference for the first place",

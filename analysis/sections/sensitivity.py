@@ -65,7 +65,7 @@ class SensitivityRow(FlippedRow):
 )
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     """Return every result in every way, the default first; judges are not taken for a sample of raters."""
-    if not evidence.in_full:
+    if not evidence.in_full or evidence.stops_early:
         return []
     included = {}
     if evidence.context.with_excluded is not None:

@@ -43,6 +43,9 @@ TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+NOT_FIXED = (
+    "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
+)
 WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
     "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
@@ -293,10 +296,14 @@ def _row(
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
         share = random_share(scores, items, share)
         notes.append(unequal_weight_note(scores, share))
+    if evidence.stops_early:
+        share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
+        notes.append(NOT_FIXED)
     wins = int((scores["net"] > 0).sum())
     losses = int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     pooled = pooled_binomial(wins, losses)
+    smallest = 1.0 if evidence.stops_early else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
     return WinShareRow(
         *key,
@@ -319,7 +326,7 @@ def _row(
         correction=CORRECTION_NAMES[evidence.plan.correction],
         declared_beforehand=evidence.context.planned is not None,
         win_share_pooled=(wins + ties / 2) / len(scores),
-        p_pooled_binomial=None if why_no_p(pooled.smallest_p, evidence.plan.alpha) else pooled.p,
+        p_pooled_binomial=None if why_no_p(smallest, evidence.plan.alpha) else pooled.p,
         score_sum=float(score.sum()),
         score_size=float(np.abs(score).sum()),
         score_squares=float((score**2).sum()),

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
-NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b")
+NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b", "prompt_round")
 KNOWN = frozenset((*TEXTS, *NUMBERS))
 METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")
@@ -54,19 +54,13 @@ def numbered(frame: pd.DataFrame) -> pd.DataFrame:
 
 def as_texts(column: pd.Series) -> pd.Categorical:
     """Return a column as texts in alphabetical order of categories; blank and missing cells are missing."""
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        if infer_dtype(column, skipna=True) != "string":
-            # 1, 1.0 and True are equal, and yet different texts.
-            cells = [None if is_scalar(cell) and pd.isna(cell) else str(cell) for cell in column.tolist()]
-            column = pd.Series(cells, dtype=object)
-        column = column.astype("category")
-    codes = column.cat.codes.to_numpy()
-    used = np.bincount(codes + 1, minlength=len(column.cat.categories) + 1)[1:] > 0
-    texts = [str(text) if is_used else "" for text, is_used in zip(column.cat.categories, used, strict=True)]
-    filled = sorted({text for text in texts if text.strip()})
-    number = {text: index for index, text in enumerate(filled)}
-    new = np.array([*(number.get(text, -1) for text in texts), -1])
-    return pd.Categorical.from_codes(new[codes], categories=pd.Index(filled, dtype=object))
+    cells = column.astype(object)
+    if infer_dtype(cells, skipna=True) != "string":
+        # 1, 1.0 and True are equal, and yet different texts.
+        texts = [None if is_scalar(cell) and pd.isna(cell) else str(cell) for cell in cells]
+        cells = pd.Series(texts, dtype=object)
+    named = pd.Categorical(cells)
+    return named.remove_categories([text for text in named.categories if not text.strip()])
 
 
 def with_shared_texts(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

@@ -28,20 +28,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import Record, VerdictFile
+from analysis.verdicts.files import Record, VerdictFile, as_cell
 from analysis.verdicts.layout import KNOWN, SHOWN
 from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of
-from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
+from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import ABOUT_SIDES
-from analysis.verdicts.table import HEADINGS, plain_heading
+from analysis.verdicts.table import HEADINGS, is_missing_word, plain_heading
 from analysis.verdicts.words import is_model_name, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
 Items = Mapping[str, Mapping[str, Any]]
 """What another file says of items, by their ids."""
+LEFT_OUT = "left out"
+"""The column that says why a record has no verdict."""
 Rows = Iterator[dict[str, Any] | str]
 """The rows of a record, or why it has none."""
 
@@ -90,10 +93,10 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
     notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
     known: Items = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
 
-    def rows() -> Iterator[tuple[int, dict[str, Any] | str]]:
+    def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         for number, record in file.records():
             for row in READERS[name](record, file.at(number), known):
-                yield number, row
+                yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
         raise StudyError(
@@ -102,73 +105,47 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
             f"{shlex.quote(str(file.path))} ITEMS"
         )
     frame = file.table_of(rows())
-    own = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
-    frame.attrs[READING] = join_readings([own, reading_of(frame)])
+    frame.attrs[READING] = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
     return frame
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a value is JSON's null or NaN, or an empty cell."""
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
-
-
-def text_of(value: object, where: str, key: str) -> str:
-    """Return a name or an id as text; whole numbers are names, too.
-
-    Raises:
-        StudyError: It is missing, or is no name.
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, str) and value.strip():
-        return value
-    if is_missing(value):
-        raise StudyError(f"{where}: {key} is missing; fill it in, or remove the record")
-    raise StudyError(f"{where}: {key} is {str(value)[:40]!r}; write a name")
-
-
-def _texts(record: Record, where: str, **keys: str) -> dict[str, Any]:
-    """Return the names and ids of a record by column."""
-    return {column: text_of(record.get(key), where, key) for column, key in keys.items()}
 
 
 def _alpaca_eval(record: Record, where: str, _items: object) -> Rows:
     """Yield a verdict for a preference: below 1.5 generator_1, above it generator_2."""
-    row = _texts(record, where, method_a="generator_1", method_b="generator_2", rater="annotator")
+    a, b, rater = map(record.get, ("generator_1", "generator_2", "annotator"))
     preference = _preference(record.get("preference"), where)
-    if preference is None:
-        yield "no preference, the annotator failed"
-        return
     instruction = str(record.get("instruction"))
-    outputs = {end: record.get(f"output_{number}") for number, end in ((1, "a"), (2, "b"))}
-    is_model = isinstance(record["annotator"], str) and not row["rater"].isdecimal()
-    winner = row["method_a"] if preference < 1.5 else row["method_b"]
-    yield row | {
-        "pair_id": content_id(instruction, *outputs.values()),
-        "dataset": text_of(record.get("dataset") or "alpaca_eval", where, "dataset"),
+    outputs = [record.get("output_1"), record.get("output_2")]
+    lengths = [len(text) if isinstance(text, str) else None for text in outputs]
+    yield {
+        "pair_id": content_id(instruction, *outputs),
+        "dataset": record.get("dataset") or "alpaca_eval",
         "prompt_id": content_id(instruction),
-        "rater_kind": "model" if is_model else "person",
-        "verdict": TIE if preference == 1.5 else winner,
-        "preference_a": repr(round(2 - preference, 12)),
-        "preference_b": repr(round(preference - 1, 12)),
-        **{f"length_{end}": len(text) for end, text in outputs.items() if isinstance(text, str)},
+        "method_a": a,
+        "method_b": b,
+        "rater": rater,
+        "rater_kind": "person" if str(rater).isdecimal() else "model",
+        "verdict": {1: a, 0: TIE, -1: b}.get(np.sign(1.5 - preference)),
+        "preference_a": round(2 - preference, 12),
+        "preference_b": round(preference - 1, 12),
+        "length_a": lengths[0],
+        "length_b": lengths[1],
     }
 
 
-def _preference(value: object, where: str) -> float | None:
-    if is_missing(value) or (isinstance(value, str) and value.strip().casefold() in HEADINGS["missing"]):
-        return None
+def _preference(value: object, where: str) -> float:
+    """Return a preference; NaN if the annotator failed."""
+    text = as_cell(value) or ""
+    if is_missing_word(text):
+        return math.nan
     try:
-        preference = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        preference = math.nan
+        preference = float(text)
+    except ValueError:
+        preference = math.inf
     if preference == 0:
         return 1.5
     if not 1 <= preference <= 2:
         raise StudyError(
-            f"{where}: preference is {str(value)[:40]!r}; write a number from 1 (generator_1) to 2 "
+            f"{where}: preference is {text[:40]!r}; write a number from 1 (generator_1) to 2 "
             "(generator_2), 1.5 for a draw, or null where the annotator failed"
         )
     return preference
@@ -176,44 +153,51 @@ def _preference(value: object, where: str) -> float | None:
 
 def _arena_hard(record: Record, where: str, _items: object) -> Rows:
     """Yield a verdict for each game."""
-    row = _texts(record, where, method_b="model", rater="judge")
-    baseline = text_of(record.get("baseline", "baseline"), where, "baseline")
-    name = text_of(record.get("question_id", record.get("uid")), where, "question_id or uid")
-    row |= {"pair_id": name, "prompt_id": name, "method_a": baseline, "rater_kind": "model"}
-    row["dataset"] = text_of(record.get("category") or "arena-hard", where, "category")
-    games = record["games"] if isinstance(record.get("games"), list) else []
-    if not 1 <= len(games) <= 2:
-        raise StudyError(
-            f"{where}: games has {len(games)} entries; a judgment has one game, or one in each order"
-        )
-    sides = [{"left": baseline, "right": row["method_b"]}, {"left": row["method_b"], "right": baseline}]
-    for number, game in enumerate(games):
+    model, baseline = record.get("model"), record.get("baseline", "baseline")
+    name = record.get("question_id", record.get("uid"))
+    games = record.get("games")
+    if not isinstance(games, list) or not 1 <= len(games) <= 2:
+        count = len(games) if isinstance(games, list) else 0
+        raise StudyError(f"{where}: games has {count} entries; a judgment has one game, or one in each order")
+    for number, game in enumerate(games, start=1):
         score = game.get("score") if isinstance(game, dict) else None
-        yield row | sides[number] | {"presentation": number + 1, "label": score, "verdict": score}
+        yield {
+            "pair_id": name,
+            "dataset": record.get("category") or "arena-hard",
+            "prompt_id": name,
+            "method_a": baseline,
+            "method_b": model,
+            "left": baseline if number == 1 else model,
+            "right": model if number == 1 else baseline,
+            "rater": record.get("judge"),
+            "rater_kind": "model",
+            "presentation": number,
+            "label": score,
+            "verdict": score,
+        }
 
 
-def _fastchat(record: Record, where: str, _items: object) -> Rows:
+def _fastchat(record: Record, _where: str, _items: object) -> Rows:
     """Yield a verdict for each game, or for a vote."""
-    is_judgment = "g1_winner" in record
-    a, b = ("model_1", "model_2") if is_judgment else ("model_a", "model_b")
-    row = _texts(record, where, method_a=a, method_b=b, prompt_id="question_id")
-    judge = record.get("judge")
-    rater = text_of(judge[0] if isinstance(judge, list) and judge else judge, where, "judge")
-    turn = record.get("turn")
-    row |= {key: record[key] for key in ("turn", "anony", "dedup_tag") if key in record}
-    row["pair_id"] = row["prompt_id"]
-    row["pair_id"] += "" if is_missing(turn) else f", turn {text_of(turn, where, 'turn')}"
-    row["rater"] = rater
-    if not is_judgment:
-        is_model = is_model_name(rater) or rater.endswith(("_pair", "_single"))
-        person = "person" if _PERSON.match(rater) else None
-        yield row | {"rater_kind": "model" if is_model else person, "verdict": record.get("winner")}
+    judge, question, turn = (
+        record.get("judge"),
+        as_cell(record.get("question_id")),
+        as_cell(record.get("turn")),
+    )
+    rater = as_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
+    row = {key: record[key] for key in ("turn", "anony", "dedup_tag") if key in record}
+    row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
+    if question and turn:
+        row["pair_id"] = f"{question}, turn {turn}"
+    if "g1_winner" not in record:
+        if not is_model_name(rater) and not rater.endswith(("_pair", "_single")):
+            row["rater_kind"] = "person" if _PERSON.match(rater) else None
+        methods = {"method_a": record.get("model_a"), "method_b": record.get("model_b")}
+        yield row | methods | {"verdict": record.get("winner")}
         return
-    row["rater_kind"] = "model"
-    games = {"1": row["method_a"], "2": row["method_b"]}
-    if "m1_score" in record:
-        games = {"1": None}
-    for number, first in games.items():
+    a, b = record.get("model_1"), record.get("model_2")
+    row |= {"method_a": a, "method_b": b}
+    for number, first in {"1": None}.items() if "m1_score" in record else {"1": a, "2": b}.items():
         verdict = record.get(f"g{number}_winner")
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
 
@@ -259,7 +243,7 @@ def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], w
         account = account.get("email") or account.get("username") or account.get("id")
     row = {
         **item,
-        "rater": text_of(who.get("rater") or account, where, "completed_by"),
+        "rater": who.get("rater") or account,
         "rater_kind": who.get("rater_kind") or item.get("rater_kind") or "person",
         "seconds": annotation.get("lead_time"),
         "at": annotation.get("created_at"),
@@ -271,14 +255,14 @@ def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], w
             yield row | {"criterion": name, "verdict": word}
 
 
-def _controls(result: list[Any], where: str) -> Iterator[tuple[str, str | None, str]]:
+def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield name, word and type of the controls; those that are no choices have no word."""
     for region in result:
         kind = str(region.get("type")) if isinstance(region, dict) else ""
         value = region.get("value") if isinstance(region, dict) else None
         if not isinstance(value, Mapping) or (kind not in _WORDS_OF and not region.get("from_name")):
             continue
-        name = text_of(region.get("from_name"), where, "from_name")
+        name = as_cell(region.get("from_name"))
         is_choice = kind in _WORDS_OF and (kind != "textarea" or name in _WHO)
         answer = value.get(_WORDS_OF[kind]) if is_choice else None
         words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
@@ -291,12 +275,12 @@ def _potato(record: Record, where: str, items: Items) -> Rows:
     """Yield a row for each scheme of an annotated instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"
-    instance = text_of(record.get(key), where, key)
+    instance = as_cell(record.get(key)) or ""
     if instance not in items:
         raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
     row = _item_fields(items[instance])
     user = Path(where).resolve().parent.name if is_old else record.get("user_id")
-    row |= {"rater": text_of(user, where, "user_id"), "rater_kind": record.get("rater_kind") or "person"}
+    row |= {"rater": user, "rater_kind": record.get("rater_kind") or "person"}
     for scheme, word in _potato_answers(record, {row["method_a"], row["method_b"]}):
         yield row | {"criterion": scheme, "verdict": word}
 
@@ -311,7 +295,7 @@ def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[
     if not isinstance(labels, dict):  # a table: SCHEME.LABEL, and SCHEME alone where there is one answer
         labels = {}
         for name, value in record.items():
-            if name not in _NO_SCHEMES and not name.endswith("._spans") and not is_missing(value):
+            if name not in _NO_SCHEMES and not name.endswith("._spans") and as_cell(value) is not None:
                 scheme, dot, label = name.rpartition(".")
                 labels.setdefault(scheme if dot else label, {})[label if dot else _SELECTION] = value
     for scheme, answers in labels.items():

@@ -110,7 +110,9 @@ class Table:
         """Record which columns have a role, and put new columns in their place."""
         self.record(role, ", ".join(columns), why)
         used = [name for name in columns if name in self.free]
+        texts = self._texts.drop(columns=[*used, *new], errors="ignore")
         self.set_frame(self.frame.drop(columns=used).assign(**new))
+        self._texts = texts  # the rows are the same
 
     def leave_out(self, is_left_out: Mask, why: str) -> None:
         """Leave out rows, and count them."""

@@ -11,9 +11,9 @@ from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import use_items
 from analysis.verdicts.layout import KNOWN, METHODS, SHOWN
 from analysis.verdicts.methods import find_methods, refuse_sides_as_methods, refuse_texts
-from analysis.verdicts.programs import VerdictFormat
+from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.raters import settle_raters, use_judges
-from analysis.verdicts.reading import READING, join_readings, reading_of
+from analysis.verdicts.reading import READING, Role, join_readings, reading_of
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt
 from analysis.verdicts.sides import name_winners
 from analysis.verdicts.table import HEADINGS, Declared, Table, plain_heading
@@ -50,9 +50,17 @@ def tidied(
             "the table has several header rows or index columns (a MultiIndex); give it one header row: "
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
-    table = Table(with_columns(frame, declared.columns), declared, items)
+    names = list(map(str, frame.columns))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
+    table = Table(frame.set_axis(names, axis=1), declared, items)
     is_melted = HEADS in declared.columns
-    _use_own_names(table, {} if form is None else form.fields)
+    _name_columns(table)
+    _leave_out_index(table)
+    if form is not None:
+        table.roles = [
+            Role(role=role, column=column, why="the format") for role, column in form.fields.items()
+        ]
     _leave_out_votes(table)
     find_methods(table)
     for role in ("rater", "criterion"):
@@ -75,55 +83,61 @@ def tidied(
     return table.frame
 
 
-def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Return a table whose headings are renamed by the user's mapping.
+def _name_columns(table: Table) -> None:
+    """Give columns their own names: as declared, or if a heading differs only in case, spaces and signs.
 
     Raises:
-        StudyError: A column is unknown, there twice, or the table lacks a heading.
+        StudyError: A column that is declared is unknown or not there, or two columns have one name.
     """
-    names = list(map(str, frame.columns))
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    declared = dict(columns)
+    declared = _declared_columns(table)
+    headings = {name: heading for name, heading in declared.items() if heading}
+    own = {heading: name for name, heading in headings.items()}
+    if len(own) < len(headings):
+        raise StudyError(f"columns names a heading twice: {', '.join(headings.values())}; name each once")
+    for heading in table.names:
+        name = heading if heading in SHOWN else _OWN.get(plain_heading(heading), "")
+        if heading in own or not name:
+            continue
+        if name in declared:  # another column is declared to be it, or none
+            table.set_frame(table.frame.drop(columns=heading))
+        elif name in headings:
+            raise StudyError(f"{headings[name]} and {heading} are both {name}; keep one")
+        else:
+            headings[name] = heading
+            own[heading] = name
+    table.set_frame(table.frame.rename(columns=own))
+    for name, heading in headings.items():
+        if name not in SHOWN:
+            table.record(name, heading, "declared" if name in declared else "its name")
+
+
+def _declared_columns(table: Table) -> Mapping[str, str]:
+    """Return the headings that are declared, by their columns' own names; see `_name_columns`."""
+    declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
         raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
     for name, heading in declared.items():
+        start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
-            raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
-        if heading and heading not in names:
-            raise StudyError(f"columns.{name}={heading}: there is no such heading; {nearest(heading, names)}")
-    headings = list(filter(None, declared.values()))
-    new = {heading: name for name, heading in declared.items() if heading}
-    if len(new) < len(headings):
-        raise StudyError(f"columns names a heading twice: {', '.join(headings)}; name each once")
-    # A column that is declared to be another one gives way.
-    dropped = [name for name in names if name in declared and name not in new]
-    return frame.set_axis(names, axis=1).drop(columns=dropped).rename(columns=new)
+            raise StudyError(f"{start}: there is no such column; {nearest(name, sorted(KNOWN))}")
+        if heading and not table.has(heading):
+            raise StudyError(f"{start}={heading}: there is no such heading; {nearest(heading, table.names)}")
+    return declared
 
 
-def _use_own_names(table: Table, fields: Mapping[str, str]) -> None:
-    """Give columns their own names if their headings differ only in case, spaces and signs."""
+def _leave_out_index(table: Table) -> None:
+    """Leave out a first column in which a program numbered the rows.
+
+    Raises:
+        StudyError: Another column has no name.
+    """
     for first in table.names[:1]:
         if plain_heading(first) in _INDEX and table.count(first) == len(table.frame):
             table.unused.append(f"{first or 'a column without a name'} (an index)")
             table.set_frame(table.frame.drop(columns=first))
     if table.has(""):
         raise StudyError("column 1 has no name in the header; name it, or remove it")
-    declared = {name: heading for name, heading in table.declared.columns.items() if heading}
-    headings: dict[str, str] = {}
-    for heading in table.names:
-        name = _OWN.get(plain_heading(heading))
-        if name in headings:
-            raise StudyError(f"{headings[name]} and {heading} are both {name}; keep one")
-        if name is not None:
-            headings[name] = heading
-    for name, heading in headings.items() if not fields else ():
-        why = "declared" if name in declared else "its name"
-        table.record(name, declared.get(name, heading), why)
-    for role, column in fields.items():
-        table.record(role, column, "the format")
-    table.set_frame(table.frame.rename(columns={heading: name for name, heading in headings.items()}))
 
 
 def _use_named(table: Table, role: str) -> None:
@@ -141,6 +155,9 @@ def _use_named(table: Table, role: str) -> None:
 
 def _leave_out_votes(table: Table) -> None:
     """Leave out votes that were not blind, and answers that were rejected or are no answers."""
+    for why in table.values(LEFT_OUT):
+        table.leave_out((table.cells(LEFT_OUT) == why).to_numpy(), why)
+    table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
         is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in table.free:
@@ -154,7 +171,9 @@ def _finish(table: Table) -> None:
     a, b = map(table.cells, METHODS)
     table.leave_out((a == b).to_numpy(), "a method compared with itself")
     name_winners(table)
-    table.leave_out(table.frame["verdict"].isna().to_numpy(), "no verdict")
+    a, b = map(table.cells, METHODS)
+    is_named = a.notna() & b.notna()  # a row without a method is refused later
+    table.leave_out((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
     if not table.has("pair_id"):
         return
     for role, value in _DEFAULTS.items():

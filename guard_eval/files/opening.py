@@ -15,7 +15,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from io import BufferedReader, BytesIO
 from pathlib import Path, PurePosixPath
@@ -32,8 +31,9 @@ UNPACKED_FREELY = 2**24
 LARGEST_RATIO = 100
 """Beyond that, a file unpacks to at most this multiple of its size. Tables of verdicts reach 40, in xz."""
 
+ZIP = b"PK\x03\x04"
+"""How a zip archive begins; a workbook is one."""
 _BLOCK = 2**20
-_ZIP = b"PK\x03\x04"
 _WORKBOOK = "[Content_Types].xml"
 """The file that every zip archive of an office program holds, and that no other one does."""
 
@@ -54,19 +54,6 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a file holds, unpacked.
-
-    Attributes:
-        name: The file's name without the ending of its compression; of a zip archive, the name inside.
-        data: The bytes.
-    """
-
-    name: str
-    data: bytes
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -115,10 +102,13 @@ def read_text(path: Path, *, limit: int = LARGEST_TEXT) -> str:
         raise StudyError(f"{path} is no text in UTF-8 (byte {error.start}); save it as UTF-8") from None
 
 
-def read_unpacked(path: Path, *, limit: int) -> Content:
-    """Return the content of a file, unpacked if it is gzip, bzip2, xz, Zstandard or a zip of one file.
+def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
+    """Return the name and content of a file, unpacked if it is packed.
 
-    The content decides, not the name. Workbooks, which are zip archives, too, stay as they are.
+    Gzip, bzip2, xz, Zstandard and a zip of one file are unpacked.
+
+    The content decides, not the name. Workbooks, which are zip archives, too, stay as they are. The name is
+    without the ending of the compression; of a zip archive, it is the name inside.
 
     Raises:
         StudyError: It cannot be read as `read_bytes` says, unpacks to more than `limit` bytes or to more than
@@ -127,30 +117,30 @@ def read_unpacked(path: Path, *, limit: int) -> Content:
     with open_regular(path) as file, _explain(path):
         start = file.read(8)
         file.seek(0)
-        if start.startswith(_ZIP):
+        if start.startswith(ZIP):
             return _read_archive(file, path, limit)
         name = path.stem if path.suffix.lower() in _PACKED_ENDINGS else path.name
         unpack = next((unpack for magic, unpack in _UNPACKERS.items() if start.startswith(magic)), None)
         if unpack is None:
-            return Content(name, _read_blocks(file, path, limit))
+            return name, _read_blocks(file, path, limit)
         with unpack(file) as unpacked:
-            return Content(name, _read_blocks(unpacked, path, limit, packed=_size(file)))
+            return name, _read_blocks(unpacked, path, limit, packed=_size(file))
 
 
-def _read_archive(file: BinaryIO, path: Path, limit: int) -> Content:
+def _read_archive(file: BinaryIO, path: Path, limit: int) -> tuple[str, bytes]:
     """Return the one file of a zip archive, or the archive itself if it is a workbook."""
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
         if _WORKBOOK in names:
             file.seek(0)
-            return Content(path.name, _read_blocks(file, path, limit))
+            return path.name, _read_blocks(file, path, limit)
         # What macOS adds to an archive is no file of its owner.
         names = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
         if len(names) != 1:
             raise StudyError(f"{path} is an archive of {len(names)} files; unpack it, and name one of them")
         with archive.open(names[0]) as unpacked:
             data = _read_blocks(unpacked, path, limit, packed=_size(file))
-    return Content(PurePosixPath(names[0]).name, data)
+    return PurePosixPath(names[0]).name, data
 
 
 def _size(file: BinaryIO) -> int:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import codecs
 import csv
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import BytesIO, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.files.opening import read_unpacked
+from guard_eval.files.opening import ZIP, read_unpacked
 from guard_eval.files.parquet import FEATHER, PARQUET, read_arrow
 from guard_eval.files.sheets import sheet_rows
 
@@ -35,7 +35,6 @@ NumberedRows = Iterable[tuple[int, Any]]
 Encoding = Literal["strict", "surrogateescape"]
 """Whether bytes that are not UTF-8 are refused, or become lone surrogates."""
 
-_SIGNS = ",;\t|"
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -43,10 +42,14 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_NUL_PLACES = {(1, 2, 3): "UTF-32", (0, 1, 2): "UTF-32", (1, 3): "UTF-16", (0, 2): "UTF-16"}
+"""The encoding of a text without a mark by the places of NUL bytes among each four."""
 _START = 4096
 """The bytes at the start of a file that show what it is."""
 _HEAD_ROWS = 20
 """Rows among which the header is looked for."""
+_SIGN_LINE = re.compile(r'\s*"?sep=([^"]?)"?\s*', re.IGNORECASE)
+"""A first line by which a spreadsheet names the separator; without one it is a tab."""
 _QUALTRICS = '{"ImportId"'
 """Every cell of Qualtrics' third header row begins so."""
 _INDEX = "__index_level_0__"
@@ -58,7 +61,7 @@ _WRAPPERS = (
 """Keys of an object whose list holds all records."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RowFile:
     """The rows of a file, which can be read once.
 
@@ -103,98 +106,82 @@ def open_rows(
     Raises:
         StudyError: The file cannot be read; the message names file, row, value and remedy.
     """
-    content = read_unpacked(path, limit=limit)
-    ending, data = Path(content.name).suffix.lower(), content.data
+    name, data = read_unpacked(path, limit=limit)
+    ending = Path(name).suffix.lower()
     if data.startswith((PARQUET, FEATHER)):
         return _arrow_file(path, read_arrow(path, data, limit=limit, most_rows=most_rows))
-    if data.startswith(b"PK\x03\x04"):
+    if data.startswith(ZIP):
         return _table(path, SHEET_ROW, sheet_rows(path, data))
-    data = _as_utf8(path, data)
+    text = _decode(path, data, errors)
     if is_plain and ending == ".txt":
-        lines = ((number, {"prompt": line}) for number, line in _filled_lines(path, data, errors))
-        return RowFile(path=path, unit=LINE, headings=None, rows=lines)
+        lines = ((number, {"prompt": line}) for number, line in _filled_lines(text))
+        return RowFile(path, LINE, None, lines)
     is_lines = ending in {".jsonl", ".ndjson"}
-    if is_lines or ending == ".json" or data[:_START].lstrip()[:1] in {b"[", b"{"}:
-        return _json_file(path, data, errors, is_lines=is_lines)
-    return _table(path, LINE, _separated_rows(path, data, errors, is_tsv=ending == ".tsv"))
+    if is_lines or ending == ".json" or text[:_START].lstrip().startswith(("[", "{")):
+        return _json_file(path, text, is_lines=is_lines)
+    return _table(path, LINE, _separated_rows(path, text, "\t,;|" if ending == ".tsv" else ",;\t|"))
 
 
-def _as_utf8(path: Path, data: bytes) -> bytes:
-    """Return text without a byte order mark, in UTF-8 if it had one."""
-    encoding = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
-    if not encoding:
-        if kind := _unmarked_encoding(data[:64]):
+def _decode(path: Path, data: bytes, errors: Encoding) -> str:
+    """Return the text of a file, without a byte order mark."""
+    encoding = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "utf-8")
+    if encoding == "utf-8":
+        places = {index % 4 for index, byte in enumerate(data[:64]) if not byte}
+        if kind := _NUL_PLACES.get(tuple(sorted(places))):
             raise StudyError(f"{path} is {kind} without a byte order mark; save it as 'CSV UTF-8'")
         if 10 * data[:_START].count(b"\0") > len(data[:_START]):
             raise StudyError(f"{path} is a program's file and no text; save it as 'CSV UTF-8'")
-        return data
-    if encoding == "utf-8-sig":
-        return data.removeprefix(codecs.BOM_UTF8)
+    is_utf8 = encoding.startswith("utf-8")
     try:
-        return data.decode(encoding).encode()
-    except UnicodeDecodeError:
-        raise StudyError(f"{path} is damaged {encoding.upper()}; save it as 'CSV UTF-8'") from None
-
-
-def _unmarked_encoding(start: bytes) -> str:
-    """Return the encoding that the places of NUL bytes show; empty if there is none."""
-    places = {index % 4 for index, byte in enumerate(start) if not byte}
-    if not places:
-        return ""
-    names = {(1, 2, 3): "UTF-32", (0, 1, 2): "UTF-32", (1, 3): "UTF-16", (0, 2): "UTF-16"}
-    return names.get(tuple(sorted(places)), "")
-
-
-def _decoded(path: Path, data: bytes, errors: Encoding, newline: str) -> Iterator[str]:
-    """Yield the lines of a text with their ends."""
-    try:
-        yield from TextIOWrapper(BytesIO(data), encoding="utf-8", errors=errors, newline=newline)
-    except UnicodeDecodeError:
-        raise StudyError(_why_not_utf8(path, data)) from None
-
-
-def _why_not_utf8(path: Path, data: bytes) -> str:
-    try:
-        data.decode()
+        return data.decode(encoding, errors if is_utf8 else "strict")
     except UnicodeDecodeError as error:
-        character = data[error.start : error.start + 1].decode("cp1252", "replace")
-        line = data.count(b"\n", 0, error.start) + 1
+        if not is_utf8:
+            raise StudyError(f"{path} is damaged {encoding.upper()}; save it as 'CSV UTF-8'") from None
+        character = error.object[error.start : error.start + 1].decode("cp1252", "replace")
+        line = error.object.count(b"\n", 0, error.start) + 1
         where = f"line {line}, byte {error.start}, where Windows-1252 has {character!r}"
-        return (
+        raise StudyError(
             f"{path} is not UTF-8 ({where}); save it as 'CSV UTF-8', or run: "
             f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(str(path))} > utf8.csv"
-        )
-    return f"{path} is not UTF-8"
+        ) from None
 
 
-def _filled_lines(path: Path, data: bytes, errors: Encoding) -> Iterator[tuple[int, str]]:
-    """Yield the filled lines. They end with a line feed alone: JSON strings may hold other line ends."""
-    for number, line in enumerate(_decoded(path, data, errors, "\n"), start=1):
-        if line.strip():
-            yield number, line.rstrip("\r\n")
+def _split_lines(text: str, end: str = "\n") -> Iterator[str]:
+    """Yield the lines of a text with their ends. JSON strings may hold other line ends than `end`."""
+    return (match[0] for match in re.finditer(rf"[^{end}]*{end}|[^{end}]+\Z", text))
 
 
-def _separated_rows(
-    path: Path, data: bytes, errors: Encoding, *, is_tsv: bool
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each filled row, with the number of its first line."""
+def _filled_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the filled lines with their numbers."""
+    lines = enumerate(_split_lines(text), start=1)
+    return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())
+
+
+def _separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each filled row, with the number of its first line.
+
+    Args:
+        path: The file.
+        text: Its text.
+        signs: The possible separators, of which the one that gives the header most columns is taken.
+    """
     csv.field_size_limit(2**31 - 1)  # a cell may hold a book
     # A lone carriage return outside quotes is an error, unless it ends all lines.
-    lines = _decoded(path, data, errors, "\n" if b"\n" in data else "\r")
-    begin, head = 0, ""
-    while not head.strip() and (head := next(lines, "")):
-        begin += 1
-    sign = _separator(head, is_tsv=is_tsv)
-    lines = chain([head], lines)
-    if head.strip().strip('"').casefold().startswith("sep=") and len(head.strip().strip('"')) <= len("sep=;"):
-        sign = head.strip("\r\n").strip('"')[len("sep=") :] or "\t"
-        next(lines)
-        begin += 1
-    reader = csv.reader(lines, delimiter=sign, strict=True)
+    lines = enumerate(_split_lines(text, "\n" if "\n" in text else "\r"), start=1)
+    begin, head = next(((number, line) for number, line in lines if line.strip()), (1, ""))
     number = begin
     try:
+        if match := _SIGN_LINE.fullmatch(head):
+            sign = match[1] or "\t"
+            begin += 1
+        else:
+            columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
+            sign = max(columns, key=columns.__getitem__)
+        rest = (line for _, line in lines)
+        reader = csv.reader(rest if match else chain([head], rest), delimiter=sign, strict=True)
+        number = begin
         for row in reader:
-            if row and (any(row) or len(row) == 1):
+            if any(row) or len(row) == 1:
                 yield number, row
             number = begin + reader.line_num
     except csv.Error as error:
@@ -204,17 +191,11 @@ def _separated_rows(
         ) from None
 
 
-def _separator(head: str, *, is_tsv: bool) -> str:
-    """Return the sign that gives the header most columns; the first of several that do."""
-    signs = "\t,;|" if is_tsv else _SIGNS
-    return max(signs, key=lambda sign: len(next(csv.reader([head], delimiter=sign), [])))
-
-
 def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
     """Return a table whose first row has the headings."""
     first = list(islice(rows, _HEAD_ROWS))
     if not first:
-        return RowFile(path=path, unit=unit, headings=(), rows=())
+        return RowFile(path, unit, (), ())
     filled = [sum(map(bool, row)) for _, row in first]
     usual = median(filled[1:] or filled)
     header = next(index for index, count in enumerate(filled) if 2 * count >= usual)
@@ -223,12 +204,12 @@ def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowF
             f"{path}: {unit} {first[0][0]} is a title, and the header seems to be {unit} {first[header][0]}; "
             "remove what is above it"
         )
-    headings = [name.strip() for name in first[0][1]]
+    headings = [name.strip() for name in first.pop(0)[1]]
     while headings and not headings[-1]:
         headings.pop()
     # R writes names of rows, and no heading over them.
-    numbers = [str(number) for number in range(1, len(first))]
-    if numbers and [row[0] for _, row in first[1:] if len(row) == len(headings) + 1] == numbers:
+    named = [row[0] for _, row in first if len(row) == len(headings) + 1]
+    if named and named == [str(number) for number in range(1, len(first) + 1)]:
         headings.insert(0, "")
     if "" in headings[1:]:
         raise StudyError(
@@ -237,58 +218,47 @@ def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowF
         )
     if twice := [name for name in headings if headings.count(name) > 1]:
         raise StudyError(f"{path} has two columns {twice[0]!r}; rename or remove one")
-    if len(first) > 2 and all(cell.startswith(_QUALTRICS) for cell in first[2][1] if cell):
-        first = [first[0], *first[3:]]
-    cells = _fitted(path, unit, chain(first[1:], rows), len(headings))
-    return RowFile(path=path, unit=unit, headings=tuple(headings), rows=cells)
+    if len(first) > 1 and all(cell.startswith(_QUALTRICS) for cell in first[1][1] if cell):
+        del first[:2]
+    return RowFile(path, unit, tuple(headings), _fitted(path, unit, chain(first, rows), len(headings)))
 
 
 def _fitted(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[tuple[int, list[str]]]:
     """Yield rows with as many cells as headings; spreadsheets write more or fewer empty ones."""
     for number, row in rows:
-        if len(row) != width:
-            if any(row[width:]):
-                raise StudyError(
-                    f"{path}, {unit} {number}: {len(row)} cells under {width} headings; quote cells that "
-                    "hold a separator, or remove what is above the header"
-                )
-            row = [*row[:width], *[""] * (width - len(row))]  # noqa: PLW2901
+        if any(row[width:]):
+            raise StudyError(
+                f"{path}, {unit} {number}: {len(row)} cells under {width} headings; quote cells that "
+                "hold a separator, or remove what is above the header"
+            )
         if width == 1 or any(row):
-            yield number, row
+            yield number, [*row[:width], *[""] * (width - len(row))]
 
 
 def _arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarrow has no types)
     """Return the rows of a Parquet or Feather file, whose lists and objects stay what they are."""
     columns = {name: table[name].to_pylist() for name in table.column_names if name != _INDEX}
-    rows = enumerate(map(list, zip(*columns.values(), strict=True)), start=1)
-    return RowFile(path=path, unit=ROW, headings=tuple(columns), rows=rows)
+    return RowFile(path, ROW, tuple(columns), enumerate(zip(*columns.values(), strict=True), start=1))
 
 
-def _json_file(path: Path, data: bytes, errors: Encoding, *, is_lines: bool) -> RowFile:
+def _json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     """Return the values of JSON lines, of a list, or of one of the other shapes of a table."""
-    if is_lines or _has_json_lines(data):
-        lines = _filled_lines(path, data, errors)
+    if is_lines or _has_json_lines(text):
+        lines = _filled_lines(text)
         values = ((number, parse_json(f"{path}, line {number}", line)) for number, line in lines)
-        return RowFile(path=path, unit=LINE, headings=None, rows=values)
-    try:
-        text = data.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise StudyError(f"{path}: not UTF-8 (byte {error.start}); save it as JSON in UTF-8") from None
+        return RowFile(path, LINE, None, values)
     value = parse_json(str(path), text) if text.strip() else []
-    return RowFile(path=path, unit=RECORD, headings=None, rows=enumerate(_json_records(value), start=1))
+    return RowFile(path, RECORD, None, enumerate(_json_records(value), start=1))
 
 
-def _has_json_lines(data: bytes) -> bool:
+def _has_json_lines(text: str) -> bool:
     """Return whether the first of several lines is a value by itself."""
-    lines = (line for line in BytesIO(data) if line.strip())
-    first, second = next(lines, b""), next(lines, b"")
+    lines = [line for _, line in islice(_filled_lines(text), 2)]
     try:
-        json.loads(first)
-    except UnicodeDecodeError:
-        return bool(second)  # the reader of lines names the line
-    except (ValueError, RecursionError):
+        json.loads(lines[0])
+    except (IndexError, ValueError, RecursionError):
         return False
-    return bool(second)
+    return len(lines) > 1
 
 
 def _json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
@@ -309,15 +279,17 @@ def _json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
 def _nested_records(value: dict[str, Any]) -> list[Any]:
     """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}."""
     inner = list(value.values())
-    if len(inner) > 1 and all(isinstance(cells, list) and len(cells) == len(inner[0]) for cells in inner):
-        return [dict(zip(value, cells, strict=True)) for cells in zip(*inner, strict=True)]
-    if not inner or not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
+    if inner and all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
+        # An index has numbers, or more keys than there are columns.
+        is_by_row = all(map(str.isdecimal, value)) or len(value) >= len(inner[0])
+        if is_by_row and not all(map(str.isdecimal, inner[0])):
+            return inner
+        inner = [[cells[key] for key in inner[0]] for cells in inner]
+    elif len(inner) < 2:
         return []
-    # An index has numbers, or more keys than there are columns.
-    is_by_row = all(map(str.isdecimal, value)) or len(value) >= len(inner[0])
-    if is_by_row and not all(map(str.isdecimal, inner[0])):
-        return inner
-    return [{name: cells[key] for name, cells in value.items()} for key in inner[0]]
+    if all(isinstance(cells, list) and len(cells) == len(inner[0]) for cells in inner):
+        return [dict(zip(value, cells, strict=True)) for cells in zip(*inner, strict=True)]
+    return []
 
 
 def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)

@@ -66,7 +66,7 @@ def test_alpaca_eval(tmp_path):
     assert table["pair_id"].nunique() == table["prompt_id"].nunique() == 6
     # The mean of 0, 1, .5, .9900139974, .4593660117 and .5.
     assert table["preference_b"].astype(float).mean() == pytest.approx(0.574897, abs=1e-6)
-    assert "2 left out: no preference, the annotator failed (records 6, 7)" in notes(table)
+    assert "2 left out: no verdict (records 6, 7)" in notes(table)
     assert "read as AlpacaEval annotations" in notes(table)
 
 
@@ -260,8 +260,9 @@ REFUSED = [
     ),
     *((arena(1, "A>B", label), f"the verdict '{label}' names no method .* record 1") for label in ("C", 1)),
     (vote("model_c", "expert_0"), "the verdict 'model_c' names no method of its pair on record 1"),
-    (vote("model_a", "expert_0", a=True), "model_a is 'True'; write a name"),
-    (vote("model_a", None), "judge is missing"),
+    (vote("model_a", "expert_0", a=["x"]), "record 1: method_a is a list or an object"),
+    (vote("model_a", "expert_0", a=""), "method_a is empty on record 1"),
+    (vote("model_a", None), "rater is empty on record 1"),
     (vote("model_a", "expert_0", a="gpt-4"), "holds no verdicts; 1 left out: a method compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (
@@ -272,7 +273,7 @@ REFUSED = [
         task(1, annotation(1, fluency="A"), left="x"),
         "left and right are not the row's methods on record 1; name the same",
     ),
-    (task(1, annotation(None, fluency="A")), "completed_by is missing"),
+    (task(1, annotation(None, fluency="A")), "rater is empty on record 1"),
     (
         task(1, annotation(1, fluency="A")) | {"data": {}},
         "nothing says which methods .*; add the fields method_a",

@@ -77,8 +77,7 @@ def zstandard(data: bytes) -> bytes:
 def test_read_unpacked_reads_each_compression(tmp_path, ending, pack):
     path = tmp_path / f"table.csv{ending}"
     path.write_bytes(pack(TABLE))
-    content = read_unpacked(path, limit=len(TABLE))
-    assert (content.name, content.data) == ("table.csv", TABLE)
+    assert read_unpacked(path, limit=len(TABLE)) == ("table.csv", TABLE)
     with pytest.raises(StudyError, match="is larger than"):
         read_unpacked(path, limit=len(TABLE) - 1)
     packed = pack("\n".join(map(str, range(10_000))).encode())
@@ -92,8 +91,7 @@ def test_read_unpacked_reads_a_zip_of_one_file(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("folder/votes.tsv", TABLE)
         archive.writestr("__MACOSX/folder/._votes.tsv", b"?")
-    content = read_unpacked(path, limit=100)
-    assert (content.name, content.data) == ("votes.tsv", TABLE)
+    assert read_unpacked(path, limit=100) == ("votes.tsv", TABLE)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("more.tsv", TABLE)
     with pytest.raises(StudyError, match="archive of 2 files; unpack it"):
@@ -104,7 +102,7 @@ def test_read_unpacked_leaves_a_workbook_packed(tmp_path):
     path = tmp_path / "book.xlsx"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("[Content_Types].xml", b"<Types/>")
-    assert read_unpacked(path, limit=1000).data == path.read_bytes()
+    assert read_unpacked(path, limit=1000)[1] == path.read_bytes()
 
 
 LIMITED = """
@@ -114,7 +112,8 @@ from guard_eval.files.opening import read_bytes, read_unpacked
 resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
 read = {"whole": read_bytes, "packed": read_unpacked}[sys.argv[1]]
 try:
-    print(len(getattr(content := read(Path(sys.argv[2]), limit=2**40), "data", content)))
+    content = read(Path(sys.argv[2]), limit=2**40)
+    print(len(content[1] if sys.argv[1] == "packed" else content))
 except ValueError as error:
     print(error)
 """
@@ -136,7 +135,7 @@ def test_a_small_file_cannot_unpack_to_gigabytes(tmp_path, ending, pack):
 def test_a_small_file_unpacks_freely_to_a_bound(tmp_path):
     path = tmp_path / "texts.jsonl.gz"
     path.write_bytes(gzip.compress(bytes(UNPACKED_FREELY)))
-    assert len(read_unpacked(path, limit=2**30).data) == UNPACKED_FREELY
+    assert len(read_unpacked(path, limit=2**30)[1]) == UNPACKED_FREELY
 
 
 def test_a_large_limit_reserves_no_memory(tmp_path):
