@@ -19,7 +19,7 @@ from analysis.verdicts.likeness import Conduct
 from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, DeclaredPart, Pair
+from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
@@ -101,7 +101,7 @@ class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
     Attributes:
-        prompts: What a judge was sent in one form besides the texts (the store's `read_instructions`).
+        prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
         spent: Requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
@@ -139,6 +139,7 @@ class Context:
             test of its family.
         explored: Further columns, which were chosen later: they support no claim.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
+        contests: The rounds of a study whose comparisons stop early, by the kind of raters and the judge.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
@@ -171,6 +172,7 @@ class Context:
     by: tuple[str, ...] = ()
     explored: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
@@ -194,7 +196,10 @@ class Context:
     @property
     def titles(self) -> dict[str, str]:
         """Return the titles of the study's own criteria, by name."""
-        return {COMPOSITE: "the composite", **{each.name: each.title for each in self.criteria}}
+        return {
+            COMPOSITE: "the composite",
+            **{criterion.name: criterion.title for criterion in self.criteria},
+        }
 
     @property
     def changed_judges(self) -> tuple[str, ...]:
@@ -277,6 +282,12 @@ class Evidence:
         """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
         return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
+    @cached_property
+    def stops_early(self) -> bool:
+        """Return whether comparisons stopped when they were decided: no test of a fixed sample holds."""
+        rounds = self.frame.get("prompt_round", pd.Series(0, index=self.frame.index))
+        return bool((rounds > 0).any())
+
     @property
     def seed(self) -> int:
         """Return the seed of drawn signs and drawn errors."""
@@ -307,9 +318,9 @@ class Evidence:
         Raises:
             StudyError: A comparison that was asked for is none.
         """
-        asked = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
-        if asked or not self.is_ranked:
-            return asked or self.comparisons
+        chosen = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
+        if chosen or not self.is_ranked:
+            return chosen or self.comparisons
         results = len(self.scored.scores[CELL].drop_duplicates())
         return self.comparisons if results <= MAX_IN_FULL else ()
 
@@ -327,8 +338,8 @@ class Evidence:
 
     def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence on some comparisons."""
-        part = self.scored.only(tuple(comparisons))
-        return self if part is self.scored else Evidence(scored=part, context=self.context)
+        scored = self.scored.only(tuple(comparisons))
+        return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 
 def honours(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Self
@@ -55,6 +55,11 @@ Role = Literal["study", "gold", "repeat"]
 def settings_part(name: str, kind: str) -> str:
     """Return which part of a study's settings (`Study.declared`) holds for a rater: people's or a judge's."""
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
+
+
+def part_of(name: str, kind: str) -> str:
+    """Return with whom a rater decides which comparisons stop: with people, simulated raters, or nobody."""
+    return kind if kind == "simulated" else settings_part(name, kind)
 
 
 # made once: json.dumps makes one at every call
@@ -161,6 +166,7 @@ class Pair:
         method_a: The first method of the study's comparison, which is not the side shown.
         position: Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with.
         for_people: Whether people rate it; a judge rates every pair.
+        round: The round of prompts in which it is shown; 0 if the study has no rounds.
     """
 
     id: str
@@ -175,6 +181,7 @@ class Pair:
     text_b: str
     position: int
     for_people: bool = True
+    round: int = 0
 
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
@@ -234,6 +241,53 @@ class Rater:
     kind: RaterKind
 
 
+Couple = tuple[str, str]
+"""Two systems that are compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundPlan:
+    """How it is decided after a round of prompts which comparisons go on.
+
+    Attributes:
+        design: `rounds`: a system that is beaten leaves. `candidate`: a comparison that is decided stops.
+        criterion: The criterion that decides.
+        alpha: The chance that any of the decisions is wrong.
+        showings: The number of verdicts that a pair needs.
+    """
+
+    design: Literal["rounds", "candidate"]
+    criterion: str
+    alpha: float
+    showings: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contest:
+    """The verdicts of people, or of one judge, on the rounds that are over.
+
+    Attributes:
+        plan: How it is decided which couples go on.
+        sizes: The number of prompts of each round.
+        couples: The systems that are compared.
+        done: The number of rounds that are over.
+        stopped: The last round of each couple that has stopped.
+        prompts: The round of each prompt, and its scores from −1 to 1, positive for a couple's first system.
+            A couple has a score where all its ratings are in.
+    """
+
+    plan: RoundPlan
+    sizes: tuple[int, ...]
+    couples: tuple[Couple, ...]
+    done: int
+    stopped: Mapping[Couple, int]
+    prompts: Sequence[tuple[int, Mapping[Couple, float]]]
+
+    def playing(self, number: int) -> list[Couple]:
+        """Return the couples that are shown in a round."""
+        return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandOutPlan:
     """How pairs are handed to one rater.
@@ -246,6 +300,7 @@ class HandOutPlan:
         gold_every: One gold pair is mixed into so many of the study's; None for none.
         repeats: How many of a person's pairs are shown again later with the sides swapped.
         one_order: A model sees each pair in one order only, drawn by the seed.
+        rounds: How comparisons stop after a round; None if all pairs are shown.
     """
 
     seed: int
@@ -255,6 +310,7 @@ class HandOutPlan:
     gold_every: int | None = None
     repeats: int = 0
     one_order: bool = False
+    rounds: RoundPlan | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

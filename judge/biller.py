@@ -42,7 +42,9 @@ class Biller:
         limit: What all requests of the study may cost together, in billionths of a US dollar.
     """
 
-    def __init__(self, judge: Judge, price: Price | None, budget_usd: float | None) -> None:
+    def __init__(
+        self, judge: Judge, price: Price | None, budget_usd: float | None, ledger: Ledger | None = None
+    ) -> None:
         """Take a price, if it is known, and a budget in US dollars over all runs, if there is one.
 
         Raises:
@@ -53,7 +55,7 @@ class Biller:
                 f"--budget cannot be held for {judge.model!r}, whose price is unknown: {REMEDY}, "
                 "or leave --budget out"
             )
-        self.ledger = Ledger()
+        self.ledger = ledger or Ledger()
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self._price = price
         self._has_warned = False  # that an answer cost more than was reserved for it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,12 +20,12 @@ from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
 from guard_eval.store import Store, judging, pairs
-from guard_eval.store.requests import Attempt
+from guard_eval.store.requests import Attempt, Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.questions import read_left
+from judge.questions import plan_questions, read_left, split_rounds
 from judge.recheck import ask_again, draw_attempts, preview_recheck
 from judge.viewer import write_page
 
@@ -204,6 +204,8 @@ class JudgeCommand:
     def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for each in previews for line in (*each.lines, "")]
+        if self.study.settings.pairs.design != "fixed":
+            lines.append("This is the most that is asked: comparisons stop when they are decided.")
         examples = [each for each in previews if each.example]
         for each in examples[:example]:
             lines += [f"The first request to {each.name}, as it would be sent:", "", str(each.example), ""]
@@ -259,22 +261,33 @@ class JudgeCommand:
                 self._judge(each.judge),
                 progress.task(each.name, total=len(each.questions), unit="judgments") as advance,
             ):
-                online = OnlineRun(
-                    self.store,
-                    each.judge,
-                    seed=self.study.settings.seed,
-                    server=server,
-                    price=each.price,
-                    budget_usd=self.budget,
-                    advance=advance,
-                )
-                self.ledgers[each.name] = online.ledger
-                if self.recheck is not None:
-                    compared = ask_again(online, self.attempts[each.judge.rater_name])
-                    self.rechecked.append(f"{each.name}: {compared}")
-                    continue
-                run = BatchRun(online) if self.batch else online
-                run.judge_questions(each.questions)
+                for questions in self._split(each):
+                    online = OnlineRun(
+                        self.store,
+                        each.judge,
+                        seed=self.study.settings.seed,
+                        server=server,
+                        price=each.price,
+                        budget_usd=self.budget,
+                        advance=advance,
+                        ledger=self.ledgers.get(each.name),
+                    )
+                    self.ledgers[each.name] = online.ledger
+                    if self.recheck is not None:
+                        compared = ask_again(online, self.attempts[each.judge.rater_name])
+                        self.rechecked.append(f"{each.name}: {compared}")
+                        continue
+                    run = BatchRun(online) if self.batch else online
+                    run.judge_questions(questions)
+
+    def _split(self, preview: Preview) -> Iterable[Sequence[Question]]:
+        """Return what is asked at a time: all questions, or those of one round after the other."""
+        judge, settings = preview.judge, self.study.settings
+        plan = plan_questions(judge, seed=settings.seed)
+        rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
+        if rounds is None or self.calibrate or self.recheck is not None:
+            return [preview.questions]
+        return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""

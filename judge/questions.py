@@ -43,12 +43,34 @@ PLACEHOLDERS = BlindPair(
 """Stand for a pair where only the rest of a request is shown."""
 
 
-def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
-    """Return the questions that have no verdict of the judge, in the order in which they are asked."""
+def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
+    """Return how pairs are handed to a judge."""
     one_order = judge.orders == "one"
-    plan = HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
+    return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
+
+
+def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+    """Return the questions that have no verdict of the judge, in the order in which they are asked.
+
+    In rounds it may be asked fewer of them, as comparisons stop.
+    """
     with store.read() as db:
-        return requests.read_questions(db, judge.rater_name, plan)
+        return requests.read_questions(db, judge.rater_name, plan_questions(judge, seed=seed))
+
+
+def split_rounds(
+    store: Store, judge: Judge, plan: HandOutPlan, left: Sequence[Question]
+) -> Iterator[list[Question]]:
+    """Yield the questions round by round, each round when the one before it is over."""
+    waiting = {(each.pair_id, each.number) for each in left}
+    while True:
+        with store.write() as (db, now):
+            due = requests.next_questions(db, now, judge.rater_name, plan)
+        questions = [each for each in due if (each.pair_id, each.number) in waiting]
+        if not questions:
+            return
+        waiting.difference_update((each.pair_id, each.number) for each in questions)
+        yield questions
 
 
 class RequestBuilder:

@@ -70,6 +70,7 @@ class OnlineRun:
         budget_usd: float | None = None,
         advance: progress.Advance | None = None,
         pace: float = 1.0,
+        ledger: Ledger | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -82,6 +83,7 @@ class OnlineRun:
             budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
             advance: Called for each question that is done.
             pace: A factor of all pauses that no server asks for.
+            ledger: What earlier runs of the same command did, to be continued.
 
         Raises:
             StudyError: The judge may not be asked, or the budget cannot be held.
@@ -90,7 +92,7 @@ class OnlineRun:
         self.server = server
         self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
-        self.biller = Biller(judge, price, budget_usd)
+        self.biller = Biller(judge, price, budget_usd, ledger)
         self.ledger = self.biller.ledger
         self.journal = Journal(store, judge, settings=self.builder.settings, limit=self.biller.limit)
         self.state = self.builder.start(store)

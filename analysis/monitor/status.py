@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -14,14 +15,15 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells, labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE, Pair, Prompt
+from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capital, number, number_limits, spaced
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, pairs, raters, settings
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store import RaterProgress, Store, pairs, raters, settings, slots
+from guard_eval.store.rounds import count_closed, count_playing, read_stopped
+from guard_eval.store.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.prompts import read_study_prompts
@@ -114,6 +116,8 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                 )
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
                 drawn = pairs.read(store)
+                rounds = _read_rounds(study, store, drawn, POOLS[ratings.rater_kind])
+                remaining = _count_remaining(study, store, everybody)
     except StudyError as error:
         return _status(folder, [*parts, Part("database", "broken", str(error))])
     if ratings is None or not ratings.pairs:
@@ -129,7 +133,8 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         spaced=spaced,
     )
     tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
-    return _status(folder, [*parts, *_verdicts(study, everybody, ratings)], ratings, warnings, tables)
+    parts += _verdicts(study, everybody, ratings, remaining, rounds)
+    return _status(folder, parts, ratings, warnings, tables)
 
 
 def _status(
@@ -139,12 +144,12 @@ def _status(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    width = max(len(part.part) for part in parts)
-    lines = [f"{MARKS[part.state]} {part.part:{width}}  {part.text}" for part in parts]
-    is_broken = any(part.state == "broken" for part in parts)
-    needed = [part for part in parts if part.next and part.part not in OPTIONAL][:1]
-    choices = [part for part in parts if part.next and part.part in OPTIONAL]
-    following = [] if is_broken else [command for part in (*needed, *choices) for command in part.next]
+    width = max(len(step.part) for step in parts)
+    lines = [f"{MARKS[step.state]} {step.part:{width}}  {step.text}" for step in parts]
+    is_broken = any(step.state == "broken" for step in parts)
+    needed = [step for step in parts if step.next and step.part not in OPTIONAL][:1]
+    choices = [step for step in parts if step.next and step.part in OPTIONAL]
+    following = [] if is_broken else [command for step in (*needed, *choices) for command in step.next]
     if not is_broken and not following:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
     is_rated = ratings is not None and ratings.counted > 0
@@ -193,9 +198,11 @@ def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> 
     names: set[str] = set()
     count = 0
     for pair in drawn:
-        shown = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
-        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in shown}
-        changed = {name for name, text in current.items() if text is not None and text.id != shown[name]}
+        drawn_texts = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
+        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in drawn_texts}
+        changed = {
+            name for name, text in current.items() if text is not None and text.id != drawn_texts[name]
+        }
         names |= changed
         count += bool(changed)
     return _Replaced(pairs=len(drawn), count=count, names=sorted(names))
@@ -209,7 +216,7 @@ def _systems(study: Study) -> str:
         return f"{strategies} {'strategy' if strategies == 1 else 'strategies'}, model {chosen.model.name}"
     systems = list(chosen.systems.values())
     served = [system.served.model for system in systems if system.source == "server"]
-    models = [*(part.settings.model.name for part in study.by_model()), *served]
+    models = [*(model_study.settings.model.name for model_study in study.by_model()), *served]
     text = _count(len(systems), "system")
     if models := list(dict.fromkeys(models)):
         text += f", {'model' if len(models) == 1 else 'models'} {', '.join(models)}"
@@ -289,10 +296,46 @@ def _page(
     return Part(part, "complete", str(page))
 
 
-def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings) -> Iterator[Part]:
+def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
+    """Return how far people and each judge are, if comparisons stop after a round."""
+    if study.plan.rounds is None:
+        return []
+    judges = {each.rater_name: settings_part(each.rater_name, "model") for each in study.settings.judge}
+    couples = {(pair.method_a, pair.method_b) for pair in drawn}
+    last = max((pair.round for pair in drawn), default=0)
+    parts = []
+    for who, part in {PEOPLE: pool, **judges}.items():
+        with store.read() as db:
+            done = count_closed(db, part)
+            playing = couples - read_stopped(db, part).keys()
+            unrated = slots.count_unrated(db, part)
+        left = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
+        is_over = not playing or done >= last
+        (text,) = render_lines(
+            _TEMPLATES / "rounds.txt.j2",
+            who=who,
+            done=done,
+            last=last,
+            left=left,
+            unrated=_count(unrated, "rating") if unrated else "",
+            is_over=is_over,
+        )
+        state: State = "complete" if is_over else "partial"
+        parts.append(Part("rounds", state if done else "missing", text))
+    return parts
+
+
+def _verdicts(
+    study: Study,
+    everybody: Sequence[RaterProgress],
+    ratings: Ratings,
+    remaining: Mapping[str, int],
+    rounds: Sequence[Part],
+) -> Iterator[Part]:
     """Yield the pairs, who rates them, and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
+    yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
@@ -304,7 +347,6 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     else:
         yield Part("people", "missing", text, (study.command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
-    remaining = _count_remaining(study, ratings.pairs, rated)
     if any(remaining.values()):
         text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
         yield Part("judges", "partial", text, (study.command("judge", "--dry-run"),))
@@ -316,15 +358,23 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
-    yield _report(study, is_rated=bool(ratings.counted or models), missing=missing)
+    is_rated = bool(ratings.counted or models)
+    if rounds:  # a report is on the rounds that are over
+        is_rated = any(part.state != "missing" for part in rounds)
+        missing = 0
+    yield _report(study, is_rated=is_rated, missing=missing)
 
 
-def _count_remaining(study: Study, pairs: int, rated: Mapping[str, int]) -> dict[str, int]:
-    """Return how many presentations each judge of the study has not judged yet."""
+def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
+    """Return how many presentations each judge of the study has not judged yet, at most."""
+    rated = {rater.name: rater.rated for rater in everybody}
     remaining = {}
     for judge in study.settings.judge:
         orders = 2 if judge.orders == "both" else 1
-        remaining[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
+        name = judge.rater_name
+        with store.read() as db:
+            pairs = count_playing(db, settings_part(name, "model"))
+        remaining[name] = max(0, pairs * orders * judge.samples - rated.get(name, 0))
     return remaining
 
 
@@ -376,11 +426,11 @@ def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
 
 
 def _criteria_table(rows: Sequence[CriterionState]) -> Table:
-    several = len({row.comparison for row in rows}) > 1
+    is_mixed = len({row.comparison for row in rows}) > 1
 
     def labels(row: CriterionState) -> Cells:
         criterion = {"criterion": spaced(row.criterion)}
-        return {"comparison": row.comparison, **criterion} if several else criterion
+        return {"comparison": row.comparison, **criterion} if is_mixed else criterion
 
     def figures(row: CriterionState) -> Cells:
         return {
@@ -404,8 +454,8 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
 def _raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
-    shown = raters if len(raters) <= RATERS else flagged
-    cells = [_rater_cells(rater) for rater in shown]
+    listed = raters if len(raters) <= RATERS else flagged
+    cells = [_rater_cells(rater) for rater in listed]
     heads = [
         name
         for name in _rater_cells(raters[0])
@@ -413,8 +463,8 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     ]
     raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
-    if len(shown) < len(raters):
-        notes.insert(0, f"{len(raters) - len(shown)} of {len(raters)} raters have no flag and are not shown")
+    if len(listed) < len(raters):
+        notes.insert(0, f"{len(raters) - len(listed)} of {len(raters)} raters have no flag and are not shown")
     notes += ["a flag is a reason to look, none to exclude"] if raised else []
     return Table(
         caption="Raters",
@@ -464,5 +514,5 @@ def duration(seconds: float) -> str:
     minutes = seconds / 60
     if minutes < 59.5:
         return f"{minutes:.1f} min" if minutes < 9.95 else f"{minutes:.0f} min"
-    hours, rest = divmod(round(minutes), 60)
-    return f"{hours} h {rest} min" if rest and hours < 100 else f"{hours} h"
+    hours, minutes_over = divmod(round(minutes), 60)
+    return f"{hours} h {minutes_over} min" if minutes_over and hours < 100 else f"{hours} h"

@@ -12,7 +12,8 @@ from analysis.sections.audits import UNBALANCED, audits
 from analysis.sections.equivalence import equivalence
 from analysis.sections.excluded import describe_exclusions
 from analysis.sections.judge_run import calibration
-from analysis.sections.ranking import NOT_SEQUENTIAL, RankingRow, rankings
+from analysis.sections.ranking import NO_RANK, RankingRow, rankings
+from analysis.sections.rounds import describe_rounds
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name, share_limits
 from analysis.sections.shares import (
@@ -170,8 +171,8 @@ def first_screen(evidence: Evidence) -> FirstScreen:
         """Return whether a comparison is told by itself: a ranking says it of undeclared ones."""
         return not ranks_first or (*row.who, row.criterion, row.method_a) not in ranked
 
-    told = [row for row in groups[0] if is_told(row)]
-    answers = list(_answer_comparisons(told, evidence.plan.alpha))
+    answered = [row for row in groups[0] if is_told(row)]
+    answers = list(_answer_comparisons(answered, evidence.plan.alpha))
     if ranks_first:
         answers.insert(0, _answer_rankings(evidence))
     people = [rows for rows in groups if not rows[0].judge] or groups
@@ -188,7 +189,7 @@ def first_screen(evidence: Evidence) -> FirstScreen:
         warning=" ".join(filter(None, warnings)),
         facts=_facts(evidence),
         answer=" ".join(answers),
-        more=" ".join(filter(None, _remarks(evidence, groups, told, ranks_first=ranks_first))),
+        more=" ".join(filter(None, _remarks(evidence, groups, answered, ranks_first=ranks_first))),
         bars=_cut([*ranking_bars, *share_bars] if ranks_first else [*share_bars, *ranking_bars]),
         foot=" ".join(_foot(evidence, groups[0], ranks_first=ranks_first)),
     )
@@ -197,7 +198,7 @@ def first_screen(evidence: Evidence) -> FirstScreen:
 def _remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
-    told: Sequence[WinShareRow],
+    answered: Sequence[WinShareRow],
     *,
     ranks_first: bool,
 ) -> tuple[str, ...]:
@@ -206,12 +207,12 @@ def _remarks(
     Args:
         evidence: The evidence.
         groups: The results of people and of each judge.
-        told: The results of the first of these that the answer is about.
+        answered: The results of the first of these that the answer is about.
         ranks_first: Whether a ranking is the answer.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
-    unclear = [row for row in told if conclude(row, alpha) == NO_EVIDENCE]
+    unclear = [row for row in answered if conclude(row, alpha) == NO_EVIDENCE]
     same = [row for row in evidence.rows(equivalence) if row.who == first[0].who and row.is_equivalent]
     sides = [row for row in evidence.rows(audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
@@ -220,6 +221,7 @@ def _remarks(
         context=evidence.context,
         plan=evidence.plan,
         ranks_first=ranks_first,
+        rounds=describe_rounds(evidence),
         ranking=_answer_rankings(evidence),
         results=first,
         criteria=len({row.criterion for row in first}),
@@ -377,7 +379,8 @@ def _leads(rows: Sequence[WinShareRow]) -> list[str]:
 def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
     """Return how large a share would probably have been found, the largest of all results; 1 if unknown."""
     plan = evidence.plan
-    if plan.sequential or plan.assisted_by is not None or plan.raters == "random":  # other tests than this
+    is_other = evidence.stops_early or plan.sequential or plan.assisted_by is not None
+    if is_other or plan.raters == "random":  # other tests than this
         return 1.0
     shares = [
         detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
@@ -446,7 +449,7 @@ def _no_evidence(methods: int) -> str:
 def _is_unclear(row: RankingRow, alpha: float) -> bool:
     """Return whether a ranking has no evidence that any method is better."""
     p = row.p_any_difference_adjusted
-    return NOT_SEQUENTIAL not in row.note and (p is None or p > alpha)
+    return NO_RANK not in row.note and (p is None or p > alpha)
 
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
@@ -456,7 +459,7 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     may_lead = [row.method for row in rows if row.possible_best == 1]
     may_be_last = [row.method for row in reversed(rows) if row.possible_worst == count]
-    if NOT_SEQUENTIAL in first.note:
+    if NO_RANK in first.note:
         text = f"{first.method} is first of {count} methods, and no rank is sure ({about})"
     elif _is_unclear(first, alpha):
         text = f"{_no_evidence(count)} ({about})"
@@ -504,7 +507,7 @@ def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool)
         covered=covered,
         sizes=dict.fromkeys((min(row.units for row in rows), max(row.units for row in rows))),
         test=_test_name(evidence, first),
-        ranks_first=ranks_first,
+        ranks_first=ranks_first and not evidence.stops_early,
         judge=plain_name(covered.judge),
         raters=raters if covered.raters > 1 else raters.partition("\u00a0")[2],
         excludes_half=any(map(_excludes_half, unclear)),
@@ -516,6 +519,8 @@ def _test_name(evidence: Evidence, row: WinShareRow) -> str:
     plan = evidence.plan
     if plan.sequential:
         return "test that holds whenever one looks"
+    if evidence.stops_early:
+        return "test that holds at whichever round a comparison stops"
     if plan.raters == "random" and not row.judge:
         return "t test over raters and prompts"
     if plan.assisted_by is not None:

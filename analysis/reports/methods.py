@@ -34,6 +34,7 @@ def methods(evidence: Evidence) -> tuple[str, ...]:
         context=evidence.context,
         plan=evidence.plan,
         is_ranked=evidence.is_ranked,
+        stops_early=evidence.stops_early,
         panels=evidence.scored.panels,
         tests=names_of(row.method for row in rows),
         unit=unit,

@@ -269,13 +269,13 @@ def _ranking_table(evidence: Evidence) -> Table:
 def _methods(evidence: Evidence) -> tuple[str, ...]:
     """Return the sentences of the page on methods, and what a paper says besides."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
-    own = {criterion.name for criterion in evidence.context.criteria}
+    defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
     return render_lines(
         TEMPLATES / "paper_methods.txt.j2",
         context=evidence.context,
         coverage=[capital(words.replace(" · ", ", ")) for words in covered],
-        criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in own],
+        criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined],
         methods=methods(evidence),
         kappas=list(_kappas(evidence)),
         software=_software(evidence),
@@ -298,8 +298,10 @@ def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
-    the test that holds.
+    the test that holds. There is none if comparisons stopped when they were decided.
     """
+    if evidence.stops_early:
+        return ()
     comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
     return tuple(_paper_table(rows) for rows in comparisons.values())
 

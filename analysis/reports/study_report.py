@@ -21,8 +21,8 @@ from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Pair, RaterKind
-from guard_eval.reporting.words import judged_by
+from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, part_of
+from guard_eval.reporting.words import KIND_PLACE, judged_by
 from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
@@ -30,6 +30,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import read_usage
 from guard_eval.store.notes import count_conduct
+from guard_eval.store.rounds import count_closed, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
@@ -57,10 +58,19 @@ def study_verdicts(study: Study) -> pd.DataFrame:
 
 
 def _rows(study: Study, store: Store) -> list[TidyRow]:
-    if rows := unblind.tidy(store):
+    if rows := _of_closed_rounds(store, unblind.tidy(store)):
         return rows
     collect = f"{study.command('annotate')} or {study.command('judge')}"
-    raise StudyError(f"{study.folder} has no verdicts yet; collect some: {collect}")
+    what = "verdicts yet" if study.plan.rounds is None else "round that is over"
+    raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")
+
+
+def _of_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
+    """Leave out the verdicts of rounds that go on, if comparisons stop after a round."""
+    parts = [part_of(row.rater, row.rater_kind) for row in rows]
+    with store.read() as db:
+        done = {part: count_closed(db, part) for part in {*parts}}
+    return [row for row, part in zip(rows, parts, strict=True) if row.prompt_round <= done[part]]
 
 
 def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
@@ -85,8 +95,8 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
 def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings, pairs = study.settings, store_pairs.read(store)
-    asked, people = _asked(settings), settings.annotation.raters_per_pair
-    everybody = unblind.tidy(store, include_excluded=True)
+    criteria_asked, people = _asked(settings), settings.annotation.raters_per_pair
+    everybody = _of_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     usage = read_usage(store)
     return Context(
         name=settings.name,
@@ -95,12 +105,15 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         seed=settings.seed,
         study_hash=study.hash,
         parts=compare_declared(
-            study.declared, {part: store_settings.declared(store, part) for part in study.declared}
+            study.declared, {name: store_settings.declared(store, name) for name in study.declared}
         ),
-        criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), asked)),
+        criteria=tuple(
+            criterion for criterion in criteria_asked if CRITERIA.get(criterion.name) != criterion
+        ),
+        reworded=tuple(describe_rewordings(store_settings.criteria(store), criteria_asked)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
-        unfinished=_unfinished(settings, pairs, everybody),
+        unfinished=() if study.plan.rounds else _unfinished(settings, pairs, everybody),
+        contests=_contests(store, rows),
         planned=_family(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
@@ -119,6 +132,18 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )
+
+
+def _contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
+    """Return the rounds of people and of each judge, if comparisons stop after a round."""
+    raters = {
+        (row.rater_kind, row.rater if row.rater_kind in PEOPLE_OF else "") for row in rows if row.prompt_round
+    }
+    with store.read() as db:
+        return {
+            (kind, judge): read_contest(db, part_of(judge, kind))
+            for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
+        }
 
 
 def _unknown_searches(settings: Settings) -> tuple[str, ...]:
@@ -186,12 +211,12 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     People and judges may be asked different criteria, and the correction is made for people and for each
     judge apart.
     """
-    asked: dict[str, None] = {}
+    names: dict[str, None] = {}
     if kinds - {"model"}:
-        asked |= dict.fromkeys(settings.annotation.criteria)
+        names |= dict.fromkeys(settings.annotation.criteria)
     if "model" in kinds:
-        asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+        names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
+    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in names)
     return cells if settings.analysis.composite is None else with_composites(cells)
 
 
@@ -202,12 +227,12 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
-        shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
+        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
     except (ValueError, KeyError) as error:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+    rows = described.astype(object).where(described.notna(), None).itertuples(index=False, name=None)
     scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
     return tuple(
         MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)

@@ -7,6 +7,7 @@ from analysis.sections import (
     assisted,
     audits,
     by_column,
+    disagreements,
     equivalence,
     excluded,
     judge_run,
@@ -17,6 +18,7 @@ from analysis.sections import (
     other_raters,
     ranking,
     raters,
+    rounds,
     search,
     sensitivity,
     sequential,
@@ -25,6 +27,7 @@ from analysis.sections import (
 from analysis.sections.section import Analyse, SectionModule
 
 SECTIONS: tuple[SectionModule, ...] = (
+    rounds,
     ranking,
     excluded,
     shares,
@@ -36,6 +39,7 @@ SECTIONS: tuple[SectionModule, ...] = (
     other_raters,
     order_and_length,
     judges,
+    disagreements,
     assisted,
     raters,
     likeness,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.assisted import AssistedRow, assisted
+from analysis.sections.rounds import RoundsRow, rounds
 from analysis.sections.sequential import SequentialRow, sequential
 from analysis.sections.shares import WinShareRow, totals
 from analysis.verdicts.scores import ResultKey
@@ -20,10 +21,12 @@ from guard_eval.records import PEOPLE_OF
 def answering(evidence: Evidence) -> list[WinShareRow]:
     """Return the rows over all datasets that the answer is about.
 
-    If it was declared, a judge assists people, or tests and intervals stay valid at every look.
+    If it was declared, a judge assists people, tests and intervals stay valid at every look, or comparisons
+    stop when they are decided.
     """
     rows = evidence.rows(totals)
-    declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow]] = {}
+    declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow | RoundsRow]] = {}
+    shares = {row.key: row.win_share for row in rows}
     if evidence.plan.sequential:
         declared = {row.key: (row.win_share, row) for row in evidence.rows(sequential)}
     elif evidence.plan.assisted_by is not None:
@@ -32,11 +35,19 @@ def answering(evidence: Evidence) -> list[WinShareRow]:
             for row in evidence.rows(assisted)
             if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
         }
+    elif evidence.stops_early:
+        declared = {row.key: (shares[row.key], row) for row in evidence.rows(rounds) if row.key in shares}
     return [_tested(row, *declared[row.key]) if row.key in declared else row for row in rows]
 
 
-def _tested(row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow) -> WinShareRow:
+def _tested(row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow) -> WinShareRow:
     """Return a row with another share and test; how small its p can be is not known."""
     return replace(
-        row, win_share=share, p=test.p, p_adjusted=test.p_adjusted, method=test.method, smallest_p=0.0
+        row,
+        win_share=share,
+        p=test.p,
+        p_adjusted=test.p_adjusted,
+        family=test.family,
+        method=test.method,
+        smallest_p=0.0,
     )

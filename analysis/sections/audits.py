@@ -12,7 +12,6 @@ from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from analysis.evidence import PLAN_KEYS, Evidence, honours
@@ -20,10 +19,12 @@ from analysis.sections.likeness import likeness
 from analysis.sections.section import Csv, Section, plain_name, table_section
 from analysis.verdicts.likeness import describe_signs
 from analysis.verdicts.scores import side_of_a
+from guard_eval.estimate import Floats
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
 from guard_eval.sign_flip import sign_flip
 
+Severity = Literal["note", "warning"]
 UNBALANCED = "unbalanced sides"
 """The kind of finding that bears on how many results there are."""
 REDUNDANT_KAPPA = 0.8
@@ -58,7 +59,7 @@ class FindingRow:
     kind: str
     where: str = ""
     what: str
-    severity: Literal["note", "warning"] = "warning"
+    severity: Severity = "warning"
 
 
 @honours(unaffected=PLAN_KEYS)
@@ -99,16 +100,15 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
         presentation=frame.get("presentation", first),
     )
     table["showing"] = table.groupby(["cell", "rater", "pair", "presentation"], sort=True).ngroup()
-    seen = table.drop_duplicates("showing").set_index("showing")[["cell", "rater", "pair", "first"]]
     groups = table.groupby("showing")
-    sides = groups["side"].agg(["size", "min", "max"])
-    seen = seen.join(sides.set_axis(["criteria", "lowest", "highest"], axis=1))
-    seen = seen.assign(ends_seen=groups["ends_seen"].max())
-    rows, showings = (dict(iter(part.groupby("cell"))) for part in (table, seen))
+    showings = groups[["cell", "rater", "pair", "first"]].first()
+    showings[["criteria", "lowest", "highest"]] = groups["side"].agg(["size", "min", "max"])
+    showings["ends_seen"] = groups["ends_seen"].max()
+    verdicts_of, showings_of = (dict(iter(rows.groupby("cell"))) for rows in (table, showings))
     names = cast(list[tuple[str, str, str]], list(cells.groups))
-    for at in sorted(range(len(names)), key=lambda at: KIND_PLACE[names[at][2]]):
-        if len(showings[at]) >= FEWEST:
-            yield names[at], rows[at], showings[at]
+    for cell in sorted(showings_of, key=lambda cell: KIND_PLACE[names[cell][2]]):
+        if len(showings_of[cell]) >= FEWEST:
+            yield names[cell], verdicts_of[cell], showings_of[cell]
 
 
 def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
@@ -120,40 +120,42 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     if rows["criterion"].nunique() < 2:
         return
     verdicts = rows.pivot_table(index="showing", columns="criterion", values="side", aggfunc="first")
-    names, sides = [str(name) for name in verdicts], verdicts.to_numpy(dtype=float)
-    kappas = {pair: _kappa(sides[:, pair]) for pair in combinations(range(len(names)), 2)}
-    alike = np.zeros((len(names), len(names)), dtype=bool)
-    for pair, kappa in kappas.items():
-        alike[pair] = kappa >= REDUNDANT_KAPPA - ROUNDING
-    count, group_of = connected_components(alike, directed=False)
-    for group in (np.flatnonzero(group_of == label).tolist() for label in range(count)):
+    names = [title(str(name)) for name in verdicts]
+    sides = verdicts.to_numpy(dtype=float)
+    kappas = np.full((len(names), len(names)), np.nan)
+    for pair in combinations(range(len(names)), 2):
+        kappas[pair] = _kappa(sides[:, pair])
+    count, group_of = connected_components(kappas >= REDUNDANT_KAPPA - ROUNDING, directed=False)
+    for label in range(count):
+        group = np.flatnonzero(group_of == label)
         if len(group) < 2:
             continue
         whole = _complete(sides[:, group])
         same = int((whole == whole[:, :1]).all(axis=1).sum())
-        least = float(np.nanmin([kappas[pair] for pair in combinations(group, 2)]))
+        least = float(np.nanmin(kappas[np.ix_(group, group)]))
         yield FindingRow(
             kind="redundant criteria",
             what=(
-                f"{and_list([title(names[index]) for index in group])} carry the same verdict on {same} of "
+                f"{and_list([names[index] for index in group])} carry the same verdict on {same} of "
                 f"{plural(len(whole), 'showing')}, any two with κ\u00a0≥\u00a0{number(least)}: they hardly "
                 "count as separate evidence"
             ),
         )
 
 
-def _complete(sides: NDArray[np.float64]) -> NDArray[np.float64]:
+def _complete(sides: Floats) -> Floats:
     """Return the showings with a verdict on each of some criteria."""
     return np.asarray(sides[~np.isnan(sides).any(axis=1)])
 
 
-def _kappa(sides: NDArray[np.float64]) -> float:
+def _kappa(sides: Floats) -> float:
     """Return Cohen's κ of two criteria's verdicts, [showings, 2]; NaN if it is undefined or n is small."""
     both = _complete(sides)
     if len(both) < FEWEST or np.ptp(both) == 0:
         return np.nan
-    chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
-    return float(((both[:, 0] == both[:, 1]).mean() - chance) / (1 - chance))
+    by_chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
+    agreed = (both[:, 0] == both[:, 1]).mean()
+    return float((agreed - by_chance) / (1 - by_chance))
 
 
 def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
@@ -165,13 +167,14 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
     image, whatever the showings of the pair have to do with each other. A showing counts once, however many
     criteria it has. A table that does not say what was shown first has no findings.
     """
-    known = showings[showings["first"] != 0]
-    nets = known.groupby("pair")["first"].sum().to_numpy()
+    placed = showings[showings["first"] != 0]
+    nets = placed.groupby("pair")["first"].sum()
     test = sign_flip(nets)
     if test.p is None or test.p > SIDE_ALPHA:
         return
-    n, ahead = len(known), methods[0] if nets.sum() > 0 else methods[1]
-    times = (n + abs(int(nets.sum()))) // 2
+    n, net = len(placed), int(nets.sum())
+    ahead = methods[0] if net > 0 else methods[1]
+    times = (n + abs(net)) // 2
     yield FindingRow(
         kind=UNBALANCED,
         what=(
@@ -191,24 +194,26 @@ def unvarying_raters(
     (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
     method. The last may be the method's merit, and is a note.
     """
-    several = showings["criteria"] > 1
-    straight = several & (showings["lowest"] == showings["highest"])
+    is_repeated = showings["criteria"] > 1
     decided = rows["side"] != 0
     placed = decided & (rows["first"] != 0)
-    marks = rows[["rater"]].assign(
+    of_verdicts = rows[["rater"]].assign(
         verdicts=1,
         decided=decided,
         low=rows["side"] == 1,
         placed=placed,
         at_first=placed & (rows["side"] == rows["first"]),
     )
-    sheets = showings[["rater"]].assign(showings=1, several=several, straight=straight)
-    sums = sheets.groupby("rater").sum().join(marks.groupby("rater").sum()).astype(int)
-    often = sums[sums["showings"] >= FEWEST]
-    for rater, counts in often.iterrows():
-        for kind, what in _habits(counts, methods):
-            finding = FindingRow(kind=kind, where=f"rater {rater}, ", what=what)
-            yield replace(finding, severity="note") if kind == "one method" else finding
+    of_showings = showings[["rater"]].assign(
+        showings=1,
+        repeated=is_repeated,
+        straight=is_repeated & (showings["lowest"] == showings["highest"]),
+    )
+    sums = [table.groupby("rater", observed=True).sum() for table in (of_showings, of_verdicts)]
+    for rater, counts in pd.concat(sums, axis=1).astype(int).iterrows():
+        for kind, what in _habits(counts, methods) if counts["showings"] >= FEWEST else ():
+            severity: Severity = "note" if kind == "one method" else "warning"
+            yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
 
 
 def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -218,15 +223,15 @@ def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, 
     always = next((answer for answer, times in answers.items() if times == verdicts), None)
     if always is not None:
         yield "unvarying rater", f"all {plural(verdicts, 'verdict')} are {always}"
-    elif counts["several"] >= FEWEST and counts["straight"] == counts["several"]:
-        showings = plural(counts["several"], "showing")
+    elif counts["repeated"] >= FEWEST and counts["straight"] == counts["repeated"]:
+        showings = plural(counts["repeated"], "showing")
         yield "straight-lining", f"one verdict for all criteria on each of {showings}"
     places = ("the text shown first", "the text shown second")
     sided = [("one place", counts["at_first"], counts["placed"], places)]
     if always is None:
         sided.append(("one method", low, decided, methods))
-    for kind, part, whole, names in sided:
-        times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
+    for kind, times_first, whole, names in sided:
+        times, name = (times_first, names[0]) if 2 * times_first > whole else (whole - times_first, names[1])
         if whole >= FEWEST and times >= ONE_SIDED * whole:
             of = plural(whole, "non-tied verdict")
             yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"
@@ -238,16 +243,17 @@ def unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
     The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
     first submission. Showings without it are left out.
     """
-    known = showings[showings["ends_seen"].notna()]
-    by_rater = known.loc[known["ends_seen"] < TEXTS_SHOWN, "rater"].value_counts()
-    if not (unseen := int(by_rater.sum())):
+    seen = showings["ends_seen"].dropna()
+    too_soon = showings.loc[seen.index[seen < TEXTS_SHOWN], "rater"].value_counts()
+    count = int(too_soon.sum())
+    if not count:
         return
-    share = unseen / len(known)
+    share = count / len(seen)
     yield FindingRow(
         kind="unseen ends",
         what=(
-            f"{unseen} of {plural(len(known), 'showing')} ({percent(share)}) were rated before the end of "
-            f"every text had been on the screen; {by_rater.max()} of them by rater {by_rater.idxmax()}"
+            f"{count} of {plural(len(seen), 'showing')} ({percent(share)}) were rated before the end of "
+            f"every text had been on the screen; {too_soon.max()} of them by rater {too_soon.idxmax()}"
         ),
         severity="warning" if share > UNSEEN else "note",
     )

@@ -119,6 +119,8 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
 
     The tests of declared columns are corrected for the declared results, too; those of others by themselves.
     """
+    if evidence.stops_early:
+        return []
     rows = []
     for column in columns_of(evidence):
         parts = [dict(by_cell(part.scored.items)) for _, part in _parts(evidence, column)]

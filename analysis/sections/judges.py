@@ -25,7 +25,7 @@ from analysis.stats.agreement import agreeing, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
 from analysis.verdicts.scores import ResultKey, UnitScores, judged_by_both
-from guard_eval.estimate import Estimate, join_notes
+from guard_eval.estimate import Estimate, Floats, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, percent
 
@@ -78,33 +78,33 @@ def judges(evidence: Evidence) -> list[JudgeRow]:
 
 def _row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
     level = 1 - alpha
-    pairs = pd.Index(judged["pair_id"])
-    item = pairs.get_indexer(pd.Index(people["pair_id"]))
-    both, item = people[item >= 0], item[item >= 0]
-    label = _labels(both["net"])
-    verdict = _labels(judged["net"])
-    tally = np.bincount(item * 3 + label, minlength=3 * len(pairs)).reshape(len(pairs), 3)
-    rated = tally.sum(axis=1) > 0
-    if not rated.any():
-        return None
     unit = UnitScores.of(judged).codes
-    annotator = pd.factorize(both["rater"], sort=True)[0]
-    wins, why = alternative_annotator(item, annotator, label, verdict, unit, epsilon=EPSILON, q=alpha)
-    tally, chosen, index = tally[rated], verdict[rated], unit[rated]
-    majority = _majority(tally)
-    kappa = cohen_kappa(majority, chosen, unit=index, level=level)
-    as_chosen = tally[np.arange(len(chosen)), chosen] / tally.sum(axis=1)
-    twice = tally.sum(axis=1) >= 2
-    missed = int((~rated).sum())
+    verdict = _labels(judged["net"])
+    item = pd.Index(judged["pair_id"]).get_indexer(pd.Index(people["pair_id"]))
+    people, item = people[item >= 0], item[item >= 0]
+    label = _labels(people["net"])
+    tally = np.zeros((len(judged), 3))
+    np.add.at(tally, (item, label), 1)
+    counts = tally.sum(axis=1)
+    is_rated = counts > 0
+    if not is_rated.any():
+        return None
+    rater = pd.factorize(people["rater"], sort=True)[0]
+    wins, why = alternative_annotator(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
+    majority = _majority(tally)[is_rated]
+    kappa = cohen_kappa(majority, verdict[is_rated], unit=unit[is_rated], level=level)
+    is_paired = counts >= 2
+    as_judged = tally[np.arange(len(judged)), verdict][is_paired] / counts[is_paired]
+    missed = int((~is_rated).sum())
     left_out = f"{missed} pair(s) that the judge judged and no person are left out" if missed else ""
     return JudgeRow(
         *key,
-        people=int(both["rater"].nunique()),
-        pairs=len(chosen),
-        same_as_most=unit_proportion(majority == chosen, index, level=level),
+        people=int(people["rater"].nunique()),
+        pairs=int(is_rated.sum()),
+        same_as_most=unit_proportion(majority == verdict[is_rated], unit[is_rated], level=level),
         cohen_kappa=kappa,
-        with_a_person=float(as_chosen[twice].mean()) if twice.any() else None,
-        among_people=float(agreeing(tally[twice]).mean()) if twice.any() else None,
+        with_a_person=float(as_judged.mean()) if is_paired.any() else None,
+        among_people=float(agreeing(tally[is_paired]).mean()) if is_paired.any() else None,
         alternative_epsilon=EPSILON,
         alternative_wins=wins,
         note=join_notes(left_out, kappa.note, why),
@@ -115,7 +115,7 @@ def _labels(net: pd.Series) -> NDArray[np.int64]:
     return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
 
 
-def _majority(tally: NDArray[np.int64]) -> NDArray[np.int64]:
+def _majority(tally: Floats) -> NDArray[np.int64]:
     """Return the verdict that more people gave than any other, or a tie; `tally` is [items, 3]."""
     is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
+from analysis.sections.rounds import find_left, rounds
 from analysis.sections.section import (
     CriterionRow,
     Csv,
@@ -35,6 +36,7 @@ from analysis.verdicts.scores import CELL, UnitScores, connected_methods
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title
+from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
 
 FEWEST_UNITS = 5
@@ -48,7 +50,9 @@ FEW_RATERS = (
     "far to one side"
 )
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
-NOT_SEQUENTIAL = "no rank is concluded, since no test of ranks holds if results are viewed early (sequential)"
+NO_RANK = "no rank is concluded, since"
+NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
+NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
 SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
 HOW_TO_READ = (
     "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
@@ -77,6 +81,7 @@ class RankingRow(CriterionRow):
         p_any_difference_adjusted: The same, corrected over the criteria.
         any_difference_test: The test.
         note: What must be known of the ranking.
+        left_after: The round after which the method left, if beaten ones leave.
     """
 
     group: int
@@ -94,6 +99,7 @@ class RankingRow(CriterionRow):
     p_any_difference_adjusted: float | None = None
     any_difference_test: str
     note: str
+    left_after: int | None = None
 
     @property
     def share(self) -> float:
@@ -151,7 +157,26 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
     and shares hold for all raters of the same kind.
     """
     tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
-    return sorted(_adjust(tables, evidence), key=_place)
+    rows = sorted(_adjust(tables, evidence), key=_place)
+    return [_with_rounds(row, evidence) for row in rows] if evidence.stops_early else rows
+
+
+def _with_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
+    """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
+    row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
+    same = [each for each in evidence.rows(rounds) if (each.who, each.criterion) == (row.who, row.criterion)]
+    won = [each for each in same if each.is_significant(evidence.plan.alpha)]
+    smallest = min((each.p_adjusted for each in same if each.p_adjusted is not None), default=None)
+    methods = {method for each in same for method in each.methods}
+    return replace(
+        row,
+        possible_best=1 + sum(each.behind == row.method for each in won) if same else None,
+        possible_worst=len(methods) - sum(each.ahead == row.method for each in won) if same else None,
+        left_after=find_left(same, evidence.plan.alpha).get(row.method),
+        p_any_difference=smallest,
+        p_any_difference_adjusted=smallest,
+        note="" if same else NOT_DECIDED,
+    )
 
 
 def rankings(evidence: Evidence) -> list[list[RankingRow]]:
@@ -337,6 +362,7 @@ def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
             "Expected share": percent(row.share),
             "Interval": share_limits(row.expected_share),
             "Strength": number(row.strength),
+            "Left after round": row.left_after,
         },
         csv="ranking",
         caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
 from analysis.sections.audits import audits
@@ -52,49 +51,36 @@ class RaterRow:
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def raters(evidence: Evidence) -> list[RaterRow]:
     """Return what each rater did over all comparisons and criteria, people first, by name."""
-    frame, scores = with_units(evidence.frame), evidence.scored.by_kind
+    scores = evidence.scored.by_kind
     item, _ = item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
-    others = np.bincount(item)[item] - 1
-    same = np.bincount(verdict)[verdict] - 1
-    agreeing = scores.assign(others=others, same=same).groupby(KEYS)[["same", "others"]].sum()
-    groups = frame.assign(tied=frame["verdict"] == TIE).groupby(KEYS, sort=True)
-    sums = groups.agg(pairs=("pair_id", "nunique"), verdicts=("verdict", "size"), tie_share=("tied", "mean"))
-    seconds = groups["seconds"].median() if "seconds" in frame else pd.Series(np.nan, sums.index)
-    first = _first_shares(frame, evidence.plan.level)
-    unplaced = unit_proportion([], np.zeros(0, dtype=np.int64), level=evidence.plan.level)
+    counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
+    agreeing = counts.groupby(KEYS)[["same", "others"]].sum()
+    frame = with_units(evidence.frame)
+    frame = frame.assign(**{name: None for name in ("shown_first", "seconds") if name not in frame})
     rows = []
-    for (kind, name), pairs, verdicts, tie_share in sums.itertuples(name=None):
-        same_verdicts, compared = agreeing.loc[(kind, name)].tolist()
-        pace = seconds[kind, name]
+    for (kind, name), group in frame.groupby(KEYS, sort=True):
+        same, compared = agreeing.loc[(kind, name)].tolist()
+        is_tie = group["verdict"] == TIE
+        placed = group[group["shown_first"].notna() & ~is_tie]
+        is_hit = placed["verdict"] == placed["shown_first"]
+        pace = group["seconds"].astype(float).median()
         rows.append(
             RaterRow(
-                rater_kind=kind,
-                rater=name,
-                pairs=int(pairs),
-                verdicts=int(verdicts),
-                tie_share=float(tie_share),
-                agreement=same_verdicts / compared if compared else None,
+                rater_kind=str(kind),
+                rater=str(name),
+                pairs=int(group["pair_id"].nunique()),
+                verdicts=len(group),
+                tie_share=float(is_tie.mean()),
+                agreement=same / compared if compared else None,
                 compared=int(compared),
-                first_share=first.get((kind, name), unplaced),
-                seconds=None if pd.isna(pace) else float(pace),
+                first_share=unit_proportion(
+                    is_hit.to_numpy(), placed["unit"].to_numpy(), level=evidence.plan.level
+                ),
+                seconds=None if np.isnan(pace) else float(pace),
             )
         )
     return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.rater))
-
-
-def _first_shares(frame: pd.DataFrame, level: float) -> dict[tuple[str, str], Estimate]:
-    """Return the share of each rater's verdicts for the text shown first, where that is known."""
-    if "shown_first" not in frame:
-        return {}
-    placed = frame[frame["shown_first"].notna() & (frame["verdict"] != TIE)]
-    is_hit = placed["verdict"] == placed["shown_first"]
-    groups = placed.assign(hits=is_hit)[[*KEYS, "hits", "unit"]].groupby(KEYS)
-    shares = {}
-    for (kind, name), group in groups:
-        hits, units = group["hits"].to_numpy(), group["unit"].to_numpy()
-        shares[str(kind), str(name)] = unit_proportion(hits, units, level=level)
-    return shares
 
 
 def section(evidence: Evidence) -> Section | None:

@@ -24,6 +24,7 @@ CURVE = (
 )
 
 
+MEETS = {True: "yes", False: "no"}
 SHOWN_COUNTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000)
 """The numbers of settings for which the page has the score to expect."""
 
@@ -73,8 +74,8 @@ def search(evidence: Evidence) -> list[SettingRow]:
             strategy=each.strategy,
             setting=setting.name,
             maximized=choice.tuning.maximize,
-            score=setting.scores[choice.tuning.maximize],
-            diversity=setting.scores["diversity"],
+            score=setting.scores.get(choice.tuning.maximize),
+            diversity=setting.scores.get("diversity"),
             meets_conditions=setting.meets,
             chosen=setting.name == each.chosen,
             chosen_share=setting.chosen_share,
@@ -120,7 +121,7 @@ def section(evidence: Evidence) -> Section | None:
         lambda row: {
             score: number(row.score),
             "Diversity, %": number(row.diversity),
-            "Meets conditions": conditions and ("yes" if row.meets_conditions else "no"),
+            "Meets conditions": MEETS[row.meets_conditions] if conditions else NOTHING,
             "Chosen from other samples": percent(row.chosen_share, 0),
         },
         csv="search",
@@ -134,7 +135,7 @@ def section(evidence: Evidence) -> Section | None:
         answer="; ".join(described),
         tables=(*tables, *_curves(evidence.rows(expected_best), score)),
         notes=tuple(map(sentence, choice.warnings())) if choice else (),
-        figures=(_draw(rows, score),) if rows else (),
+        figures=(_draw(rows, score),) if rows and score != "Diversity" else (),
     )
 
 

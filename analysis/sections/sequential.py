@@ -73,32 +73,39 @@ def _last(scored: ScoredVerdicts) -> pd.DataFrame:
     if scored.composite is not None:
         group = frame[frame["criterion"].isin(scored.composite.weights)]
         frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
-    at = frame["at"] if "at" in frame.columns else pd.Series(None, index=frame.index, dtype=object)
-    times = pd.to_datetime(at, utc=True, format="ISO8601", errors="coerce")
-    rows = frame.index.to_numpy()
-    timed = frame[[*CELL, "pair_id"]].assign(time=times.to_numpy(), row=rows, timed=times.notna().to_numpy())
-    grouped = timed.groupby([*CELL, "pair_id"], sort=True)
-    return grouped.agg(time=("time", "max"), row=("row", "max"), timed=("timed", "all")).reset_index()
+    times = pd.Series(pd.NaT, frame.index)
+    if "at" in frame.columns:
+        times = pd.to_datetime(frame["at"], utc=True, format="ISO8601", errors="coerce")
+    moments = frame[[*CELL, "pair_id"]].assign(
+        time=times.to_numpy(), row=frame.index.to_numpy(), timed=times.notna().to_numpy()
+    )
+    groups = moments.groupby([*CELL, "pair_id"], sort=True)
+    return groups.agg({"time": "max", "row": "max", "timed": "all"}).reset_index()
 
 
 def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
     wait = evidence.context.raters_per_item.get(key.rater_kind)
-    by_time = bool(items["timed"].all())
     by_unit = UnitScores.of(items)
-    short = np.zeros(len(items)) if wait is None else (items["raters"] < wait).to_numpy(dtype=float)
+    is_waiting = (items["raters"] < (wait or 0)).to_numpy()
     # A prompt counts once: with its last pair, when all of them are rated.
-    complete = items[~(by_unit.sums(short)[:, 0] > 0)[by_unit.codes]]
-    moment = "time" if by_time else "row"
-    last = complete.groupby("unit")[moment].transform("max")
-    ordered = complete.assign(last=last).sort_values(["last", "unit", moment, "pair_id"], kind="stable")
-    alone = by_unit.n == len(items)
-    if alone:
-        ordered = complete.sort_values([moment, "pair_id"], kind="stable")
-    units = UnitScores.of(ordered)
-    sums = units.sums(2 * ordered["share"].to_numpy(dtype=float) - 1, np.ones(len(ordered)))
-    test = anytime(sums[:, 0], sizes=None if alone else sums[:, 1], alpha=evidence.plan.alpha)
-    untimed = "no time is known: the test holds if items came in the order of the table"
-    notes = ("" if by_time else untimed, "" if wait else _uneven(complete["raters"]), test.share.note)
+    unit_waits = by_unit.sums(is_waiting)[:, 0] > 0
+    complete = items[~unit_waits[by_unit.codes]]
+    is_timed = bool(items["timed"].all())
+    moment = "time" if is_timed else "row"
+    order = [moment, "pair_id"]
+    is_pair = by_unit.n == len(items)
+    if not is_pair:
+        complete = complete.assign(last=complete.groupby("unit")[moment].transform("max"))
+        order = ["last", "unit", *order]
+    ordered = complete.sort_values(order, kind="stable")
+    scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
+    sums = UnitScores.of(ordered).sums(scores, np.ones(len(scores)))
+    test = anytime(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
+    notes = (
+        "" if is_timed else "no time is known: the test holds if items came in the order of the table",
+        "" if wait else _uneven(complete["raters"]),
+        test.share.note,
+    )
     return SequentialRow(
         *key,
         unit=by_unit.name,

@@ -43,6 +43,9 @@ TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+NOT_FIXED = (
+    "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
+)
 WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
     "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
@@ -268,8 +271,8 @@ def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]])
         if len(datasets) < 2 or total.methods not in comparisons:
             continue
         for name in datasets:
-            part = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
-            row = _row(evidence, total.key, str(name), *part)
+            of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
+            row = _row(evidence, total.key, str(name), *of_dataset)
             rows.append(row.without_unreachable_p(evidence.plan.alpha))
     return rows
 
@@ -293,10 +296,14 @@ def _row(
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
         share = random_share(scores, items, share)
         notes.append(unequal_weight_note(scores, share))
+    if evidence.stops_early:
+        share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
+        notes.append(NOT_FIXED)
     wins = int((scores["net"] > 0).sum())
     losses = int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     pooled = pooled_binomial(wins, losses)
+    smallest = 1.0 if evidence.stops_early else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
     return WinShareRow(
         *key,
@@ -319,7 +326,7 @@ def _row(
         correction=CORRECTION_NAMES[evidence.plan.correction],
         declared_beforehand=evidence.context.planned is not None,
         win_share_pooled=(wins + ties / 2) / len(scores),
-        p_pooled_binomial=None if why_no_p(pooled.smallest_p, evidence.plan.alpha) else pooled.p,
+        p_pooled_binomial=None if why_no_p(smallest, evidence.plan.alpha) else pooled.p,
         score_sum=float(score.sum()),
         score_size=float(np.abs(score).sum()),
         score_squares=float((score**2).sum()),
@@ -393,8 +400,9 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
     for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
-        own = frame[(frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))]
-        days = set(own["at"].astype(str).str[:10]) - {"", "nan", "None"} if "at" in own else set()
+        is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
+        times = frame.loc[is_by_them, "at"].astype(str) if "at" in frame else pd.Series(dtype=str)
+        days = set(times.str[:10]) - {"", "nan", "None"}
         rows.append(
             CoverageRow(
                 str(kind),
@@ -455,10 +463,10 @@ def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
 def section(evidence: Evidence) -> Section | None:
     """Ask for the figures."""
     rows = evidence.rows(win_shares)
-    shown = _shown(evidence, rows)
-    first = name_first(shown)
+    on_page = _shown(evidence, rows)
+    first = name_first(on_page)
     table = row_table(
-        shown,
+        on_page,
         lambda row: {**name_result(row), "Dataset": row.dataset},
         lambda row: share_cells(row, first, evidence.plan.alpha),
         csv="win_shares",

@@ -78,10 +78,11 @@ def gwet_ac1(ratings: RatingCounts, *, categories: int | None = None, level: flo
         level: The confidence level.
     """
     q = categories or ratings.counts.shape[1]
-    name = f"Gwet's AC1, {q} categories"
-    estimate = _chance_corrected(
-        ratings, name, lambda shares: (shares * (1 - shares)).sum(axis=-1) / (q - 1), level
-    )
+
+    def by_chance(shares: Floats) -> Floats:
+        return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
+
+    estimate = _chance_corrected(ratings, f"Gwet's AC1, {q} categories", by_chance, level)
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
 
 
@@ -89,20 +90,28 @@ def _chance_corrected(
     ratings: RatingCounts, name: str, by_chance: Callable[[Floats], Floats], level: float
 ) -> Estimate:
     """Estimate (raw − chance) / (1 − chance) from sums: items, items rated twice, agreement, shares."""
-    counts, sizes = ratings.counts, ratings.sizes
-    sums = ratings.by_unit(np.ones(len(counts)), sizes >= 2, agreeing(counts), *(counts / sizes[:, None]).T)
+    counts = ratings.counts
+    sizes = ratings.sizes
+    shares = counts / sizes[:, None]
+    sums = ratings.by_unit(np.ones(len(counts)), sizes >= 2, agreeing(counts), *shares.T)
 
     def function(sums: Floats) -> Floats:
-        chance = by_chance(sums[..., 3:] / sums[..., :1])
-        return np.asarray((sums[..., 2] / sums[..., 1] - chance) / (1 - chance))
+        items, paired, agreed = np.moveaxis(sums[..., :3], -1, 0)
+        return _beyond_chance(agreed / paired, by_chance(sums[..., 3:] / items[..., None]))
 
     return _coefficient(ratings, sums, function, name, level)
+
+
+def _beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
+    """Return the agreement that chance does not give, as a part of what it could be."""
+    return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 
 def agreeing(counts: Floats) -> Floats:
     """Return the share of agreeing pairs of ratings of each item; 0 for an item rated once."""
     sizes = counts.sum(axis=1)
-    return np.asarray((counts * (counts - 1)).sum(axis=1) / np.maximum(1, sizes * (sizes - 1)))
+    alike = (counts * (counts - 1)).sum(axis=1)
+    return np.asarray(alike / np.maximum(1, sizes * (sizes - 1)))
 
 
 def krippendorff_alpha(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
@@ -111,36 +120,41 @@ def krippendorff_alpha(ratings: RatingCounts, *, level: float = 0.95) -> Estimat
     Items rated once are left out, as α is defined. The distance of two categories is the squared distance of
     their mid-ranks among all ratings kept.
     """
-    kept, q = ratings.rated_twice(), ratings.counts.shape[1]
-    counts = kept.counts
-    together = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
-    together /= np.maximum(1, counts.sum(axis=1) - 1)[:, None, None]
-    sums = kept.by_unit(*counts.T, *together.reshape(len(counts), q * q).T)
-    return _coefficient(kept, sums, _ordinal_alpha, "Krippendorff's α, ordinal", level)
+    paired = ratings.rated_twice()
+    counts = paired.counts
+    with_itself = counts[:, :, None] * np.eye(counts.shape[1])
+    together = counts[:, :, None] * counts[:, None, :] - with_itself
+    together /= np.maximum(1, paired.sizes - 1)[:, None, None]
+    sums = paired.by_unit(*counts.T, *together.reshape(len(counts), counts.shape[1] ** 2).T)
+    return _coefficient(paired, sums, _ordinal_alpha, "Krippendorff's α, ordinal", level)
 
 
 def _ordinal_alpha(sums: Floats) -> Floats:
     """Return α = 1 − (N − 1) Σ o δ / Σ n n δ from category totals and coincidences."""
     q = int(np.sqrt(sums.shape[-1]))  # q totals and q² coincidences
-    totals, coincidences = sums[..., :q], sums[..., q:].reshape(*sums.shape[:-1], q, q)
+    totals = sums[..., :q]
+    coincidences = sums[..., q:].reshape(*sums.shape[:-1], q, q)
     rank = totals.cumsum(axis=-1) - totals / 2
     distance = (rank[..., :, None] - rank[..., None, :]) ** 2
     observed = (coincidences * distance).sum(axis=(-1, -2))
-    expected = (totals[..., :, None] * totals[..., None, :] * distance).sum(axis=(-1, -2))
-    return np.asarray(1 - (totals.sum(axis=-1) - 1) * observed / expected)
+    by_chance = totals[..., :, None] * totals[..., None, :]
+    expected = (by_chance * distance).sum(axis=(-1, -2))
+    n = totals.sum(axis=-1)
+    return np.asarray(1 - (n - 1) * observed / expected)
 
 
 def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: float = 0.95) -> Estimate:
     """Estimate Cohen's κ of two raters who chose categories 0, 1 or 2 of each item (Cohen 1960)."""
-    left, right = np.eye(3)[np.asarray(first)], np.eye(3)[np.asarray(second)]
-    ratings = RatingCounts.of(left + right, unit)
-    cells = (left[:, :, None] * right[:, None, :]).reshape(-1, 9)
+    first_choices = np.eye(3)[np.asarray(first)]
+    second_choices = np.eye(3)[np.asarray(second)]
+    ratings = RatingCounts.of(first_choices + second_choices, unit)
+    cells = (first_choices[:, :, None] * second_choices[:, None, :]).reshape(-1, 9)
 
     def function(sums: Floats) -> Floats:
-        table = sums.reshape(*sums.shape[:-1], 3, 3) / sums.sum(axis=-1)[..., None, None]
-        agreed = np.trace(table, axis1=-1, axis2=-2)
-        by_chance = (table.sum(axis=-1) * table.sum(axis=-2)).sum(axis=-1)
-        return np.asarray((agreed - by_chance) / (1 - by_chance))
+        shares = sums / sums.sum(axis=-1, keepdims=True)
+        table = shares.reshape(*sums.shape[:-1], 3, 3)
+        by_chance = table.sum(axis=-1) * table.sum(axis=-2)
+        return _beyond_chance(np.trace(table, axis1=-1, axis2=-2), by_chance.sum(axis=-1))
 
     return _coefficient(ratings, ratings.by_unit(*cells.T), function, "Cohen's κ", level)
 
@@ -155,8 +169,8 @@ def _coefficient(
     if (ratings.counts.sum(axis=0) > 0).sum() == 1:
         return Estimate(level=level, method=method, note=SAME)
     estimate = replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
-    off = int((ratings.counts < ratings.sizes[:, None]).sum(axis=0).min())
-    if off >= FEWEST_OFF:
+    is_off = ratings.counts < ratings.sizes[:, None]
+    if is_off.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
     return replace(estimate, low=None, high=None, error=None, df=None).with_note(FEW_OFF)
 
@@ -170,7 +184,8 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
         unit: Each item's unit, [items].
         level: The confidence level.
     """
-    index, y = np.asarray(item, dtype=np.int64), np.asarray(scores, dtype=float)
+    index = np.asarray(item, dtype=np.int64)
+    y = np.asarray(scores, dtype=float)
     size, total, squares = sum_by_unit(index, np.ones(len(y)), y, y**2).T
     method = "ICC(1), jackknife t interval over units"
     if size.max(initial=0) < 2:

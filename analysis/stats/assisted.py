@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,7 +70,8 @@ def assisted_share(
         unit: The item's unit as a number from 0, [N], each within one stratum.
         level: The confidence level.
     """
-    scores, predictions = np.asarray(people, dtype=float), np.asarray(judge, dtype=float)
+    scores = np.asarray(people, dtype=float)
+    predictions = np.asarray(judge, dtype=float)
     is_rated = ~np.isnan(scores)
     stratum = np.asarray(strata, dtype=np.int64)
     index = np.unique(unit, return_inverse=True)[1]
@@ -97,7 +99,8 @@ def assisted_share(
         )
         for is_tuned in (False, True)
     )
-    n, rated = int((is_unrated == 0).sum()), int(is_rated.sum())
+    n = int((is_unrated == 0).sum())
+    rated = int(is_rated.sum())
     effective = None
     if is_rated.all():
         share = alone
@@ -105,58 +108,90 @@ def assisted_share(
         variance = (n * share.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS)
         share = share.with_error(math.sqrt(variance), share.df, null=0.5, bounds=(0.0, 1.0))
         effective = rated * alone.error**2 / variance
-    total = sums.sum(axis=0)
+    total = _Moments.of(sums.sum(axis=0))
     return AssistedShare(
         share=replace(share, n=n, method=METHOD).with_note(note),
-        weight=float(_slope(total, weights)),
-        correlation=_correlation(total, weights),
+        weight=float(total.slope(weights)),
+        correlation=total.correlation(weights),
         effective=effective,
     )
 
 
-_PARTS = 8
-"""n, Σy, Σf, Σf², Σyf and Σy² of rated items, N and Σf of all: columns of a stratum."""
+class _Moments(NamedTuple):
+    """What an estimate needs of each stratum, `[..., strata]` each.
+
+    Attributes:
+        rated: The number of items that people scored.
+        people: Their mean score of these.
+        judge: The judge's mean on the same items.
+        judge_squares: The sum of the squares of the judge's scores of these about their mean.
+        products: The same of the products of both scores.
+        people_squares: The same of people's.
+        judged: The number of all items.
+        judge_on_all: The judge's mean on all items.
+    """
+
+    rated: Floats
+    people: Floats
+    judge: Floats
+    judge_squares: Floats
+    products: Floats
+    people_squares: Floats
+    judged: Floats
+    judge_on_all: Floats
+
+    @classmethod
+    def of(cls, sums: Floats) -> _Moments:
+        """Return the moments of sums, `[..., strata · 8]` (`_sums`)."""
+        by_stratum = sums.reshape(*sums.shape[:-1], -1, len(cls._fields))
+        n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)
+        return cls(
+            rated=n,
+            people=y / n,
+            judge=f / n,
+            judge_squares=ff - f * f / n,
+            products=yf - y * f / n,
+            people_squares=yy - y * y / n,
+            judged=total,
+            judge_on_all=f_on_all / total,
+        )
+
+    def worth(self, weights: Floats) -> Floats:
+        """Return how much a stratum's products count in the variance that λ is to make small."""
+        spread = 1 / self.rated - 1 / self.judged
+        return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
+
+    def slope(self, weights: Floats) -> Floats:
+        """Return λ: the slope with the smallest variance, cut at 0; 0 for a judge that is constant."""
+        worth = self.worth(weights)
+        top = (worth * self.products).sum(axis=-1)
+        bottom = (worth * self.judge_squares).sum(axis=-1)
+        varies = bottom > 1e-15
+        return np.where(varies, np.maximum(0.0, top / np.where(varies, bottom, 1.0)), 0.0)
+
+    def correlation(self, weights: Floats) -> float | None:
+        """Return Pearson's r within strata."""
+        is_part = bool((self.rated < self.judged).any())
+        worth = self.worth(weights) if is_part else np.ones_like(self.rated)
+        variances = (worth * self.judge_squares).sum() * (worth * self.people_squares).sum()
+        spread = math.sqrt(float(variances))
+        return float((worth * self.products).sum()) / spread if spread > 1e-12 else None
 
 
 def _sums(scores: Floats, predictions: Floats, stratum: NDArray[np.int64], unit: NDArray[np.int64]) -> Floats:
-    """Return the sums over units, [units, strata · 8]."""
+    """Return the sums over units, [units, strata · 8]: n, Σy, Σf, Σf², Σyf, Σy², N and Σf of all items."""
     rated = ~np.isnan(scores)
-    y, f = np.where(rated, scores, 0.0), np.where(rated, predictions, 0.0)
-    parts = np.stack([rated, y, f, f * f, y * f, y * y, np.ones(len(y)), predictions], axis=-1)
-    by_stratum = np.eye(int(stratum.max()) + 1)[stratum][:, :, None] * parts[:, None, :]
+    y = np.where(rated, scores, 0.0)
+    f = np.where(rated, predictions, 0.0)
+    columns = (rated, y, f, f * f, y * f, y * y, np.ones(len(y)), predictions)
+    is_in_stratum = np.eye(int(stratum.max()) + 1)[stratum]
+    by_stratum = is_in_stratum[:, :, None] * np.stack(columns, axis=-1)[:, None, :]
     return sum_by_unit(unit, *by_stratum.reshape(len(y), -1).T)
 
 
-def _moments(parts: Floats) -> tuple[Floats, ...]:
-    """Return n, ȳ, f̄, S_ff, S_yf, S_yy, N and F̄ of each stratum, [..., strata] each."""
-    n, y, f, ff, yf, yy, total, every = np.moveaxis(parts.reshape(*parts.shape[:-1], -1, _PARTS), -1, 0)
-    return n, y / n, f / n, ff - f * f / n, yf - y * f / n, yy - y * y / n, total, every / total
-
-
-def _worth(n: Floats, total: Floats, weights: Floats) -> Floats:
-    """Return how much a stratum's products count in the variance that λ is to make small."""
-    return np.asarray(weights**2 * (1 / n - 1 / total) / np.maximum(1, n - 1))
-
-
-def _slope(parts: Floats, weights: Floats) -> Floats:
-    """Return λ: the slope with the smallest variance, cut at 0; 0 for a judge that is constant."""
-    n, _, _, ff, yf, _, total, _ = _moments(parts)
-    worth = _worth(n, total, weights)
-    top, bottom = (worth * yf).sum(axis=-1), (worth * ff).sum(axis=-1)
-    known = bottom > 1e-15
-    return np.where(known, np.maximum(0.0, top / np.where(known, bottom, 1.0)), 0.0)
-
-
-def _mean(parts: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
+def _mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
     """Return people's mean plus, if tuned, λ times the judge's difference between all items and people's."""
-    _, y, f, _, _, _, _, every = _moments(parts)
-    slope = _slope(parts, weights)[..., None] if is_tuned else 0.0
-    return np.asarray((weights * (y + slope * (every - f))).sum(axis=-1))
-
-
-def _correlation(parts: Floats, weights: Floats) -> float | None:
-    """Return Pearson's r within strata."""
-    n, _, _, ff, yf, yy, total, _ = _moments(parts)
-    worth = _worth(n, total, weights) if (n < total).any() else np.ones_like(n)
-    spread = math.sqrt(float((worth * ff).sum() * (worth * yy).sum()))
-    return float((worth * yf).sum()) / spread if spread > 1e-12 else None
+    moments = _Moments.of(sums)
+    slope = moments.slope(weights)[..., None] if is_tuned else 0.0
+    means = moments.people + slope * (moments.judge_on_all - moments.judge)
+    return np.asarray((weights * means).sum(axis=-1))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 
-from guard_eval.estimate import UNBOUNDED, Estimate
+from guard_eval.estimate import Estimate, Floats
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
 BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
@@ -31,36 +33,36 @@ def share_at_equal_length(
         unit: Each item's unit, [items].
         level: The confidence level.
     """
-    y, x = np.asarray(shares, dtype=float), np.asarray(ratios, dtype=float)
-    index = np.unique(np.asarray(unit), return_inverse=True)[1]
-    code, count = np.asarray(strata, dtype=np.int64), np.bincount(np.asarray(strata, dtype=np.int64))
-    columns = [np.ones(len(x)), x]
-    if len(count) > 1 and count.min() >= 2:
-        columns += [(code == number) - count[number] / len(x) for number in range(1, len(count))]
-    design, units = np.column_stack(columns), int(index.max(initial=-1)) + 1
+    y = np.asarray(shares, dtype=float)
+    x = np.asarray(ratios, dtype=float)
+    index = np.unique(unit, return_inverse=True)[1]
+    units = int(index.max(initial=-1)) + 1
+    is_in = np.eye(int(np.max(strata, initial=0)) + 1)[np.asarray(strata, dtype=np.int64)]
+    design = np.column_stack([np.ones(len(x)), x])
+    if is_in.sum(axis=0).min() >= 2:  # else datasets are ignored
+        design = np.column_stack([design, (is_in - is_in.mean(axis=0))[:, 1:]])
+    empty = Estimate(level=level, n=units, method=METHOD)
+    if why := _why_undefined(y, design, index):
+        return empty.with_note(why), empty.with_note(why)
     order = np.argsort(index, kind="stable")
-    why, df = _why_undefined(y, design, index), units - design.shape[1]
-    if not why:
-        model = GEE(y[order], design[order], groups=index[order], cov_struct=Independence())
-        fit = model.fit(cov_type="bias_reduced", maxiter=1)
-        errors = np.sqrt(np.diag(fit.cov_params()))
-        share, slope = (
-            Estimate(value=float(fit.params[at]), level=level, n=units, method=METHOD).with_error(
-                float(errors[at]), df, null=null, bounds=bounds
-            )
-            for at, (null, bounds) in enumerate(((0.5, (0.0, 1.0)), (0.0, UNBOUNDED)))
-        )
-        if not 0 <= (share.value or 0.0) <= 1:
-            share = Estimate(level=level, n=units, method=METHOD, note=BEYOND)
-        elif not x.min() <= 0 <= x.max():
-            share = share.with_note(EXTRAPOLATED)
-        return share, slope
-    return (Estimate(level=level, n=units, method=METHOD, note=why),) * 2
+    model = GEE(y[order], design[order], groups=index[order], cov_struct=Independence())
+    fit = model.fit(cov_type="bias_reduced", maxiter=1)
+    df = units - design.shape[1]
+    (at_equal, rise, *_) = fit.params.tolist()
+    (error, error_of_rise, *_) = np.sqrt(np.diag(fit.cov_params())).tolist()
+    share = replace(empty, value=at_equal).with_error(error, df, null=0.5, bounds=(0.0, 1.0))
+    slope = replace(empty, value=rise).with_error(error_of_rise, df, null=0.0)
+    if not 0 <= at_equal <= 1:
+        share = empty.with_note(BEYOND)
+    elif not x.min() <= 0 <= x.max():
+        share = share.with_note(EXTRAPOLATED)
+    return share, slope
 
 
-def _why_undefined(y: NDArray[np.float64], design: NDArray[np.float64], unit: NDArray[np.int64]) -> str:
+def _why_undefined(y: Floats, design: Floats, unit: NDArray[np.int64]) -> str:
     """Return why the model cannot be fitted, or nothing."""
-    units, k = int(unit.max(initial=-1)) + 1, design.shape[1]
+    units = int(unit.max(initial=-1)) + 1
+    k = design.shape[1]
     if units <= k:
         return f"{units} units are too few for {k} coefficients"
     if np.ptp(design[:, 1]) == 0:

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
-NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b")
+NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b", "prompt_round")
 KNOWN = frozenset((*TEXTS, *NUMBERS))
 METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")

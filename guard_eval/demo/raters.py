@@ -27,25 +27,31 @@ _LEAN = 0.04
 
 def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated raters rate every pair that waits for them; return how many pairs were rated."""
+    before = -1
     rated = 0
-    for name in NAMES:
-        rater = raters.get_or_add(store, name, "simulated")
-        while batch := handout.claim(store, rater, plan, limit=20):
-            for blind in batch:
-                verdicts.save(store, blind.presentation, _choices(blind, criteria, name, plan), rater=rater)
-            rated += len(batch)
+    while rated > before:  # the last rater of a round opens the next one
+        before = rated
+        for name in NAMES:
+            rater = raters.get_or_add(store, name, "simulated")
+            while batch := handout.claim(store, rater, plan, limit=20):
+                for blind in batch:
+                    choices = _choices(blind, criteria, name, plan)
+                    verdicts.save(store, blind.presentation, choices, rater=rater)
+                rated += len(batch)
     return rated
 
 
 def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
-    with store.read() as db:
-        questions = requests.read_questions(db, JUDGE, replace(plan, slots=2))
-    judged = [(question, _choices(question.blind, criteria, JUDGE, plan)) for question in questions]
+    judged = 0
+    rounds = plan.rounds and replace(plan.rounds, showings=2)
     with store.write() as (db, now):
-        verdicts.save_judged(db, judge, judged, now=now, declared=store.declared_now)
-    return len(judged)
+        while questions := requests.next_questions(db, now, JUDGE, replace(plan, slots=2, rounds=rounds)):
+            answers = [(question, _choices(question.blind, criteria, JUDGE, plan)) for question in questions]
+            verdicts.save_judged(db, judge, answers, now=now, declared=store.declared_now)
+            judged += len(answers)
+    return judged
 
 
 def _choices(blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan) -> dict[str, Choice]:

@@ -98,7 +98,7 @@ def choose_settings(
     choice = Choice(
         tuning=rule,
         rule=study.settings.rule,
-        hash=hash_choice(study),
+        hash=hash_choice(study, searches),
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
     )

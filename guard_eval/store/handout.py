@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
-from guard_eval.store import notes, slots
+from guard_eval.store import notes, rounds, slots
 from guard_eval.store.database import Store
 from guard_eval.store.schema import query
 from guard_eval.store.sides import DRAWS, choose_slot, count_lead
@@ -97,7 +97,7 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
     with store.write() as (db, now):
         if notes.find_rater(db, who).is_out:
             return []
-        slots.make_slots(db, plan, slots.POOLS[who.kind])
+        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
         hand_out = _HandOut(db, who, plan, now, limit)
         for row in hand_out.open:
             if row.slot_id is not None:
@@ -128,7 +128,7 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
     What it can still get is counted up to `MOST_COUNTED` if there is no quota.
     """
     with store.write() as (db, now):
-        slots.make_slots(db, plan, slots.POOLS[who.kind])
+        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
         rated = int(db.execute(_COUNT_RATED, {"rater": who.id}).scalar_one())
         if notes.find_rater(db, who).is_out:
             return rated, 0
@@ -138,7 +138,9 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return until when a rater who is handed nothing should wait, as others have its last pairs open.
+    """Return until when a rater who is handed nothing should wait, as others have open what comes first.
+
+    These are its own last pairs, or those of a round before the next.
 
     None if nothing more will come for it: the quota is reached, no pair is left that it has not seen, or it
     has waited for a whole lease.
@@ -148,6 +150,9 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         if notes.find_rater(db, who).is_out or not hand_out.count_left():
             return None
         next_end = slots.find_next_end(db, hand_out.pool, who.id, now)
+        closed = rounds.count_closed(db, hand_out.pool)
+        if next_end is None and rounds.count_playing(db, hand_out.pool, after=closed + 1):
+            next_end = now + plan.lease
         # no longer than a lease after the rater did something: a lease can be renewed for ever
         last_act = db.execute(_LAST_ACT, {"rater": who.id}).scalar_one() or now
         longest = min(last_act, now) + plan.lease

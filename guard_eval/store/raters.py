@@ -24,7 +24,7 @@ from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, R
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
-from guard_eval.store.schema import ERASING, TOKEN, check_name, query
+from guard_eval.store.schema import ERASING, add_rows, check_name, query
 from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
 
@@ -75,7 +75,7 @@ _AT_WORK = query("""
     HAVING max(slot.leased_until) > :now OR rater.created_at > :since
 """)
 
-_COUNT_PAIRS = query("SELECT count(*) FROM slot WHERE pool = 'people' AND number = 0")
+_COUNT_PAIRS = query("SELECT count(*) FROM slot WHERE pool = 'people' AND number = 0 AND open")
 
 _RATER = "SELECT id, name, kind, revoked_at, excluded_at, source, external_id FROM rater"
 _BY_NAME = query(f"{_RATER} WHERE name = :name")
@@ -236,7 +236,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     failed the check.
     """
     with store.write() as (db, now):
-        slots.make_slots(db, plan)
+        slots.prepare_slots(db, plan, now)
         slots.end_leases(db, plan, now)
         pairs: int = db.execute(_COUNT_PAIRS).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
@@ -434,8 +434,7 @@ def _hash(invitation: str) -> str:
 
 def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
     rows = [{"hash": _hash(each), "rater_id": rater_id, "created_at": now} for each in tokens]
-    if rows:
-        db.execute(TOKEN.insert(), rows)
+    add_rows(db, "token", rows)
 
 
 def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:

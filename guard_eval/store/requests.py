@@ -18,9 +18,10 @@ from typing import Any, Literal
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id
-from guard_eval.store import notes
-from guard_eval.store.schema import REQUEST, chunks, query
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
+from guard_eval.store import notes, rounds
+from guard_eval.store.rounds import MOST_ROUNDS, PLAYING
+from guard_eval.store.schema import chunks, query
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
@@ -31,7 +32,9 @@ _JUDGED = query("""
     WHERE rater.name = :judge AND presentation.rated_at IS NOT NULL
 """)
 
-_PAIRS = query("SELECT id AS pair_id, position, prompt, text_a, text_b FROM pair WHERE expected IS NULL")
+_PAIRS = query(
+    f"SELECT id AS pair_id, position, prompt, text_a, text_b FROM pair WHERE {PLAYING}"  # noqa: S608 (constants)
+)
 
 _KEEP_INSTRUCTION = query("""
     INSERT INTO instruction (id, settings, form, manner, prompt, description, text)
@@ -274,15 +277,21 @@ def check_judge(db: Connection, judge: Rater) -> None:
         raise StudyError(f"the judge {judge.name!r} is revoked or excluded; name it anew in study.toml")
 
 
-def read_questions(db: Connection, name: str, plan: HandOutPlan) -> list[Question]:
+def read_questions(
+    db: Connection, name: str, plan: HandOutPlan, *, ahead: int = MOST_ROUNDS
+) -> list[Question]:
     """Return what the judge of that name is still to be asked: what failed before comes last.
+
+    Of a study in rounds these are questions of the rounds until now, and of the next ones `ahead`, for which
+    comparisons may stop.
 
     The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
     i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
     """
     rated = {(row.pair_id, row.number) for row in db.execute(_JUDGED, {"judge": name})}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    pairs = sorted(db.execute(_PAIRS), key=lambda row: content_id(plan.seed, name, row.pair_id))
+    asked = {"part": settings_part(name, "model"), "ahead": ahead}
+    pairs = sorted(db.execute(_PAIRS, asked), key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
         _question(row, number)
         for row in pairs
@@ -290,6 +299,20 @@ def read_questions(db: Connection, name: str, plan: HandOutPlan) -> list[Questio
         if (row.pair_id, number) not in rated
     ]
     return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
+
+
+def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
+    """Return what the judge of that name is to be asked now.
+
+    A round is over when nothing but failures is left of it; then its prompts with a failure say nothing.
+    """
+    failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
+    questions = read_questions(db, name, plan, ahead=1)
+    while plan.rounds is not None and failed.issuperset((each.pair_id, each.number) for each in questions):
+        if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
+            break
+        questions = read_questions(db, name, plan, ahead=1)
+    return questions
 
 
 def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
@@ -453,8 +476,9 @@ def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: the provider's name for it, or their state in the end."""
-    of_batch = REQUEST.update().where(REQUEST.c.batch == batch, REQUEST.c.state == "open")
-    db.execute(of_batch.values(values))
+    changes = ", ".join(f"{name} = :{name}" for name in values)
+    of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
+    db.execute(query(of_batch), {"batch": batch, **values})
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:

@@ -34,6 +34,7 @@ class OpenSlot:
     Attributes:
         side: The only side on which it can be shown; None while both are possible.
         reserved: Whether a roster keeps it for the rater.
+        was_read: Whether the rater has just read its prompt, in another pair.
     """
 
     id: int
@@ -43,6 +44,7 @@ class OpenSlot:
     method_b: str
     side: Side | None = None
     reserved: bool = False
+    was_read: bool = False
 
 
 def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
@@ -63,7 +65,7 @@ def choose_slot(
     A slot that a roster keeps for the rater comes first. Of each pair the first slot is taken, so that its
     sides are even whenever a couple is full. A slot whose side is fixed comes before one of a pair that
     nobody was shown, and the coin leans to the side on which more of them are fixed: so the last raters find
-    pairs that they can be shown on either side.
+    pairs that they can be shown on either side. A prompt that the rater has just read waits if it can.
 
     Args:
         open_slots: The slots in the order of hand-out.
@@ -81,7 +83,7 @@ def choose_slot(
             if slot.side is not None:
                 final_lead.update(count_lead(slot.method_a, slot.method_b, slot.side))
 
-    def cost(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool]:
+    def cost(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
         slot, side = option
         change = count_lead(slot.method_a, slot.method_b, side)
         next_lead = max(abs(lead[method] + change[method]) for method in change)
@@ -91,8 +93,8 @@ def choose_slot(
             if slot.side is None:
                 last.update(change)
             last_lead = max(map(abs, last.values()))
-        is_new = slot.side is None
-        return max(MOST_LEAD + draw % 2, next_lead), max(MOST_LEAD - 1, last_lead), side != coin, is_new
+        bounded = max(MOST_LEAD + draw % 2, next_lead), max(MOST_LEAD - 1, last_lead)
+        return *bounded, slot.was_read, side != coin, slot.side is None
 
     sides: tuple[Side, Side] = ("a", "b")
     options = [(slot, side) for slot in candidates for side in sides if slot.side in {None, side}]

@@ -16,9 +16,12 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, content_id
+from guard_eval.store import rounds
 from guard_eval.store.database import Store
-from guard_eval.store.schema import SLOT, chunks, query
+from guard_eval.store.rounds import PLAYING
+from guard_eval.store.schema import add_rows, chunks, query
 from guard_eval.store.settings import put_value, read_value
 from guard_eval.store.sides import LAST_SLOTS, OpenSlot
 
@@ -38,6 +41,7 @@ _RING_END = 2**31 - 1
 OPEN_SLOTS = query("""
     WITH candidate AS NOT MATERIALIZED (
         SELECT slot.id, slot.pair_id, slot.number, slot.for_rater, slot.shuffle, pair.method_a, pair.method_b,
+            pair.prompt_id,
             coalesce(slot.first, CASE partner.first WHEN 'a' THEN 'b' WHEN 'b' THEN 'a' END) AS side
         FROM slot
         JOIN pair ON pair.id = slot.pair_id
@@ -48,7 +52,13 @@ OPEN_SLOTS = query("""
             WHERE presentation.rater_id = :rater AND presentation.pair_id = slot.pair_id
         )
     )
-    SELECT id, pair_id, number, method_a, method_b, side, for_rater IS NOT NULL AS reserved FROM (
+    SELECT id, pair_id, number, method_a, method_b, side, for_rater IS NOT NULL AS reserved,
+        prompt_id IN (
+            SELECT pair.prompt_id FROM (
+                SELECT pair_id FROM presentation WHERE rater_id = :rater ORDER BY id DESC LIMIT 10
+            ) AS last_shown JOIN pair ON pair.id = last_shown.pair_id
+        ) AS was_read
+    FROM (
         SELECT * FROM (
             SELECT * FROM candidate WHERE for_rater = :rater AND shuffle >= 0
             ORDER BY shuffle, number LIMIT 32
@@ -101,7 +111,7 @@ _LACKING = query("""
 """)
 
 # Skips of raters who are excluded say nothing.
-_OPEN = query("""
+_OPEN = query(f"""
     UPDATE slot SET open = id IN (
         SELECT id FROM (
             SELECT id, row_number() OVER (
@@ -109,6 +119,8 @@ _OPEN = query("""
             ) AS place
             FROM slot WHERE pool = :pool AND pair_id IN :pairs
         ) AS ranked WHERE place <= :planned
+    ) AND pair_id IN (
+        SELECT id FROM pair WHERE {PLAYING}
     ) AND pair_id NOT IN (
         SELECT presentation.pair_id FROM presentation
         JOIN slot AS shown ON shown.id = presentation.slot_id
@@ -119,7 +131,17 @@ _OPEN = query("""
         GROUP BY presentation.pair_id HAVING count(*) >= :most_skips
     )
     WHERE pool = :pool AND pair_id IN :pairs
+""")  # noqa: S608 (constants)
+
+# What holds no lease and is held is rated.
+_COUNT_UNRATED = query("""
+    SELECT count(*) FROM (
+        SELECT id FROM slot
+        WHERE pool = :pool AND open AND (held_by IS NULL OR leased_until IS NOT NULL) LIMIT :most
+    ) AS unrated
 """)
+
+_COUNT_UNPLACED = query("SELECT count(*) FROM pair WHERE expected IS NULL AND round = 0")
 
 _PAIRS_WITH_SLOTS = query("SELECT DISTINCT pair_id FROM slot WHERE pool = :pool")
 
@@ -161,18 +183,31 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
 
     The owner's commands and the start of the app do this. The hand-out goes by the plan that was applied
     last: a server that began with an older study.toml neither closes nor opens slots.
+
+    Raises:
+        StudyError: The plan has rounds, and pairs have none.
     """
     with store.write() as (db, _):
+        if plan.rounds is not None and db.execute(_COUNT_UNPLACED).scalar_one():
+            raise StudyError("the pairs are not in rounds, as pairs.design wants; run: guard-eval pair STUDY")
         for pool in POOLS.values():
             planned = _read_planned(db, pool)
             if planned != plan.slots and (planned or pool == PEOPLE):
                 _set_planned(db, pool, plan.slots)
 
 
-def make_slots(db: Connection, plan: HandOutPlan, pool: str = PEOPLE) -> None:
-    """Make the slots of a pool by a plan if there are none."""
+def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = PEOPLE) -> None:
+    """Make the slots of a pool by a plan if there are none, and open those of the next round if it is due.
+
+    A round is over when all its slots that may be handed out are rated. Those of a pair that too many raters
+    skipped may not, and its prompt says nothing.
+    """
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
+    while plan.rounds is not None and not count_unrated(db, pool, most=1):
+        if not rounds.close_round(db, now, pool, plan.rounds):
+            break
+        _open_all(db, pool)
 
 
 def _read_planned(db: Connection, pool: str) -> int:
@@ -183,6 +218,10 @@ def _read_planned(db: Connection, pool: str) -> int:
 def _set_planned(db: Connection, pool: str, number: int) -> None:
     put_value(db, f"slots {pool}", str(number))
     make_missing_slots(db)
+    _open_all(db, pool)
+
+
+def _open_all(db: Connection, pool: str) -> None:
     open_slots(db, pool, db.execute(_PAIRS_WITH_SLOTS, {"pool": pool}).scalars().all())
 
 
@@ -191,17 +230,19 @@ def make_missing_slots(db: Connection) -> None:
     for pool in POOLS.values():
         for number in range(_read_planned(db, pool)):
             lacking = db.execute(_LACKING, {"pool": pool, "number": number}).scalars()
-            rows = [{"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
-            if rows:
-                db.execute(SLOT.insert().values(pool=pool, number=number), rows)
+            same = {"pool": pool, "number": number}
+            rows = [same | {"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
+            add_rows(db, "slot", rows)
 
 
 def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
     """Open as many slots of each pair as are planned, rated and held ones first; close the others.
 
-    A pair that too many raters skipped has none open.
+    A pair that too many raters skipped has none open. Neither have pairs of later rounds, and of couples that
+    have stopped.
     """
     of_pool = {"pool": pool, "planned": _read_planned(db, pool), "most_skips": MOST_SKIPS}
+    of_pool |= {"part": pool, "ahead": 1}
     for part in chunks(pair_ids):
         db.execute(_OPEN, of_pool | {"pairs": part})
 
@@ -238,6 +279,11 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
 def count_free(db: Connection) -> int:
     """Return how many slots of people are open for anybody."""
     return int(db.execute(_COUNT_FREE).scalar_one())
+
+
+def count_unrated(db: Connection, pool: str, *, most: int = 2**31 - 1) -> int:
+    """Return how many slots of a pool that may be handed out are not rated, counted up to `most`."""
+    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "most": most}).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:

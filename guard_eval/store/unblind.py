@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Executable, Row
+from sqlalchemy import Connection, Executable, Row
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Choice, RaterKind, Role
@@ -43,6 +43,7 @@ class TidyRow:
         role: Why the pair was shown: study, gold or repeat.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
         handed_out: When the pair was handed out, ISO 8601, UTC.
+        prompt_round: The round of the prompt, if comparisons stop when they are decided, else 0.
     """
 
     pair_id: str
@@ -69,6 +70,7 @@ class TidyRow:
     role: Role = "study"
     revision: int = 0
     handed_out: str = ""
+    prompt_round: int = 0
 
 
 NamedRows = tuple[list[str], list[tuple[Any, ...]]]
@@ -89,7 +91,8 @@ _VERDICTS = """
         length(pair.text_a) AS length_a, length(pair.text_b) AS length_b,
         presentation.slot_id IS NOT NULL AND slot.id IS NULL AND rater.excluded_at IS NULL AS surplus,
         verdict.choice AS position, rater.excluded_at IS NOT NULL AS excluded,
-        presentation.role, verdict.revision, presentation.handed_out, pair.position AS place
+        presentation.role, verdict.revision, presentation.handed_out, pair.round AS prompt_round,
+        pair.position AS place
     FROM presentation
     JOIN rater ON rater.id = presentation.rater_id
     LEFT JOIN slot ON slot.held_by = presentation.id
@@ -131,7 +134,11 @@ _CHOICES = query("""
 
 _PAIRS = query("""
     SELECT id AS pair_id, prompt_id, method_a, method_b,
-        length(prompt) + length(text_a) + length(text_b) AS characters, for_people
+        length(prompt) + length(text_a) + length(text_b) AS characters,
+        for_people AND NOT EXISTS (
+            SELECT 1 FROM stopped WHERE stopped.part = :pool AND stopped.method_a = pair.method_a
+                AND stopped.method_b = pair.method_b AND stopped.number < pair.round
+        ) AS for_people
     FROM pair WHERE expected IS NULL
 """)
 
@@ -151,6 +158,12 @@ def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool 
 def history(store: Store) -> list[TidyRow]:
     """Return every revision of every verdict, gold pairs and repeats too, by presentation and criterion."""
     return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
+
+
+def read_counted(db: Connection, criterion: str) -> list[Row[Any]]:
+    """Return the verdicts on a criterion that count, before a transaction ends."""
+    rows = db.execute(_CURRENT)
+    return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
 
 
 def _read_rows(store: Store, statement: Executable, *order: str) -> list[TidyRow]:
@@ -190,9 +203,12 @@ def read_choices(store: Store) -> NamedRows:
     return _read_tuples(store, _CHOICES)
 
 
-def read_pairs(store: Store) -> NamedRows:
-    """Return the pairs of the study; `characters` are those of its texts."""
-    return _read_tuples(store, _PAIRS)
+def read_pairs(store: Store, pool: str) -> NamedRows:
+    """Return the pairs of the study; `characters` are those of its texts, and people rate those `for_people`.
+
+    Comparisons may have stopped for the raters of a pool.
+    """
+    return _read_tuples(store, _PAIRS, pool=pool)
 
 
 def _read_tuples(store: Store, statement: Executable, **values: str) -> NamedRows:

@@ -137,10 +137,10 @@ class Choice(SettingsTable):
 def strategy_of(name: str) -> str:
     """Return the strategy of which a system's name is a setting: the name without its parameters.
 
-    >>> strategy_of("top_p(p=0.9)"), strategy_of("dry(base=2) + top_k(k=[5, 9])"), strategy_of("guard")
-    ('top_p', 'dry + top_k', 'guard')
+    >>> strategy_of("top_p(p=0.9)"), strategy_of("dry(base=2) + top_k(k=[5, 9])"), strategy_of("GPT (new)")
+    ('top_p', 'dry + top_k', 'GPT (new)')
     """
-    return re.sub(r" *\([^()]*\)", "", name) or name
+    return re.sub(r"(?<=\w)\([^()]*\)", "", name)
 
 
 def _numbers(name: str) -> dict[str, float]:

@@ -169,6 +169,7 @@ class Study:
             quota=annotation.pairs_per_rater,
             gold_every=annotation.gold_every,
             repeats=annotation.repeats,
+            rounds=self.settings.plan_rounds(annotation.criteria, annotation.raters_per_pair),
         )
 
     @property

@@ -1,11 +1,12 @@
-"""The tables of study.toml: what may stand there, checked all at once."""
+"""The tables of study.toml. All of them are checked at once."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, combinations
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
@@ -20,7 +21,7 @@ from pydantic import (
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
-from guard_eval.records import content_id
+from guard_eval.records import RoundPlan, content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.criteria_settings import (
@@ -34,7 +35,7 @@ from guard_eval.study.criteria_settings import (
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
 from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
-from guard_eval.study.test_plan import SplitPlan
+from guard_eval.study.test_plan import EXCLUSIVE, SplitPlan
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -44,7 +45,7 @@ SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
 StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
 StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(each_once)]
-Couple = Annotated[list[NameOfSystem], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
 Statement = Annotated[str, AfterValidator(in_one_line), Field(min_length=1, max_length=2000)]
@@ -135,20 +136,36 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
+def _all_couples(groups: list[list[str]]) -> list[list[str]]:
+    return [list(couple) for group in groups for couple in combinations(group, 2)]
+
+
 class Pairs(SettingsTable):
     """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of systems: strategies of [generation], or names of [[system]]. A strategy with
-            several settings is named without its parameters: `top_p`.
+        compare: Couples of systems, or groups in which each is compared with each: strategies of
+            [generation], or names of [[system]]. A strategy with several settings is named without its
+            parameters: `top_p`.
         per_dataset: The number of prompts that are drawn from each dataset.
         human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
             pairs. Default: all.
+        design: The pairs that are rated: `fixed`, all of them; `rounds`, those of a tournament whose beaten
+            systems leave after a round of prompts; or `candidate`, those of one system against each other
+            one, whose comparisons stop when they are decided.
+        rounds: The number of rounds into which the prompts are divided in the last two designs.
     """
 
-    compare: Annotated[list[Couple], Field(min_length=1, max_length=10_000), AfterValidator(each_once)]
+    compare: Annotated[
+        list[Group],
+        AfterValidator(_all_couples),
+        Field(min_length=1, max_length=10_000),
+        AfterValidator(each_once),
+    ]
     per_dataset: Count = 50
     human_pairs: Annotated[Count, Field(ge=2)] | None = None
+    design: Literal["fixed", "rounds", "candidate"] = "fixed"
+    rounds: Annotated[int, Field(ge=2, le=100)] = 10
 
 
 class Pages(SettingsTable):
@@ -409,9 +426,34 @@ class Settings(SettingsTable):
         problems += [*self._check_writers(), *self._check_tuning()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
+        problems += self._check_rounds()
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _check_rounds(self) -> Iterator[str]:
+        """Yield why comparisons cannot stop after a round of prompts."""
+        pairs = self.pairs
+        if pairs.design == "fixed":
+            return
+        couples = [frozenset(couple) for couple in pairs.compare]
+        systems = sorted(frozenset[str]().union(*couples))
+        shared = frozenset.intersection(*couples)
+        if pairs.design == "rounds" and len(couples) < math.comb(len(systems), 2):
+            yield f"pairs.design rounds compares all with all; write pairs.compare = {json.dumps([systems])}"
+        if pairs.design == "candidate" and not shared:
+            yield "pairs.design candidate needs a system that all of pairs.compare share; remove others"
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.chosen()]
+        for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
+            yield f"{key} does not go with the test of pairs.design {pairs.design}; remove it"
+
+    def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
+        """Return how comparisons stop for raters who are asked these criteria, of which the first decides."""
+        design = self.pairs.design
+        if design == "fixed":
+            return None
+        alpha = self.analysis.alpha
+        return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
 
     def _check_tuning(self) -> Iterator[str]:
         """Yield what is wrong with grids and the rule by which a setting is chosen."""
@@ -433,7 +475,7 @@ class Settings(SettingsTable):
                 yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
 
     def _check_writers(self) -> list[str]:
-        """Return what is wrong with the models and strategies that write texts, and with systems' names."""
+        """Return the problems of models, strategies and names of systems."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
         problems = [
             f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "

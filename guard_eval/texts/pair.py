@@ -75,6 +75,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 settings.pairs.compare,
                 seed=settings.seed,
                 human_pairs=settings.pairs.human_pairs,
+                rounds=0 if settings.pairs.design == "fixed" else settings.pairs.rounds,
                 existing=() if redraw else existing,
             )
             new = store_pairs.add(store, pairs, study.plan, replace_all=redraw)

@@ -27,6 +27,11 @@ def draw_prompts(
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
 
+def find_round(prompt: Prompt, rounds: int, *, seed: int) -> int:
+    """Return the round of a prompt: 1, 2, …, or 0 if there are none."""
+    return 1 + int(content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds if rounds else 0
+
+
 def make_pairs(
     prompts: Sequence[Prompt],
     texts: Mapping[str, Mapping[str, Generation]],
@@ -34,6 +39,7 @@ def make_pairs(
     *,
     seed: int,
     human_pairs: int | None = None,
+    rounds: int = 0,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
     """Join the texts of every compared couple of systems on the drawn `prompts`.
@@ -48,6 +54,7 @@ def make_pairs(
         compare: Couples of systems; the first is `method_a`.
         seed: The study's seed.
         human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
+        rounds: The number of rounds into which prompts are divided, if they are.
         existing: Pairs that are in the study already.
 
     Raises:
@@ -76,6 +83,7 @@ def make_pairs(
                 text_b=b.text,
                 position=positions_before[identifier] if identifier in positions_before else next(positions),
                 for_people=prompt.id in rated,
+                round=find_round(prompt, rounds, seed=seed),
             )
             _check_size(pair)
             pairs.append(pair)
@@ -93,7 +101,7 @@ def _check_size(pair: Pair) -> None:
 
 
 def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
-    """Return the ids of so many of the drawn prompts, whose pairs people rate; all of them for None.
+    """Return the ids of the prompts whose pairs people rate: `number` of the drawn ones, or all.
 
     They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
     """
@@ -113,17 +121,24 @@ def _check_existing(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
     """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
-    rated = {pair.id: pair.for_people for pair in pairs}
+    shown = {pair.id: (pair.for_people, pair.round) for pair in pairs}
     couples = {tuple(couple) for couple in compare}
     prompts = {prompt.id for prompt in drawn}
-    changed = [pair for pair in existing if rated.get(pair.id) != pair.for_people]
+    changed = [pair for pair in existing if shown.get(pair.id) != (pair.for_people, pair.round)]
+    if existing and pairs[0].round and len(pairs) > len(existing):
+        raise StudyError(
+            "systems or prompts were added to a study in rounds, whose rounds are drawn once; take them out, "
+            "or begin a new study"
+        )
 
     def explain(pair: Pair) -> str:
         if (pair.method_a, pair.method_b) not in couples:
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
             return f"prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of {pair.dataset}"
-        if pair.id in rated:
+        if pair.id in shown and shown[pair.id][1] != pair.round:
+            return "pairs.design or pairs.rounds put prompts into other rounds"
+        if pair.id in shown:
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, content_id
 from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
+from guard_eval.study.choice import Search
 from guard_eval.study.tuning_settings import JUDGE
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_study_prompts
@@ -33,7 +35,7 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     seed = study.settings.seed
     drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
     choice = study.current_choice
-    ids = choice.prompts if choice else [prompt.id for prompt in drawn]
+    ids = set(choice.prompts) if choice else {prompt.id for prompt in drawn}
     choosing = [prompt for prompt in prompts if prompt.id in ids]
     compared = [prompt for prompt in prompts if prompt.id not in ids]
     used_up = {prompt.dataset for prompt in choosing} - {prompt.dataset for prompt in compared}
@@ -75,14 +77,16 @@ def read_judged(study: Study) -> list[TidyRow]:
         return unblind.tidy(store)
 
 
-def hash_choice(study: Study) -> str:
-    """Return the hash of all that the choice depends on."""
+def hash_choice(study: Study, searches: Sequence[Search]) -> str:
+    """Return the hash of a choice and of all that it depends on."""
     settings = study.settings
     prompts, _ = split_prompts(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)
     ids = [(name, text.id) for name, by_prompt in texts.items() for text in by_prompt.values()]
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_judged(study)]
-    return content_id(settings.rule, sorted(prompt.id for prompt in prompts), sorted(ids), sorted(verdicts))
+    found = [search.model_dump(mode="json") for search in searches]
+    named = sorted(prompt.id for prompt in prompts)
+    return content_id(settings.rule, named, sorted(ids), sorted(verdicts), found)
 
 
 def read_compared(study: Study) -> list[Prompt]:
@@ -97,7 +101,7 @@ def read_compared(study: Study) -> list[Prompt]:
         if choice is None:
             steps = f"{study.command('generate')}, then {study.command(*TUNE)}"
             raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")
-        if choice.hash != hash_choice(study):
-            remedy = study.command(*TUNE)
-            raise StudyError(f"the settings were chosen from other texts than the study has; run: {remedy}")
+        if choice.hash != hash_choice(study, choice.searches):
+            problem = "the texts that chose the settings, or tuning.json, have changed since"
+            raise StudyError(f"{problem}; run: {study.command(*TUNE)}")
     return compared

@@ -12,6 +12,7 @@ from analysis.sections import ANALYSES
 from analysis.sections.section import frame_of
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+from guard_eval.records import Contest, RoundPlan
 from guard_eval.study.test_plan import TestPlan
 
 CHANGED = {
@@ -31,6 +32,15 @@ NEEDED = {
 }
 """What an analysis must be told to have any rows."""
 OTHER = {"margin": 0.3, "sequential": False}
+CONTEST = Contest(
+    plan=RoundPlan(design="rounds", criterion="c", alpha=0.05, showings=1),
+    sizes=(11,),
+    couples=(("x", "y"), ("x", "z"), ("y", "z")),
+    done=1,
+    stopped={},
+    prompts=[(1, {("x", "y"): score, ("x", "z"): 0, ("y", "z"): 0}) for score in [1] * 9 + [-1] * 2],
+)
+"""Nine of eleven prompts favour x: z = 7/√11, p = .035, and .1 for three couples."""
 BY_NAME = {function.__name__: function for function in HONOURED}
 
 
@@ -66,6 +76,7 @@ def outcome(name, **declared):
         plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
         random_part=True,
         explored=("genre",),
+        contests={("person", ""): CONTEST} if name == "rounds" else {},
     )
     try:
         return frame_of(BY_NAME[name](Evidence.of(frame, context))).to_csv()

@@ -242,5 +242,5 @@ def test_a_workbook_that_is_refused(tmp_path):
 def test_a_workbook_without_openpyxl(tmp_path, monkeypatch):
     path = workbook(tmp_path, {"a": CELLS})
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(StudyError, match="'openpyxl', which is not installed; run: pip install"):
+    with pytest.raises(StudyError, match=r"'openpyxl', which is not installed; run: pip install -e '.*\[x"):
         read(path)

@@ -154,7 +154,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(study, monkeypatch, p
     built = Study.open(study(more=more).folder)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
-    with pytest.raises(MissingExtraError, match=rf"pip install 'guard-eval\[{extra}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install -e '.*\[{extra}\]'"):
         annotate(built, port=0)
 
 

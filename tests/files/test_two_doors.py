@@ -15,6 +15,8 @@ MODES = {"r", "rb", "rb+", "w", "wb", "a", "ab"}
 ALLOWED = {
     # The program's own files, beside its modules.
     "guard_eval/rubric.py": {"read_text"},
+    "guard_eval/errors.py": {"read_text"},  # of the installed package
+    "guard_eval/servers/refusals.py": {"read_text"},
     "analysis/replication/paper.py": {"read_text", "read_csv"},
     "guard_eval/texts/new.py": {"read_text"},
     "guard_eval/study/judge_settings.py": {"read_text"},

@@ -216,3 +216,41 @@ def test_a_judge_is_asked_on_the_studys_criteria_unless_it_names_its_own(guard_e
     assert ran.code == 0, ran
     assert "criteria: coherence\n" in ran.out
     assert "criteria: fluency, factuality\n" in ran.out
+
+
+def prefer_first_texts(ask):
+    """Answer as a judge that always prefers the text of the pair's first system."""
+    return verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
+
+
+def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, server, judged):
+    """Seven of seven prompts are 2/2⁷ = .016; the second round has one, and the third is not asked."""
+    rounds = [1] * 6 + [2] + [3] * 5
+    lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
+    folder = study(lines, [pair(number, round=each) for number, each in enumerate(rounds)])
+    server.act = prefer_first_texts
+    preview = guard_eval("judge", "s", "--dry-run").out
+    assert "to ask: 24 requests" in preview
+    assert "This is the most that is asked: comparisons stop when they are decided." in preview
+    ran = guard_eval("judge", "s", "--yes")
+    assert ran.code == 0, ran
+    assert f"{len(server.asks)} judged" in ran.out
+    assert {row.prompt_round for row in judged(folder)} < {1, 2, 3}
+    status = guard_eval("status", "s").out
+    assert "over after" in status
+    assert "gpt-4o-2024-11-20: all judged" in status
+    asked = len(server.asks)
+    assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
+    assert len(server.asks) == asked
+
+
+def test_a_failed_question_lets_the_next_round_begin(study, pair, guard_eval, server, judged):
+    lines = f'design = "candidate"\nrounds = 2\n{JUDGE}'
+    study(lines, [pair(number, round=1 + number // 2) for number in range(4)])
+    server.act = lambda ask: failure(400) if "number 0" in ask.words else verdict(ask)
+    ran = guard_eval("judge", "s", "--yes")
+    assert ran.code == 3
+    assert "6 judged" in ran.out
+    assert "over after 2 of 2 rounds" in guard_eval("status", "s").out
+    server.act = verdict
+    assert "2 judged" in guard_eval("judge", "s", "--yes").out  # asked again, and counted today

@@ -115,7 +115,7 @@ def test_the_same_whatever_runs_beside_it(capfd):
 def test_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     p, q = features(15, 30, 30, 6, 0.0)
-    with pytest.raises(MissingExtraError, match=r"'faiss-cpu'.*pip install 'guard-eval\[metrics\]'"):
+    with pytest.raises(MissingExtraError, match=r"'faiss-cpu'.*pip install -e '.*\[metrics\]'"):
         mauve(p, q)
 
 

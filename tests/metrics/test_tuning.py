@@ -144,10 +144,14 @@ def test_a_changed_rule_or_text_needs_a_new_choice(study):
         pair(opened(folder, "tuning.where=[]"))
     [path] = folder.glob("texts/*0.7*")
     path.write_text(path.read_text().replace("a1 ", "z1 ").replace("a2 ", "z2 ").replace("a3 ", "z3 "))
-    with pytest.raises(StudyError, match="the settings were chosen from other texts than the study has"):
+    with pytest.raises(StudyError, match=r"the texts that chose the settings, or tuning\.json, have changed"):
         pair(opened(folder))
     measure(opened(folder), tune=True)
     assert pair(opened(folder)).count == 10
+    path = folder / "tuning.json"
+    path.write_text(path.read_text().replace('"chosen": "top_p(0.9)"', '"chosen": "top_p(0.7)"'))
+    with pytest.raises(StudyError, match=r"or tuning\.json, have changed"):
+        pair(opened(folder))
 
 
 def test_the_choice_cannot_change_after_a_verdict(study):

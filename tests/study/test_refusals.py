@@ -9,6 +9,9 @@ from guard_eval.errors import StudyError
 
 A_OR_B = 'title="A", definition="d"'
 
+THREE = "generation.strategies=['guard', 'acs', 'greedy']"
+HUMAN = "pairs.human_pairs=2"
+
 TABLES = [
     ("seed='3'", "seed: '3': input should be a valid integer"),
     ("model.nam=x", "model.nam: is not a setting; did you mean 'name'?"),
@@ -33,6 +36,23 @@ TABLES = [
     ),
     ("pairs.compare=[['guard', 'guard']]", "pairs.compare[1]: ['guard', 'guard']: names guard twice"),
     ("pairs.compare=[['guard', 'acs'], ['acs(q=1)', 'guard']]", "names acs(q=1) with guard twice"),
+    (
+        f"{THREE}\npairs.design=rounds\npairs.compare=[['guard', 'acs'], ['guard', 'greedy']]",
+        'rounds compares all with all; write pairs.compare = [["acs(q=1)", "greedy", "guard"]]',
+    ),
+    (
+        f"{THREE}\npairs.design=candidate\npairs.compare=[['guard', 'acs', 'greedy']]",
+        "candidate needs a system that all of pairs.compare share; remove others",
+    ),
+    *(
+        (
+            f"pairs.design=rounds\n{assignment}",
+            f"{assignment.split('=')[0]} does not go with the test of pairs",
+        )
+        for assignment in ("analysis.sequential=true", "analysis.margin=0.1", "analysis.raters=random", HUMAN)
+    ),
+    ("pairs.design=round", "pairs.design: 'round': input should be 'fixed', 'rounds' or 'candidate'"),
+    ("pairs.rounds=1", "pairs.rounds: 1: input should be greater than or equal to 2"),
     ("generation.strategies=['guard', 'acs', 'contrastive_decoding']", "smaller model: set model.amateur"),
     ("analysis.assisted_by=gpt\npairs.human_pairs=2", "assisted_by names gpt, which is not in [[judge]]"),
     (

@@ -108,7 +108,7 @@ def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, message)
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_the_extra_is_named(tmp_path):
-    with pytest.raises(StudyError, match=r"pip install 'guard-eval\[vllm\]'"):
+    with pytest.raises(StudyError, match=r"pip install -e '.*\[vllm\]'"):
         run(study(tmp_path / "s", ["guard", "greedy"]))
 
 

@@ -1,0 +1,139 @@
+"""Comparisons that stopped after a round of prompts: which were decided, and who has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.sections.section import (
+    Csv,
+    Section,
+    distinct_notes,
+    group_by,
+    group_name,
+    limits,
+    name_result,
+    row_table,
+)
+from analysis.sections.shares import TestedRow
+from guard_eval.estimate import Estimate
+from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
+from guard_eval.rounds import METHOD, compare, find_stopping
+
+UNSUPPORTED = "stopped on the record, and today's verdicts would not stop it: they were changed or excluded"
+HOW_TO_READ = (
+    "Lead: the first system's expected share less the second's, in points, with limits for all comparisons "
+    "at all rounds together. p holds at whichever round a comparison stops, with Holm's correction over all "
+    "comparisons. A lead that stopped a comparison early is on average too large."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundsRow(TestedRow):
+    """What the rounds say about two systems.
+
+    Attributes:
+        lead: The expected share of `method_a` less that of `method_b`.
+        ahead, behind: Which system was ahead where the evidence was strongest, and which was not.
+        prompts: The number of prompts that count.
+        stopped_after: The round after which the comparison stopped, on the record.
+        method: The test.
+    """
+
+    lead: Estimate = field(metadata=limits("lead_"))
+    ahead: str
+    behind: str
+    prompts: int
+    stopped_after: int | None
+    method: str = METHOD
+
+
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+def rounds(evidence: Evidence) -> list[RoundsRow]:
+    """Return a row for each comparison that stops when it is decided, of people and of each judge."""
+    rows = []
+    for who, recorded in evidence.context.contests.items():
+        contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
+        compared = compare(contest)
+        due = find_stopping(replace(contest, stopped={}), compared)
+        for each in compared:
+            stopped = contest.stopped.get(each.couple)
+            rows.append(
+                RoundsRow(
+                    *each.couple,
+                    *who,
+                    contest.plan.criterion,
+                    lead=each.lead,
+                    ahead=each.ahead,
+                    behind=each.behind,
+                    prompts=each.lead.n,
+                    stopped_after=stopped,
+                    p=each.lead.p,
+                    p_adjusted=each.p_adjusted,
+                    family=len(compared),
+                    note=UNSUPPORTED if stopped and each.couple not in due else "",
+                )
+            )
+    return rows
+
+
+def find_left(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
+    """Return the beaten systems all whose comparisons have stopped, each with its last round."""
+    left = {}
+    for system in {row.behind for row in rows if row.is_significant(alpha)}:
+        own = [row for row in rows if system in row.methods]
+        ends = [row.stopped_after for row in own if row.stopped_after is not None]
+        if len(ends) == len(own):
+            left[system] = max(ends)
+    return left
+
+
+def describe_rounds(evidence: Evidence) -> Iterator[str]:
+    """Yield for people and for each judge how far the rounds are, in a sentence or two."""
+    alpha = evidence.plan.alpha
+    for who, rows in group_by(evidence.rows(rounds), lambda row: row.who).items():
+        contest = evidence.context.contests[who]
+        decided = sum(row.is_significant(alpha) for row in rows)
+        left = sorted(find_left(rows, alpha))
+        done = contest.sizes[: contest.done]
+        rated = sum(size * len(contest.playing(number)) for number, size in enumerate(done, start=1))
+        yield (
+            f"After {len(done)} of {len(contest.sizes)} rounds, judged by {group_name(rows[0])}, "
+            f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"
+            f"{f'; {and_list(left)} left' if left else ''}. They took "
+            f"{percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
+        )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask which comparisons are decided."""
+    rows = evidence.rows(rounds)
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        name_result,
+        lambda row: {
+            "Lead": number(row.lead.value, 1, scale=100, sign="+"),
+            "Limits": number_limits(row.lead, 1, scale=100),
+            "p": p_value(row.p_adjusted),
+            "Prompts": row.prompts,
+            "Stopped after round": row.stopped_after,
+        },
+        csv="rounds",
+        caption="Comparisons that stop when they are decided",
+        strong=lambda row: row.is_significant(evidence.plan.alpha),
+    )
+    warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
+    return Section(
+        anchor="rounds",
+        question="Which comparisons are decided?",
+        answer=next(describe_rounds(evidence)),
+        notes=(HOW_TO_READ, *distinct_notes(warned)),
+        tables=table,
+        is_open=True,
+    )
+
+
+CSV: Csv = {"rounds": rounds}

@@ -1,0 +1,132 @@
+"""Do comparisons that stop early err, and what do they save? Simulated studies, as a table in Markdown.
+
+python evidence/rounds.py --studies 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guard_eval import rounds
+from guard_eval.records import Contest, RoundPlan
+from guard_eval.rounds import compare, find_stopping
+
+SPREAD = 0.45
+"""The standard deviation of a text's quality, in that of a rater's noise: two raters' ICC is .22."""
+SEED = 20261129
+TIE = 0.38
+"""What is felt below this is a tie: 25 %."""
+Design = Literal["rounds", "candidate"]
+
+exact_p = rounds.p_of_peak
+
+
+@lru_cache
+def _table(sizes: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    peaks = np.linspace(0.0, 7.0, 700)
+    return peaks, np.array([np.log(exact_p(float(peak), sizes)) for peak in peaks])
+
+
+def quick_p(peak: float, sizes: tuple[int, ...]) -> float:
+    """Return the p of a peak from a table, which is exact to four digits and much faster."""
+    peaks, logs = _table(sizes)
+    return float(np.exp(np.interp(peak, peaks, logs)))
+
+
+def draw(
+    rng: np.random.Generator, means: NDArray[np.float64], prompts: int, raters: int
+) -> NDArray[np.float64]:
+    """Return the mean scores of all couples on all prompts, `[prompts, couples]`."""
+    quality = means + SPREAD * rng.standard_normal((prompts, len(means)))
+    first, second = np.array(list(combinations(range(len(means)), 2))).T
+    gaps = (quality[:, first] - quality[:, second])[:, :, None]
+    felt = gaps + rng.standard_normal((*gaps.shape[:2], raters))
+    return np.sign(np.where(np.abs(felt) > TIE, felt, 0.0)).mean(axis=2)
+
+
+def play(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple[int, ...]) -> Contest:
+    """Play all rounds; a study of a candidate compares system 0 with each other one."""
+    names = [chr(ord("a") + number) for number in range(systems)]
+    every = list(combinations(names, 2))
+    couples = tuple(every if design == "rounds" else every[: systems - 1])
+    plan = RoundPlan(design=design, criterion="c", alpha=0.05, showings=1)
+    table = [dict(zip(couples, row, strict=False)) for row in scores.tolist()]
+    ends = np.cumsum(sizes)
+    contest = Contest(plan=plan, sizes=sizes, couples=couples, done=0, stopped={}, prompts=[])
+    for number, end in enumerate(ends, start=1):
+        played = [(number, each) for each in table[end - sizes[number - 1] : end]]
+        contest = replace(contest, done=number, prompts=[*contest.prompts, *played])
+        stopping = dict.fromkeys(find_stopping(contest, compare(contest)), number)
+        contest = replace(contest, stopped={**contest.stopped, **stopping})
+        if not contest.playing(number + 1):
+            break
+    return contest
+
+
+def measure(
+    design: Design, means: NDArray[np.float64], *, prompts: int, raters: int, of: int, studies: int
+) -> list[float]:
+    """Return how often any claim is wrong, system 0 is wrongly called better, and is shown best; the ratings.
+
+    Rounds are of unequal size, as they are drawn.
+    """
+    results = np.zeros(4)
+    drawn = np.random.default_rng([prompts, of]).integers(0, of, prompts)
+    sizes = tuple(np.bincount(drawn, minlength=of).tolist())
+    quality = dict(zip("abcdefghijklmnop", means.tolist(), strict=False))
+    for study in range(studies):
+        rng = np.random.default_rng([SEED, study, len(means), prompts])
+        contest = play(design, draw(rng, means, prompts, raters), len(means), sizes)
+        claims = [each for each in compare(contest) if each.p_adjusted <= contest.plan.alpha]
+        wrong = [each for each in claims if quality[each.ahead] <= quality[each.behind]]
+        is_best = sum(each.ahead == "a" for each in claims) == len(means) - 1
+        shown = sum(size * len(contest.playing(at)) for at, size in enumerate(sizes[: contest.done], 1))
+        all_pairs = prompts * len(means) * (len(means) - 1) / 2
+        results += (bool(wrong), any(each.ahead == "a" for each in wrong), is_best, shown / all_pairs)
+    return (results / studies).tolist()
+
+
+SETTINGS: dict[str, list[float]] = {
+    "no difference": [0.0] * 6,
+    "two tied at the top": [0.3, 0.3, 0, 0, 0, 0],
+    "one clear winner (62 %)": [0.4, 0, 0, 0, 0, 0],
+    "one close winner (56 %)": [0.2, 0, 0, 0, 0, 0],
+    "a staircase": [0.5, 0.4, 0.3, 0.2, 0.1, 0.0],
+}
+
+
+def lines(studies: int) -> Iterator[str]:
+    """Yield the table."""
+    yield "| truth | design | any claim wrong | the first wrongly better | shown best | ratings |"
+    yield f"|{' --- |' * 6}"
+    cases = [(name, means, 200, 4, 10) for name, means in SETTINGS.items()]
+    cases += [("no difference, 40 prompts, 1 rater", [0.0] * 6, 40, 1, 10)]
+    cases += [("no difference, two systems, 30 prompts, 1 rater", [0.0] * 2, 30, 1, 5)]
+    for name, means, prompts, raters, of in cases:
+        for design in ("rounds", "candidate"):
+            count = studies if any(means) else 3 * studies  # an error needs more than a power
+            row = measure(design, np.array(means), prompts=prompts, raters=raters, of=of, studies=count)
+            cells = [f"{value:.3f}".removeprefix("0") for value in row]
+            yield f"| {name} | {design} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=300)
+    options = parser.parse_args()
+    rounds.p_of_peak = quick_p
+    for line in lines(options.studies):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

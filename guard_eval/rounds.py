@@ -1,0 +1,156 @@
+"""Comparisons that stop after a round of prompts, once they are decided.
+
+Prompts are divided into rounds, and all comparisons that go on are rated on all prompts of a round before
+anybody looks. On a prompt, a couple's *lead* is the difference of both systems' expected shares against all
+systems that go on or, in the design `candidate`, against each other. If the two are interchangeable, a
+prompt's lead is as likely as its negative, given all earlier prompts, whoever goes on: this is the
+hypothesis of the sign-flip test.
+
+After a part t of the prompts the statistic is |z| t^¼ with z = Σ lead / √Σ lead². The chance that it ever
+reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so its p holds at whichever
+round a couple stops; the power ¼ is Wang and Tsiatis' (1987). To stop early only cuts a walk short, so Holm's
+correction over all couples holds as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+from guard_eval.estimate import NO_DATA, Estimate, adjust
+from guard_eval.records import Contest, Couple
+
+METHOD = "largest |z| t^¼ over the rounds"
+Floats = NDArray[np.float64]
+SHAPE = 0.25
+"""The power of t: with 0 each round may conclude as easily as the last, with ½ early ones hardly can."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What the rounds so far say about a couple.
+
+    Attributes:
+        couple: The two systems.
+        ahead: The system that was ahead where the evidence was strongest; empty if neither was.
+        lead: The first system's expected share less the second's, with limits that hold for all couples at
+            all rounds together, and the p that holds at all rounds.
+        p_adjusted: The p after Holm's correction over all couples.
+    """
+
+    couple: Couple
+    ahead: str
+    lead: Estimate
+    p_adjusted: float = 1.0
+
+    @property
+    def behind(self) -> str:
+        """Return the system that is not ahead."""
+        first, second = self.couple
+        return second if self.ahead == first else first
+
+
+def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
+    """Return the chance that |z| t^¼ ever reaches `peak` in rounds of these sizes if neither is better.
+
+    >>> round(p_of_peak(1.959964, (40,)), 4)  # one round is the fixed test
+    0.05
+    """
+    walks = np.zeros(1)  # where the walks are that have not reached the peak
+    masses = np.ones(1)
+    chance = 0.0
+    ends = np.unique([0, *np.cumsum(sizes)]) / sum(sizes)  # empty rounds take no time
+    for before, now in pairwise(ends):
+        step = math.sqrt(now - before)
+        limit = peak * now ** (0.5 - SHAPE)  # a walk of variance t has the size |z| t^½
+        leave = special.ndtr((-limit - walks) / step) + special.ndtr((walks - limit) / step)
+        chance += float(masses @ leave)
+        points, weights = _legendre(int(16 + 4 * limit / step))
+        density = np.exp(-(((limit * points[:, None] - walks) / step) ** 2) / 2) @ masses
+        masses = limit * weights * density / (step * math.sqrt(2 * math.pi))
+        walks = limit * points
+    return min(1.0, chance)
+
+
+_legendre = lru_cache(np.polynomial.legendre.leggauss)
+
+
+@lru_cache
+def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
+    """Return the peak whose p is `alpha`."""
+    return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
+
+
+def compare(contest: Contest) -> list[Comparison]:
+    """Return what the rounds so far say about each couple."""
+    leads = [_find_leads(contest, number) for number in range(1, contest.done + 1)]
+    tested = []
+    for at, couple in enumerate(contest.couples):
+        last = contest.stopped.get(couple, len(leads))
+        tested.append(_test(contest, couple, [part[:, at] for part in leads[:last]]))
+    adjusted = adjust([each.lead.p for each in tested])
+    return [replace(each, p_adjusted=p or 0.0) for each, p in zip(tested, adjusted, strict=True)]
+
+
+def _find_leads(contest: Contest, number: int) -> Floats:
+    """Return the leads of all couples on the complete prompts of a round, `[prompts, couples]`."""
+    playing = set(contest.playing(number))
+    complete = [scores for at, scores in contest.prompts if at == number and playing <= scores.keys()]
+    rows = [[scores[each] if each in playing else 0.0 for each in contest.couples] for scores in complete]
+    scores = np.array(rows).reshape(-1, len(contest.couples))
+    if contest.plan.design == "candidate":
+        return scores
+    systems = {*chain(*playing)}
+    sides = np.array([[(name == a) - (name == b) for name in systems] for a, b in contest.couples])
+    leads = scores @ sides @ sides.T / (2 * max(1, len(systems) - 1))
+    return np.asarray(np.round(leads, 9))  # scores that cancel out leave nothing behind
+
+
+def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
+    """Return what a couple's leads, round by round, say about it."""
+    sizes = contest.sizes
+    level = 1 - contest.plan.alpha
+    peak = find_peak(contest.plan.alpha / len(contest.couples), sizes)
+    leads = np.zeros(0)
+    lead = Estimate(level=level, note=NO_DATA)
+    ahead = ""
+    smallest = 1.0
+    for number, part in enumerate(rounds, start=1):
+        leads = np.append(leads, part)
+        n = len(leads)
+        if n < 2:
+            continue
+        time = sum(sizes[:number]) / sum(sizes)
+        z = float(leads.sum()) / (float(np.linalg.norm(leads)) or 1.0)
+        # no p is below that of so few prompts that are all of one mind
+        p = max(p_of_peak(abs(z) * time**SHAPE, sizes), 2.0 ** (1 - np.count_nonzero(leads)))
+        if p < smallest:
+            smallest = p
+            ahead = couple[z < 0]
+        # few prompts have wider tails than a normal distribution
+        quantile = -float(special.stdtrit(n - 1, special.ndtr(-peak * time**-SHAPE)))
+        half = quantile * float(leads.std(ddof=1)) / math.sqrt(n)
+        mean = float(leads.mean())
+        lead = Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
+    return Comparison(couple=couple, ahead=ahead, lead=replace(lead, p=smallest, method=METHOD))
+
+
+def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:
+    """Return the couples that stop after the last of the rounds.
+
+    A beaten system stops in all its couples. If the systems that go on all beat each other in a circle, none
+    leaves.
+    """
+    playing = contest.playing(contest.done)
+    decided = [each for each in compared if each.p_adjusted <= contest.plan.alpha]
+    if contest.plan.design == "candidate":
+        return [each.couple for each in decided if each.couple in playing]
+    staying = {*chain(*playing)}.difference(each.behind for each in decided)
+    return [couple for couple in playing if staying and not staying.issuperset(couple)]

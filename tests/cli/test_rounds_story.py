@@ -1,0 +1,126 @@
+"""A study in rounds from the command line: pairs, status within a round, and a report without fixed tests."""
+
+import csv
+import json
+
+import pytest
+
+from analysis.demo import simulate
+from guard_eval.demo.raters import NAMES
+from guard_eval.store import Store, raters
+from guard_eval.study import Study
+
+pytestmark = pytest.mark.slow
+
+WORDS = ("amber", "birch", "cedar", "dusty", "ember", "fable", "grove", "hazel")
+TEXTS = {
+    "rich": lambda n: " ".join(f"{word}{at}" for at in range(8) for word in (*WORDS, str(n))),
+    "plain": lambda n: " ".join(f"{word}{at}" for at in range(8) for word in (str(n), *WORDS)),
+    "loop": lambda n: " ".join([f"again{n}"] * 64),
+}
+"""Simulated raters like the first two, and not the last one."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    study = tmp_path / "s"
+    study.mkdir()
+    prompts = [{"id": f"p{n}", "prompt": f"Tale number {n} begins"} for n in range(40)]
+    (study / "prompts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in prompts))
+    for name, text in TEXTS.items():
+        lines = [json.dumps({"id": each["id"], "text": text(n)}) for n, each in enumerate(prompts)]
+        (study / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    systems = "".join(f'[[system]]\nname = "{name}"\nfile = "{name}.jsonl"\n' for name in TEXTS)
+    head = 'name = "s"\nseed = 4\n[annotation]\ncriteria = ["fluency", "coherence"]\nraters_per_pair = 2\n'
+    pairs = '[pairs]\ncompare = [["rich", "plain", "loop"]]\ndesign = "rounds"\nrounds = 4\n'
+    (study / "study.toml").write_text(f"{head}{pairs}per_dataset = 30\n{systems}")
+    return study
+
+
+def status_of(run):
+    return run("status", "s").out
+
+
+def read(folder, name):
+    text = (folder / "csv" / f"{name}.csv").read_text(encoding="utf-8-sig")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def by_people(folder, name, *key):
+    """Return the rows of people by some of their columns."""
+    rows = read(folder / "report", name)
+    return {tuple(row[column] for column in key): row for row in rows if not row["judge"]}
+
+
+def test_a_tournament_in_rounds(run, folder):
+    assert "pairs: 90, new: 90" in run("pair", "s").out
+    assert run("describe", "s").code == 0
+    plan = (folder / "plan.md").read_text()
+    assert "into 4 rounds" in plan
+    assert "3 comparisons on fluency, which decides" in plan
+    assert "Results are looked at once" not in plan
+    first = status_of(run)
+    assert "people: round 1 of 4; " in first
+    refused = run("report", "s").refused()
+    assert "has no round that is over" in refused
+    simulate(Study.open(folder))
+    after = status_of(run)
+    assert "people: over after 4 of 4 rounds; loop left" in after
+    assert "waits for" not in after
+    ran = run("report", "s", "--paper")
+    assert ran.code == 0, ran
+    assert "comparisons are decided; loop left. They took" in ran.out
+    page = (folder / "report" / "index.html").read_text()
+    assert "Which comparisons are decided?" in page
+    assert "Would other analyses say the same?" not in page
+    # who left, and which ranks that leaves
+    ranked = by_people(folder, "ranking", "criterion", "method")
+    loop = ranked["fluency", "loop"]
+    assert (loop["possible_best"], loop["possible_worst"]) == ("3", "3")
+    assert {ranked["fluency", name]["possible_worst"] for name in ("rich", "plain")} == {"2"}
+    assert ranked["coherence", "loop"]["possible_best"] == ""
+    rows = by_people(folder, "rounds", "method_a", "method_b")
+    assert rows["rich", "loop"]["stopped_after"] == rows["plain", "loop"]["stopped_after"]
+    assert rows["rich", "loop"]["stopped_after"] == loop["left_after"]
+    assert rows["rich", "plain"]["stopped_after"] == ""
+    assert rows["rich", "loop"]["ahead"] == "rich"
+    # what was handed out ends with the round
+    shares = by_people(folder, "win_shares", "criterion", "method_a", "method_b")
+    assert shares["fluency", "rich", "plain"]["pairs"] == "30"
+    assert shares["fluency", "rich", "loop"]["pairs"] == rows["rich", "loop"]["prompts"] < "30"
+    # nothing is tested as if the prompts had been fixed
+    for row in read(folder / "report", "win_shares"):
+        assert {row[name] for name in ("p", "p_adjusted", "low", "high", "p_pooled_binomial")} == {""}
+        assert "comparisons stopped when they were decided" in row["note"]
+    assert not (folder / "report" / "csv" / "sensitivity.csv").exists()
+
+
+def test_a_decision_that_no_longer_holds_is_said(run, folder):
+    run("pair", "s")
+    simulate(Study.open(folder))
+    with Store.open(Study.open(folder).database) as store:
+        for name in NAMES[1:]:
+            raters.decide(store, name, "exclude", "why", "who")
+    run("report", "s")
+    page = (folder / "report" / "report.md").read_text()
+    assert "against loop: stopped on the record, and today's verdicts would not stop it" in page
+    assert "to go in this round" in status_of(run)
+
+
+def test_a_published_study_and_an_exported_table_have_no_fixed_test(run, folder, tmp_path):
+    run("pair", "s")
+    simulate(Study.open(folder))
+    assert run("export", "s").code == 0
+    assert run("report", str(folder / "verdicts.csv")).code == 0
+    assert run("publish", "s", "data").code == 0
+    for report in (tmp_path / "verdicts-report", tmp_path / "data" / "report"):
+        assert {row["p"] for row in read(report, "win_shares")} == {""}
+        assert "stopped when they were decided" in (report / "report.md").read_text()
+
+
+def test_a_study_in_rounds_is_not_extended(run, folder):
+    run("pair", "s")
+    simulate(Study.open(folder))
+    words = run("pair", "s", "--set", "pairs.per_dataset=40").refused()
+    assert "systems or prompts were added to a study in rounds" in words
+    assert "put prompts into other rounds" in run("pair", "s", "--set", "pairs.rounds=5").refused()

@@ -1,0 +1,137 @@
+"""Comparisons that stop after a round: statistic and p by hand and by another program, and who leaves."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from guard_eval.records import Contest, RoundPlan
+from guard_eval.rounds import compare, find_peak, find_stopping, p_of_peak
+
+AB, AC, BC = ("a", "b"), ("a", "c"), ("b", "c")
+
+
+def contest(*rounds, design="rounds", sizes=None, stopped=(), couples=(AB, AC, BC)):
+    """Return a contest of rounds, each a list of prompts' scores of the couples, in their order."""
+    played = [(number, scores) for number, part in enumerate(rounds, start=1) for scores in part]
+    prompts = [(number, dict(zip(couples, scores, strict=False))) for number, scores in played]
+    plan = RoundPlan(design=design, criterion="fluency", alpha=0.05, showings=1)
+    sizes = sizes or tuple(len(part) for part in rounds)
+    done, stopped = len(rounds), dict(stopped)
+    return Contest(plan=plan, sizes=sizes, couples=couples, done=done, stopped=stopped, prompts=prompts)
+
+
+def p_by_library(peak, sizes):
+    """Return the chance that a random walk leaves the band, as SciPy integrates the normal distribution."""
+    times = np.cumsum(sizes) / np.sum(sizes)
+    limits = peak * times**0.25
+    walk = stats.multivariate_normal(cov=np.minimum.outer(times, times))
+    return 1 - walk.cdf(limits, lower_limit=-limits)
+
+
+# Jennison and Turnbull (2000), Group Sequential Methods, table 2.9: Wang and Tsiatis' test, Δ = .25, α = .05
+@pytest.mark.parametrize(("rounds", "constant"), [(1, 1.960), (2, 2.038), (3, 2.083), (4, 2.113), (5, 2.136)])
+def test_peaks_are_the_published_constants(rounds, constant):
+    assert find_peak(0.05, (7,) * rounds) == pytest.approx(constant, abs=6e-4)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 1, 4, 8, 2), (20,) * 10, (0, 4, 0, 4), (9,)])
+@pytest.mark.parametrize("peak", [0.8, 2.0, 2.7])
+def test_p_of_a_peak_agrees_with_another_program(sizes, peak):
+    filled = [size for size in sizes if size]
+    assert p_of_peak(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
+
+
+def test_a_lead_is_the_difference_of_expected_shares():
+    """On one prompt a beats b and c, which tie: a's expected share is 1, theirs are 1/4."""
+    first, _, last = compare(contest([(1, 1, 0)] * 4))
+    assert first.lead.value == pytest.approx(1 - 1 / 4)
+    assert last.lead.value == 0
+    assert (first.ahead, first.behind, last.ahead) == ("a", "b", "")
+
+
+def test_a_candidates_lead_is_the_couples_own_score():
+    first, second = compare(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
+    assert (first.lead.value, second.lead.value) == (1, 0)
+
+
+def test_the_statistic_follows_hand_arithmetic():
+    """1, 1, 1, −1: z = 2/√4 = 1 after half of the prompts, so 1 · ½^¼. Then z = 4/√6 after all of six."""
+    ones = [(1,), (1,), (1,), (-1,)]
+    half = compare(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
+    assert half.lead.p == pytest.approx(p_by_library(0.5**0.25, (4, 4)), abs=2e-4)
+    whole = compare(contest(ones, [(1,), (1,)], design="candidate", sizes=(4, 2), couples=(AB,)))[0]
+    assert whole.lead.p == pytest.approx(p_by_library(4 / 6**0.5, (4, 2)), abs=2e-4)
+    assert (whole.lead.value, whole.lead.n) == (pytest.approx(4 / 6), 6)
+
+
+def test_p_is_the_smallest_of_all_rounds():
+    """What a round has shown is not unlearned: the later prompts all say the opposite."""
+    early = contest([(1,)] * 8, design="candidate", sizes=(8, 8), couples=(AB,))
+    late = contest([(1,)] * 8, [(-1,)] * 8, design="candidate", couples=(AB,))
+    assert compare(late)[0].lead.p == compare(early)[0].lead.p
+    assert compare(late)[0].ahead == "a"
+
+
+def test_few_prompts_of_one_mind_have_the_p_of_their_signs():
+    """Five of five: z = √5 would be .03, and 2 of 2⁵ patterns are as extreme."""
+    assert compare(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].lead.p == 2 / 2**5
+
+
+def test_limits_hold_for_all_couples_at_once():
+    """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
+    scores = [1, 1, 0, 1, -1, 1, 0, 1]
+    lead = compare(contest([(each, 0, 0) for each in scores], design="candidate"))[0].lead
+    half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
+    assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
+
+
+def test_holms_correction_runs_over_all_couples():
+    first, second, third = compare(contest([(1, 1, 0)] * 9, design="candidate"))
+    assert first.p_adjusted == second.p_adjusted == pytest.approx(3 * 2 / 2**9)
+    assert third.p_adjusted == 1
+
+
+ALL_WINS = [(1, 1, 0)] * 20
+CIRCLE = [(1, -1, 1)] * 20  # a beats b, b beats c, c beats a
+STOPPING = {
+    "a beats both, and is alone": (contest(ALL_WINS), [AB, AC, BC]),
+    "c loses to both": (contest([(0, 1, 1)] * 20), [AC, BC]),
+    "all tie": (contest([(0, 0, 0)] * 20), []),
+    "a circle": (contest(CIRCLE), []),
+    "too few prompts": (contest([(1, 1, 0)] * 5), []),
+    "incomplete prompts say nothing": (contest([(1, 1)] * 20), []),
+    "complete ones beside incomplete ones": (contest([(1, 1)] * 20 + ALL_WINS), [AB, AC, BC]),
+    "no prompt at all": (contest([]), []),
+    "the last prompt of a round is not needed": (contest([*ALL_WINS, ()], sizes=(21,)), [AB, AC, BC]),
+    "c has left: its scores are not needed": (
+        contest([(0, 1, 1)] * 20, [(1,)] * 30, stopped={AC: 1, BC: 1}),
+        [AB],
+    ),
+    "c has left: later scores change nothing": (
+        contest([(0, 0, 0)] * 20, [(0, 1, 1)] * 20, stopped={AC: 1, BC: 1}),
+        [],
+    ),
+    "only decided couples of a candidate stop": (contest([(1, 0, 0)] * 20, design="candidate"), [AB]),
+    "one that has stopped does not stop again": (
+        contest([(1, 0, 0)] * 20, [(1, 1, 0)] * 20, design="candidate", stopped={AB: 1}),
+        [AC],
+    ),
+    "a candidate that loses stops, too": (contest([(-1, 0, 0)] * 20, design="candidate"), [AB]),
+}
+
+
+@pytest.mark.parametrize(("played", "expected"), STOPPING.values(), ids=STOPPING)
+def test_couples_stop_by_the_rules(played, expected):
+    played = played if any(played.sizes) else contest([], sizes=(20,))
+    assert find_stopping(played, compare(played)) == expected
+
+
+def test_systems_that_beat_each_other_in_a_circle_all_stay():
+    """What the rounds say together may be a circle, as each couple has its own strongest round."""
+    played = contest(ALL_WINS)
+    decided = [
+        compare(contest([(1,)] * 20, design="candidate", couples=(couple,)))[0]
+        for couple in (AB, BC, ("c", "a"))
+    ]
+    assert [each.behind for each in decided] == ["b", "c", "a"]
+    assert find_stopping(played, decided) == []
