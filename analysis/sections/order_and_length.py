@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -147,7 +147,8 @@ def length(evidence: Evidence) -> list[LengthRow]:
     scored = evidence.part.scored
     items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
-    return [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    rows = [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
 
 
 def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
@@ -182,7 +183,7 @@ def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level:
         length_ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
         longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
         share_at_equal_length=share,
-        p_share_at_equal_length=None if evidence.stops_early else share.p,
+        p_share_at_equal_length=share.p,
         slope=slope,
         p_slope=slope.p,
         method=METHOD,
