@@ -1,4 +1,4 @@
-"""The tables of study.toml: what may stand there, checked all at once."""
+"""The tables of study.toml. All of them are checked at once."""
 
 from __future__ import annotations
 
@@ -475,7 +475,7 @@ class Settings(SettingsTable):
                 yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
 
     def _check_writers(self) -> list[str]:
-        """Return what is wrong with the models and strategies that write texts, and with systems' names."""
+        """Return the problems of models, strategies and names of systems."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
         problems = [
             f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
