@@ -59,7 +59,7 @@ def test_a_slope_over_clusters_is_the_bias_reduced_gee():
     assert estimate.error == pytest.approx(model.bse[1] * math.sqrt(29 / 30), rel=2e-3)
 
 
-def test_noise_is_added_to_the_variance_and_limits_are_cut_at_the_bounds():
+def test_noise_widens_the_interval_within_its_bounds():
     rows = parts(np.array([1.0, 2.0, 4.0]))
     alone = jackknife(rows, mean).error
     assert jackknife(rows, mean, noise=0.5).error == pytest.approx(math.sqrt(alone**2 + 0.5))
@@ -103,7 +103,7 @@ def test_adjust_refuses_an_unknown_correction():
         adjust([0.01], "max-t")
 
 
-def test_a_declared_test_that_was_not_made_counts_towards_the_family():
+def test_tests_without_data_count_towards_the_family():
     assert adjust([0.01, None, 0.03]) == pytest.approx([0.03, None, 0.06])
     assert adjust([0.02, None], "bh") == pytest.approx([0.04, None])
     assert adjust([]) == adjust([], "bh") == []

@@ -44,13 +44,13 @@ def test_ids_by_hand(changes, run, rare):
         *({"max_new_tokens": 9}, {"max_prompt_tokens": 9}, {"dtype": "bfloat16"}),
     ],
 )
-def test_every_part_of_the_recipe_and_the_prompts_text_change_the_id(changes):
+def test_continuation_id_depends_on_recipe_and_prompt(changes):
     assert replace(RECIPE, **changes).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
     assert RECIPE.continuation_id(replace(PROMPT, text="Twice")) != RECIPE.continuation_id(PROMPT)
     assert RECIPE.continuation_id(replace(PROMPT, dataset="e")) == RECIPE.continuation_id(PROMPT)
 
 
-def test_a_folder_is_known_by_its_content_and_a_pair_by_its_names():
+def test_pair_id_depends_on_names_of_methods():
     here = replace(RECIPE, model="models/a", revision="sha256:00")
     both = replace(here, amateur="./small", amateur_revision="sha256:00")
     for recipe, field in ((here, "model"), (both, "model"), (both, "amateur")):

@@ -106,7 +106,7 @@ def _check_current_folder() -> None:
 
 
 def _explain(error: BaseException) -> str | None:
-    """Return what the user can do about an error; None if it is a defect of the program."""
+    """Return the message of an error that the user can fix; None for a defect of the program."""
     if isinstance(error, CycloptsError):
         if isinstance(error.__cause__, StudyError):  # of an argument that names a study
             return str(error.__cause__)

@@ -204,7 +204,7 @@ def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 
 def _runnable(command: str) -> str:
-    """Return a command that can be copied: `guard-eval` is called as it was now if no shell finds it."""
+    """Return a command that can be copied. If no shell finds `guard-eval`, name its path."""
     program = Path(sys.argv[0])
     starts = {
         "guard-eval": shlex.quote(str(program)),

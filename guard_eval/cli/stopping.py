@@ -12,7 +12,7 @@ STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sign
 
 @contextmanager
 def like_ctrl_c() -> Iterator[list[int]]:
-    """Let the signals that ask a program to end do what Ctrl-C does; yield the list of those that came.
+    """Let SIGTERM and SIGHUP do what Ctrl-C does. Yield the list of signals that came.
 
     An event loop that handles Ctrl-C, for instance to receive what is under way, handles them too. In the
     background of a script, where Ctrl-C is ignored, it is Python's to handle as long as this lasts.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from guard_eval.reporting.escaping import Escaped, one_line
 
@@ -103,34 +103,44 @@ class Drawing:
         return _save(self.figure, "pdf", self.name)
 
 
+class Caption(TypedDict):
+    """What is said of a figure, as arguments of the functions that draw one.
+
+    Attributes:
+        name: The figure's name, unique in a report.
+        heading: Its title in a line.
+        description: Its text alternative.
+        simulated: Stamp it as made of simulated data.
+    """
+
+    name: str
+    heading: str
+    description: str
+    simulated: NotRequired[bool]
+
+
 def in_rows(
     draw: Callable[[Axes], None],
     labels: Sequence[str],
     *,
-    name: str,
-    heading: str,
-    description: str,
     strong: Collection[int] = (),
     legend: bool = False,
     grid: bool = True,
     lines: int = 1,
-    simulated: bool = False,
     width: float = WIDTH,
+    **caption: Unpack[Caption],
 ) -> Drawing:
     """Return a figure whose rows are labelled on the left, the first on top.
 
     Args:
         draw: Draws onto axes whose rows lie at 0, 1, …
         labels: A label for each row.
-        name: The figure's name, unique in a report.
-        heading: Its title in a line.
-        description: Its text alternative.
         strong: The rows whose labels are bold.
-        legend: Whether there is a legend above.
-        grid: Whether lines across help to read the values.
-        lines: Into how many lines a long label may break.
-        simulated: Whether to stamp it.
-        width: In inches.
+        legend: Draw a legend above.
+        grid: Draw lines across, by which values are read.
+        lines: The number of lines into which a long label may break.
+        width: The width in inches.
+        caption: See `Caption`.
     """
     names = [_broken(label, lines) for label in labels]
     row = ROW + LINE * max((name.count("\n") for name in names), default=0)
@@ -156,35 +166,19 @@ def in_rows(
                 handlelength=1,
             )
 
-    return draw_figure(
-        draw_rows,
-        name=name,
-        heading=heading,
-        description=description,
-        height=row * len(names) + (1.0 if legend else 0.9),
-        simulated=simulated,
-        width=width,
-    )
+    height = row * len(names) + (1.0 if legend else 0.9)
+    return draw_figure(draw_rows, height=height, width=width, **caption)
 
 
 def draw_figure(
-    draw: Callable[[Axes], None],
-    *,
-    name: str,
-    heading: str,
-    description: str,
-    height: float,
-    simulated: bool = False,
-    width: float = WIDTH,
+    draw: Callable[[Axes], None], *, height: float, width: float = WIDTH, **caption: Unpack[Caption]
 ) -> Drawing:
-    """Return a figure of one pair of axes, `height` by `width` inches; other arguments as in `in_rows`."""
-    with style(name):
+    """Return a figure of one pair of axes, `height` by `width` inches, with its caption."""
+    with style(caption["name"]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        return finish_figure(
-            figure, axes, name=name, heading=heading, description=description, simulated=simulated
-        )
+        return finish_figure(figure, axes, **caption)
 
 
 def interval_line(
@@ -195,16 +189,17 @@ def interval_line(
         axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
 
 
-def finish_figure(
-    figure: Figure, axes: Axes, *, name: str, heading: str, description: str, simulated: bool = False
-) -> Drawing:
+def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Drawing:
     """Return a figure drawn within `style` of its name, in every format."""
-    if simulated:
+    if caption.get("simulated"):
         mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
+    name = caption["name"]
+    title = caption["heading"]
+    description = caption["description"]
     file = _save(figure, "svg", name).decode()
-    svg = _inline(file, name=name, heading=heading, description=description)
-    return Drawing(name=name, title=heading, description=description, svg=svg, figure=figure)
+    svg = _inline(file, name=name, heading=title, description=description)
+    return Drawing(name=name, title=title, description=description, svg=svg, figure=figure)
 
 
 def short(text: str, longest: int = LONGEST) -> str:

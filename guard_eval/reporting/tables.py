@@ -73,7 +73,7 @@ def table_of(
     text_columns: int = 1,
     strong: Callable[[Row], bool] = lambda _: False,
 ) -> Table:
-    """Return a table with a line for each of `rows`; `strong` says of a row whether it is set in bold."""
+    """Return a table with a line for each row. Rows for which `strong` is true are bold."""
     all_rows = tuple(rows)
     return Table(
         columns=tuple(columns),

@@ -117,7 +117,7 @@ def equals(value: float | None) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """Return `count` and `word`, with an s where there is not exactly one.
+    """Return a count and a word, with an s unless the count is one.
 
     >>> plural(1, "rater") == "1\u00a0rater", plural(4, "rater") == "4\u00a0raters"
     (True, True)
@@ -196,7 +196,7 @@ def title(name: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Return a text with a capital at its beginning, the rest as it is.
+    """Return a text with a capital at its beginning.
 
     >>> capital("use of DNA")
     'Use of DNA'

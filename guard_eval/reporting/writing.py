@@ -144,7 +144,7 @@ def _write_list(folder: Path, names: Collection[str]) -> None:
 
 
 def _read_list(folder: Path) -> set[str]:
-    """Return the files that a folder of results lists; nothing if it is none of ours."""
+    """Return the files that a folder of results lists, or nothing for another folder."""
     if not (folder / LIST).is_file():
         return set()
     names = set(read_text(folder / LIST).splitlines())

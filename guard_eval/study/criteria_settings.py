@@ -59,7 +59,7 @@ def find_study_file(folder: Path, name: str) -> Path:
 
 
 def each_once(values: list[Any]) -> list[Any]:
-    """Return names, or couples of names in any order, none of which may be repeated."""
+    """Refuse a list that repeats a name, or a couple of names in any order."""
     names = Counter(" with ".join(sorted(value)) if isinstance(value, list) else value for value in values)
     if repeated := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"names {', '.join(repeated)} twice; name each once")

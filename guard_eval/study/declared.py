@@ -22,7 +22,7 @@ _EXTENDED = {"pairs.compare", "generation.strategies"}
 
 
 def declared_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
-    """Return each part's settings as JSON, whose order of keys and comments in study.toml change nothing.
+    """Return the settings of each part as JSON. Comments and the order of keys change nothing.
 
     Settings that change no verdict and no test are excluded where they are defined.
 
@@ -56,7 +56,7 @@ def declared_settings(settings: Settings, choice: str | None = None) -> dict[str
 
 
 def _declared_system(system: System) -> dict[str, Any]:
-    """Return what decides a system's texts, besides its file: the pairs say which texts were compared."""
+    """Return the settings of a system that decide its texts. Its file is none: pairs hold the texts."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
     return table | ({"headers": system.answering_headers} if system.answering_headers else {})
 

@@ -156,12 +156,12 @@ class Judge(ServedModel):
 
     @property
     def texts(self) -> str:
-        """Return what the study calls its texts."""
+        """Return the study's word for its texts."""
         return self._texts
 
     @property
     def task(self) -> str | None:
-        """Return what the writers of the texts were asked to do, if the study says it."""
+        """Return the task of the writers of the texts, if the study names it."""
         return self._task
 
     def in_study(

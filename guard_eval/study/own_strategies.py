@@ -20,7 +20,7 @@ RECORD = "own_strategies.json"
 
 
 def record_strategies(folder: Path, in_use: Collection[str]) -> None:
-    """Write down what is known of the user's own strategies whose signatures are in use, if there are any."""
+    """Record the user's own strategies that the study uses, if there are any."""
     strategies = own.recorded | own.spellings
     rows = {
         spelling: {

@@ -77,7 +77,7 @@ class Model(SettingsTable):
 
     @property
     def one_device(self) -> str:
-        """Return where a model runs that is not spread, such as the amateur."""
+        """Return the device of a model that is not spread over several, such as the amateur."""
         return "auto" if isinstance(self.device, dict) or self.device in get_args(Spread) else self.device
 
     @property
@@ -154,7 +154,7 @@ class System(ServerSettings):
 
     @property
     def source(self) -> Source:
-        """Return where the system's texts are from."""
+        """Return the kind of source of the system's texts."""
         if self.file is not None:
             return "file"
         return "server" if self.base_url is not None else "strategy"

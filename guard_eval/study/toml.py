@@ -128,7 +128,7 @@ def check_tables(
 
 
 def problems_of(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
-    """Return what pydantic found wrong with the data of a model, a line for each problem."""
+    """Return the problems that pydantic found, one line for each."""
     places: dict[str, tuple[str, str]] = {}
     for detail in error.errors(include_url=False):
         name, valid_keys = _find_place(detail, table, data)

@@ -1,1 +1,1 @@
-"""Texts on disk: prompts, continuations, anybody's generations, shards, and the pairs made of them."""
+"""Texts on disk: prompts, systems and their texts, shards, and pairs."""

@@ -48,7 +48,7 @@ def run_folder(continuations: Path, recipe: Recipe) -> Path:
 
 
 def _shared_fields(recipe: Recipe) -> dict[str, Any]:
-    """Return what a recipe shares with the others of its run, by `RUN_FIELDS`."""
+    """Return the fields that all recipes of a run share."""
     return {name: getattr(recipe, name) for name in RUN_FIELDS}
 
 
@@ -62,7 +62,7 @@ def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
 
 
 def _read_recipe(folder: Path) -> dict[str, Any]:
-    """Return what a folder's recipe.json says, by `RUN_FIELDS`."""
+    """Return the fields in a folder's recipe.json."""
     path = folder / "recipe.json"
     try:
         values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
@@ -117,7 +117,7 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
 
 
 def _row(continuation: Continuation) -> dict[str, Any]:
-    """Return what a text's line says; what it shares with the folder's other texts is in recipe.json."""
+    """Return the line of a text, without the fields that are in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")
     return row | {name: recipe[name] for name in _STRATEGY_FIELDS if recipe[name] is not None}

@@ -60,7 +60,7 @@ def find_generated(
 
 
 def other_runs(study: Study, facts: Known | None = None) -> list[str]:
-    """Return in words how each run's folder that study.toml does not ask for differs from it."""
+    """Describe how the runs that do not match study.toml differ from it, one line for each."""
     required = _required(study, facts or {"revision": model_revision(study)})
     differences = {
         folder.name: _differences(recipe, required)
@@ -76,7 +76,7 @@ def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
 
 
 def recipe_settings(study: Study) -> dict[str, Any]:
-    """Return what a study says of its recipes beside model and strategy."""
+    """Return a recipe's fields that follow from study.toml, without model and strategy."""
     generation = study.settings.generation
     return {
         "seed": study.settings.seed,
@@ -111,7 +111,7 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
 
 
 def _required(study: Study, facts: Known) -> dict[str, object]:
-    """Return what a run's recipe must be, as far as study.toml and the model say; None leaves it open."""
+    """Return the fields that a matching recipe must have. None leaves a field open."""
     model = study.settings.model
     revision = facts.get("revision")
     dtype = facts.get("dtype") or model.dtype
@@ -133,14 +133,14 @@ def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> l
 
 
 def _is_content(revision: str | None) -> bool:
-    """Return whether a revision stands for a folder's content, so that its place does not count."""
+    """Return whether a revision is the hash of a folder's content."""
     return revision is not None and revision.startswith("sha256:")
 
 
 def _texts_in(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
-    """Return a strategy's texts in a folder: those of an engine that has made all, or the most."""
+    """Return a strategy's texts in a folder, by the engine that wrote all of them or the most."""
     amateur = study.settings.amateur_of(strategy)
     runs = study.settings.runs_of(strategy)
     required = {"strategy": strategy, "source": source_of(parse(strategy)), "amateur": amateur}

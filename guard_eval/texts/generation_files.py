@@ -162,7 +162,7 @@ class Fields:
         self.flaws = [FURTHER] if record.further else []
 
     def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
-        """Return what the record says; the prompt's id is "" if it says none."""
+        """Return the generation in a record. Its prompt_id is "" if the record has none."""
         key, texts = self._texts()
         prompt_id = self.string("prompt_id") or ""
         study_prompt = prompts.get(prompt_id) if prompts else None
@@ -211,7 +211,7 @@ class Fields:
         return name, None
 
     def _finish(self) -> Finish | None:
-        """Return what ended the text; None if nobody knows."""
+        """Return the reason why the text ended, if it is known."""
         key, value = self._find("finish")
         # OpenAI's word says that the model ended the text, or that a stop string did.
         return "eos" if (key, value) == ("finish_reason", "stop") else _FINISHES.get(str(value))

@@ -57,7 +57,7 @@ class Generation:
 
 
 def generation_of(continuation: Continuation, prompt: Prompt, system: str = "") -> Generation:
-    """Return what pairs and metrics see of a continuation of `prompt`, by a system or its own strategy."""
+    """Return a continuation as pairs and metrics see it, under the name of its system or strategy."""
     return Generation(
         id=continuation.id,
         prompt_id=prompt.id,

@@ -36,7 +36,7 @@ def has_weights(folder: Path) -> bool:
 
 
 def folder_revision(folder: Path) -> str:
-    """Return `sha256:` and 16 digits that stand for the names and contents of the files a model is made of.
+    """Return a hash of the names and contents of a model's files: `sha256:` and 16 digits.
 
     Weights, configuration, tokenizer and chat templates count, and the files that these name in subfolders;
     what else is in the folder does not. Every byte is read, for weights replaced in place keep their names
@@ -132,7 +132,7 @@ def check_name(name: str, location: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class HubModels:
-    """What is known of models of the Hub, by their ids.
+    """Models of the Hub: which are on this machine, and which can be downloaded.
 
     Attributes:
         cached: Those on this machine.

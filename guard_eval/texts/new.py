@@ -276,7 +276,7 @@ def _fill_template(
     compare: Sequence[Sequence[str]],
     scorer: str = _SCORER,
 ) -> str:
-    """Return the text of a study.toml with what differs from study to study."""
+    """Return the text of a study.toml."""
     return schema_line(SETTINGS) + _TEMPLATE.format(
         name=_toml_text(folder.resolve().name or "study"),
         question=question,
@@ -289,7 +289,7 @@ def _fill_template(
 
 
 def _toml_list(couples: Sequence[Sequence[str]]) -> str:
-    """Return couples of names as TOML has them; several stand one in a line."""
+    """Return couples of names as a TOML list, with one line for each if there are several."""
     rows = [f"[{', '.join(map(_toml_text, couple))}]" for couple in couples]
     return f"[{rows[0]}]" if len(rows) == 1 else "[\n" + "".join(f"  {row},\n" for row in rows) + "]"
 

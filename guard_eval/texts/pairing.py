@@ -101,7 +101,7 @@ def _check_size(pair: Pair) -> None:
 
 
 def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
-    """Return the ids of so many of the drawn prompts, whose pairs people rate; all of them for None.
+    """Return the ids of the prompts whose pairs people rate: `number` of the drawn ones, or all.
 
     They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
     """

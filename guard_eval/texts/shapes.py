@@ -56,7 +56,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
 
 
 def _describe_values(values: Sequence[object]) -> str:
-    """Return why a column's values are no texts; nothing if they may be."""
+    """Return why a column's values cannot be texts, or nothing."""
     filled = [value for value in values if value not in (None, "")]
     if not filled:
         return "nothing"

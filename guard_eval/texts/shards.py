@@ -21,7 +21,7 @@ from guard_eval.reporting.writing import open_to_append
 
 @dataclass(frozen=True)
 class Shard:
-    """The `number`th (1, 2, …) of `count` parts of a study's prompts; of one, it is all of them.
+    """One of `count` parts of a study's prompts. Its `number` begins at 1.
 
     >>> Shard.parse("2/3")
     Shard(number=2, count=3)

@@ -37,7 +37,7 @@ def test_a_broken_study_is_named(run, study, broken):
     assert says in run("generate", "small", *options).refused()
 
 
-def test_a_prompt_that_is_too_long_keeps_no_strategy_from_the_other_prompts(run, study):
+def test_too_long_prompt_stops_no_other_prompt(run, study):
     prompts = study / "prompts.jsonl"
     before, count = prompts.read_text(), len(prompts.read_text().splitlines())
     prompts.write_text(before + json.dumps({"id": "long", "prompt": "a word " * 600}) + "\n")
@@ -92,7 +92,7 @@ def test_a_missing_extra_is_named_with_its_remedy(paired, package, arguments, ex
     assert "Traceback" not in ran.err
 
 
-def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, study):
+def test_ascii_terminal_gets_plain_characters(typed, study):
     ran = typed("replicate", PYTHONIOENCODING="ascii")
     assert ran.code == 0, ran
     assert "\\u" not in ran.out
@@ -101,7 +101,7 @@ def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, stu
     assert "guard-eval pair" in refused
 
 
-def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
+def test_ctrl_c_during_start_prints_no_traceback(tmp_path):
     # the module that is loaded says that it is, and waits
     code = (
         "import signal, sys\n"

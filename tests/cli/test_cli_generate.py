@@ -64,7 +64,7 @@ def test_shards_make_what_one_run_makes(run, study, paired_once):
     assert texts(parts) == texts(rows(paired_once, "g*.jsonl"))
 
 
-def test_two_at_once_are_refused(run, study):
+def test_second_generate_of_a_study_is_refused(run, study):
     with reserve(study / "continuations", Shard()):
         message = run("generate", "small").refused()
         assert "another guard-eval generate is making these" in message

@@ -55,7 +55,7 @@ def test_every_table_and_figure(run, file, tmp_path):
     assert "Differences from one\n" in ran.out
 
 
-def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, file, tmp_path):
+def test_missing_model_is_named_after_other_scores(run, file, tmp_path):
     arguments = ["texts.jsonl", "--metrics", "diversity,coherence", "--output", "o"]
     ran = run("measure", *arguments, "--set", "metrics.coherence_model=./no")
     assert ran.code == 2
@@ -104,7 +104,7 @@ def test_metrics_of_texts_alone_need_no_model_library(file):
     assert [path.name for path in file.parent.iterdir()] == ["texts.jsonl"]  # nothing is written unasked
 
 
-def test_a_dry_run_measures_nothing_and_names_the_models_that_would_be_downloaded(run, paired, no_hub):
+def test_dry_run_names_models_to_download(run, paired, no_hub):
     ran = run("measure", "small", "--dry-run", "--set", "metrics.coherence_model=nobody/no-such-model")
     assert "texts: 24, strategies: 4, datasets: 1" in ran.out
     assert "nobody/no-such-model would be downloaded" in ran.out

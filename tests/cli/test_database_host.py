@@ -142,7 +142,7 @@ def test_no_form_of_a_password_is_printed(run, study, monkeypatch, url):
     assert "hunter2" not in refused + str(caught.value)
 
 
-def test_a_study_may_name_a_server_and_the_command_line_is_the_users_own(study, monkeypatch):
+def test_database_of_the_command_line_is_trusted(study, monkeypatch):
     monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
     url = "postgresql://me@db.example/x"
     assert Study.open(study, [f"database={url}"]).database == url

@@ -23,7 +23,7 @@ from guard_eval.texts.new import new
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_beside_a_name_is_the_first_line_of_the_docstring(name):
+def test_help_is_the_first_line_of_the_docstring(name):
     function = load(name)
     assert inspect.getdoc(function).split("\n\n")[0].replace("\n", " ") == COMMANDS[name].help
     assert "Args:" in inspect.getdoc(function)
@@ -65,7 +65,7 @@ def test_a_result_is_printed_for_a_person_or_as_json(capsys):
     }
 
 
-def test_json_is_printed_also_for_a_result_without_data_and_for_an_error(capsys, run):
+def test_json_is_printed_for_plain_results_and_errors(capsys, run):
     printer = Printer()
     printer.as_json = True
     printer.print_result(Result(lines=("done",)))
@@ -79,7 +79,7 @@ def test_json_is_printed_also_for_a_result_without_data_and_for_an_error(capsys,
     assert json.loads(ran.out)["error"].startswith("--common is for --texts")
 
 
-def test_progress_goes_to_standard_error_and_nowhere_without_a_command_line(capsys):
+def test_progress_goes_to_standard_error(capsys):
     with progress.task("texts", total=2) as advance:
         advance(1, note="half")
     progress.notice("loading")
@@ -185,7 +185,7 @@ def test_a_signal_stops_a_command_as_ctrl_c_does(tmp_path, number, code):
     assert not (tmp_path / "x" / "y").exists()
 
 
-def test_the_help_of_a_command_shows_a_study_as_one_argument_and_no_internal_option(run):
+def test_help_hides_internal_options(run):
     for name in COMMANDS:
         text = run(*name.split(), "--help").out
         assert "STUDY." not in text, name
@@ -193,7 +193,7 @@ def test_the_help_of_a_command_shows_a_study_as_one_argument_and_no_internal_opt
         assert len(text.splitlines()) < 90, name
 
 
-def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
+def test_public_names_are_listed_and_importable():
     import analysis
     import guard_eval
 
@@ -206,7 +206,7 @@ def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
 
 
 @pytest.mark.slow
-def test_a_reader_that_closes_the_output_ends_the_command_without_a_traceback(tmp_path):
+def test_closed_output_prints_no_traceback(tmp_path):
     script = (
         "import sys; sys.stdin.readline(); from guard_eval.cli.frame import run; sys.exit(run(['new', 'a']))"
     )

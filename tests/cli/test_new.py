@@ -11,7 +11,7 @@ from guard_eval.texts.new import new
 from guard_eval.texts.prompts import read_study_prompts
 
 
-def test_a_new_study_compares_the_papers_strategies_in_thirty_lines(tmp_path):
+def test_new_study_compares_the_papers_strategies(tmp_path):
     result = new(tmp_path / "s")
     study = Study.open(tmp_path / "s")
     assert (result.prompts, result.exit_code) == (4, 0)
@@ -44,7 +44,7 @@ def test_what_was_made_is_printed_and_named_for_the_next_command(run):
     assert "models/nope is no folder" in run("new", "third", "--model", "models/nope").out
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_new_overwrites_nothing(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match=r"cannot write .*: File exists"):
         new(tmp_path / "file")

@@ -140,7 +140,7 @@ def with_own_ids(folder, name, *, first, questions):
     return write(folder, f"{name}.jsonl", rows)
 
 
-def test_ids_that_number_each_file_by_itself(run, tmp_path):
+def test_ids_may_number_each_file_by_itself(run, tmp_path):
     """The same id is another prompt in the other file, whose order is reversed."""
     files = with_own_ids(tmp_path, "x", first=0, questions=QUESTIONS)
     other = with_own_ids(tmp_path, "y", first=0, questions=QUESTIONS[::-1])
@@ -219,7 +219,7 @@ def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
     assert "y: 4 texts from y.csv (in the order of the prompts)" in ran.out
 
 
-def test_order_must_be_the_only_possible_one(run, tmp_path):
+def test_texts_without_ids_need_one_common_order(run, tmp_path):
     bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
     turned = plain(tmp_path, "y", QUESTIONS[::-1])
     message = run("new", "s", "--texts", plain(tmp_path, "x"), turned, bare).refused()
@@ -290,7 +290,7 @@ def test_bytes_of_another_encoding_are_told(run, tmp_path):
     assert "(4 hold characters that are not UTF-8: save the file as UTF-8)" in ran.out
 
 
-def test_what_ended_a_text_is_kept(run, tmp_path):
+def test_new_keeps_what_ended_a_text(run, tmp_path):
     files = plain(tmp_path, "x", finish_reason="length"), plain(tmp_path, "y", finish_reason="stop")
     assert run("new", "s", "--texts", *files).code == 0
     first_rows = [

@@ -34,7 +34,7 @@ def test_a_table_of_any_width_breaks_no_word_and_loses_no_letter(capsys, monkeyp
     assert max(map(len, printed.splitlines())) <= width
 
 
-def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys, monkeypatch):
+def test_lines_break_between_words_but_not_in_commands(capsys, monkeypatch):
     terminal = Console(width=24, force_terminal=True, soft_wrap=True)
     monkeypatch.setattr(printer_module, "Console", lambda **_: terminal)
     line = "  Prompts are drawn from folder/of/a/rather/long/name/prompts.jsonl, the rest stays."
@@ -68,7 +68,7 @@ STEERING = "\x1b[2J\x1b]0;title\x07 \u202egnp.exe\u2066 \u200eodd\x9b\ud83d \u20
 
 
 @pytest.mark.parametrize("width", ["20", "200"])
-def test_nothing_from_outside_steers_the_terminal_or_reverses_its_letters(capsys, monkeypatch, width):
+def test_control_characters_are_escaped_on_terminals(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)
     table = Table(columns=(STEERING, "text"), rows=((STEERING, STEERING),), caption=STEERING, note=STEERING)
     Printer().show(Result(lines=(STEERING,), warnings=(STEERING,), tables=(table,)))

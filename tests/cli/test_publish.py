@@ -76,7 +76,7 @@ def files_of(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_study_is_published_without_names_and_others_compute_the_same_shares(tmp_path):
+def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     study = make(tmp_path / "study")
     result = publish(study, tmp_path / "out")
     written, table = files_of(tmp_path / "out"), rows_of(tmp_path / "out" / "verdicts.csv")
@@ -134,7 +134,7 @@ def test_a_rater_called_like_a_number_is_not_taken_for_another(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Will", "root", "greedily"])
-def test_a_name_in_a_text_or_in_the_pages_own_words_refuses_nothing(tmp_path, name):
+def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with Store.open(study.database, declared=study.declared) as store:
@@ -161,7 +161,7 @@ def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-def test_a_method_may_be_called_like_a_rater_and_an_ordinary_word_is_let_through(tmp_path):
+def test_allowed_words_do_not_stop_publishing(tmp_path):
     study = make(tmp_path / "study", names=("guard", "Which", "Bo"))
     with pytest.raises(StudyError, match=r"question holds 'Which'"):
         publish(study, tmp_path / "out")
@@ -193,7 +193,7 @@ def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
     assert [word for word in private if word in everything] == []
 
 
-def test_a_folder_that_is_not_empty_is_refused_and_an_empty_one_is_taken(tmp_path, run):
+def test_publish_refuses_folders_with_files(tmp_path, run):
     make(tmp_path / "study")
     (tmp_path / "out").mkdir()
     assert run("publish", "study", "out", "--set", "license=CC-BY-4.0").code == 0
@@ -209,7 +209,7 @@ def test_without_verdicts_there_is_nothing_to_publish(tmp_path):
         publish(study, tmp_path / "out")
 
 
-def test_a_plan_before_the_first_verdict_is_a_preregistration_that_is_kept(tmp_path):
+def test_plan_before_the_first_verdict_is_kept(tmp_path):
     study = make(tmp_path / "study", names=())
     result = describe(study)
     assert (result.path, result.verdicts) == (study.folder / "plan.md", 0)

@@ -47,7 +47,7 @@ def test_several_tables_are_one_report(judged):
     assert result.answer.startswith("2\u00a0people rated 6\u00a0pairs")
 
 
-def test_report_toml_declares_and_the_command_line_goes_before_it(judged):
+def test_command_line_overrides_report_toml(judged):
     (judged.parent / "report.toml").write_text('title = "T"\nalpha = 0.01\nmargin = 0.2\n')
     rows = json.loads((report(judged, overrides=["margin=0.1"]).folder / "report.json").read_text())
     assert rows["name"] == "T"
@@ -114,7 +114,7 @@ def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
     assert f"Not everything that was planned is rated: {unfinished}" in declared
 
 
-def test_a_report_is_written_here_and_over_no_folder_of_anything_else(tmp_path, monkeypatch):
+def test_report_overwrites_no_foreign_folder(tmp_path, monkeypatch):
     data, here = tmp_path / "data", tmp_path / "here"
     data.mkdir()
     here.mkdir()

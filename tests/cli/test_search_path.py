@@ -60,7 +60,7 @@ def test_processes_that_are_started_take_nothing_either(folder):
     assert (ran.code, list(folder.rglob("taken"))) == (0, [])
 
 
-def test_a_package_in_the_current_folder_is_found_where_it_is_this_one():
+def test_own_package_in_the_current_folder_is_loaded():
     ran = run_process([*MODULE, "--version"], ROOT, PYTHONPATH="")
     assert (ran.code, ran.out[:13]) == (0, "guard-eval 0.")
 

@@ -44,7 +44,7 @@ def test_json_is_all_there_is_on_standard_output(typed, paired):
     assert preview["judges"] == []
 
 
-def test_commands_to_be_copied_have_the_path_where_the_name_is_not_found(tmp_path):
+def test_proposed_commands_name_the_path_of_the_program(tmp_path):
     program = tmp_path / ".venv" / "bin" / "guard-eval"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!{sys.executable}\nfrom guard_eval.__main__ import main\nmain()\n")
@@ -60,7 +60,7 @@ def test_commands_to_be_copied_have_the_path_where_the_name_is_not_found(tmp_pat
     assert "Next: guard-eval generate two --dry-run" in next_of(active, "new", "two")
 
 
-def test_completion_is_installed_for_the_shell_and_knows_commands_and_options(typed, tmp_path):
+def test_completion_knows_commands_and_options(typed, tmp_path):
     ran = typed("--install-completion", HOME=str(tmp_path), BASH_VERSION="5.2", ZSH_VERSION="")
     assert ran.code == 0, ran
     script = tmp_path / ".local" / "share" / "bash-completion" / "completions" / "guard-eval"

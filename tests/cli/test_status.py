@@ -48,7 +48,7 @@ def test_from_nothing_to_a_report(run, study):
     assert "Agreement, and preference for a side" in screen
 
 
-def test_missing_texts_are_counted_also_those_of_prompts_that_changed(run, paired):
+def test_status_counts_missing_texts_of_changed_prompts(run, paired):
     path = text_file(paired, "greedy")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]) + '{"id": "torn')
     result, then = parts(run, "small")

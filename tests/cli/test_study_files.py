@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("key", ["prompts.file", "annotation.wording", "annotation.gold"])
-def test_no_file_outside_the_study_is_read_and_no_pipe_waited_for(folder, tmp_path, key):
+def test_study_reads_no_outside_file_and_no_pipe(folder, tmp_path, key):
     traps = ("../secret", "up/secret", "link", "device", "loop", "pipe", "sub", "/etc/hostname")
     for name in (*traps, str(tmp_path / "secret")):
         with pytest.raises(StudyError) as error:

@@ -87,7 +87,7 @@ def test_the_prompts_are_enough_and_none_is_doubled():
     assert len(texts) == len(set(texts)) >= 40
 
 
-def test_the_bundled_model_is_small_and_its_card_tells_its_figures():
+def test_bundled_model_matches_its_card():
     weights = MODEL / "model.safetensors"
     assert weights.stat().st_size <= 8_000_000
     figures = json.loads((MODEL / "training.json").read_text())

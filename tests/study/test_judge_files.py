@@ -38,7 +38,7 @@ def test_a_prompt_is_read_with_its_study_and_counts_in_the_hash(judge):
     assert judge('prompt = "own.txt"', text="Judge {{ criteria }}.").hash != first.hash != judge().hash
 
 
-def test_examples_are_read_with_their_study_and_count_in_the_hash(judge):
+def test_examples_of_a_judge_count_in_the_hash(judge):
     first = judge('examples = "own.txt"', text=f"\n{lines(EXAMPLE, EXAMPLE)}\n\n")
     assert [example.a for example in first.settings.judge[0].judged_examples] == ["x", "x"]
     assert judge('examples = "own.txt"', text=lines({**EXAMPLE, "a": "z"})).hash != first.hash

@@ -54,7 +54,7 @@ OF_JUDGE = ["name='strict'", "samples=2", "style='chat'", "output='text'", "temp
 OF_JUDGE += ["reasoning_effort='low'", "max_output_tokens=600", "headers={anthropic-workspace='w'}"]
 
 
-def test_the_hash_counts_what_can_change_a_result_and_nothing_else(study):
+def test_hash_changes_only_with_settings_that_change_results(study):
     first, judged = study().hash, study(JUDGE).hash
     assert [line for line in DEFAULTS if study(line).hash != first] == []
     assert [line for line in CHANGES if study(line).hash == first] == []
@@ -85,7 +85,7 @@ def test_contrastive_decoding_has_an_amateur(study):
     assert (model.amateur_name, model.amateur_revision) == ("./tiny@home", "main")
 
 
-def test_people_and_judges_are_asked_in_the_studys_order_and_with_its_words(study):
+def test_criteria_keep_the_order_and_words_of_the_study(study):
     criteria = '["wit", "coherence", "fluency"]'
     changed = 'criteria.fluency={title=\'Flow\', definition="""\n  Cafe\u0301,\n flows. """}'
     opened = study(f"annotation.criteria={criteria}", f"judge=[{{model='m', criteria={criteria}}}]", changed)
@@ -112,7 +112,7 @@ def test_pairs_are_shared_out_as_asked(study):
     assert (plan.quota, plan.gold_every, plan.repeats) == (5, 4, 2)
 
 
-def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(tmp_path):
+def test_pages_before_the_first_pair_are_off_by_default(tmp_path):
     assert set(Annotation().pages.model_dump().values()) == {False}
     new(tmp_path / "new")
     settings = Study.open(tmp_path / "new").settings

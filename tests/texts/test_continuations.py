@@ -82,7 +82,7 @@ def test_texts_of_different_recipes_never_share_a_file(tmp_path):
     assert {(int(text.text), text.recipe) for text in texts} == set(enumerate(recipes))
 
 
-def test_the_path_of_a_model_does_not_count_where_its_content_does(tmp_path):
+def test_run_folder_ignores_path_of_local_models(tmp_path):
     assert run_folder(tmp_path, RECIPE) == run_folder(tmp_path, replace(RECIPE, model="/moved"))
     hub = replace(RECIPE, revision="1" * 40)
     assert run_folder(tmp_path, hub) != run_folder(tmp_path, replace(hub, model="another"))

@@ -67,7 +67,7 @@ def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path)
     assert len(find(study())) == 6
 
 
-def test_a_line_that_was_copied_into_another_runs_folder_does_not_count(study):
+def test_lines_copied_from_another_run_do_not_count(study):
     other = replace(RECIPE, seed=4)
     write(study(), texts([0]), texts([1], other))
     ours, theirs = (run_folder(study().continuations, recipe) / "guard.jsonl" for recipe in (RECIPE, other))
@@ -75,7 +75,7 @@ def test_a_line_that_was_copied_into_another_runs_folder_does_not_count(study):
     assert set(find(study())) == {("p0", 1)}
 
 
-def test_runs_that_the_settings_leave_open_are_named_and_one_is_chosen_in_study_toml(study):
+def test_several_matching_runs_are_named(study):
     half, quantised = (replace(RECIPE, dtype=dtype) for dtype in ("bfloat16", "float16, bitsandbytes"))
     write(study(), texts([0, 1]), texts(range(6), half), texts(range(6), quantised))
     with pytest.raises(StudyError, match=r"several runs in .* match study.toml: .*Set model.dtype") as error:
@@ -95,7 +95,7 @@ def test_all_strategies_are_of_one_run(study):
     assert [len(texts_of) for texts_of in chosen.values()] == [2, 1]
 
 
-def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
+def test_texts_of_other_models_replace_no_missing_model(study):
     """Of two model folders' texts, neither counts for a name that does not exist, and one alone neither."""
     for name, content in (("a", "sha256:01"), ("b", "sha256:02")):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
@@ -130,7 +130,7 @@ def test_the_weights_in_the_folder_decide_and_its_place_does_not(study, tmp_path
     assert recipes(study(str(moved))) == {known_recipes[0]}
 
 
-def test_an_amateurs_folder_may_move_and_another_one_does_not_count(study, tmp_path):
+def test_amateur_is_known_by_its_content(study, tmp_path):
     strategy = "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)"
     for name in ("here", "other"):
         (tmp_path / name).mkdir()
@@ -143,7 +143,7 @@ def test_an_amateurs_folder_may_move_and_another_one_does_not_count(study, tmp_p
     assert len(find(study(amateur=str(tmp_path / "other")), strategy)) == 0
 
 
-def test_an_engine_goes_on_with_its_own_texts_unless_another_has_made_all(study):
+def test_engine_continues_its_own_texts(study):
     vllm = replace(RECIPE, engine="vllm")
     write(study(), texts(range(5), vllm), texts([0]))
     assert (len(find(study())), len(find(study(), engine=None))) == (5, 1)

@@ -72,7 +72,7 @@ def test_keys_by_any_of_their_names(tmp_path, key):
     assert text == Generation(prompt_id="7", dataset="d", strategy="m", text="t", prompt="p", reference="r")
 
 
-def test_what_is_not_named(tmp_path):
+def test_records_without_names_have_defaults(tmp_path):
     path = write(tmp_path, "csv", [{"completion": "a"}, {"completion": "b"}], name="top_k(k=50)")
     first, second = read_generations(path)
     assert first == Generation(prompt_id="0001", dataset="unnamed", strategy="top_k(k=50)", text="a")
@@ -80,7 +80,7 @@ def test_what_is_not_named(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_measurements(tmp_path, kind):
+def test_measurements_are_read_or_flawed(tmp_path, kind):
     row = {
         "text": "t",
         "tokens": 5,
@@ -100,14 +100,14 @@ def test_measurements(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("dump", [json.dumps, repr])  # pandas writes a dict into CSV as Python does
-def test_several_texts_as_text_of_a_cell(tmp_path, kind, dump):
+def test_cell_may_hold_several_texts(tmp_path, kind, dump):
     value = {str(i): f'it\'s "{i}"\n' for i in range(12)}
     path = write(tmp_path, kind, [{"generated_result": dump(value)}])
     assert (runs(path), flaws(path)) == ([("0001", 1, value["0"])], [(FURTHER,)])
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"0": None, "1": "other"}, [None]])
-def test_no_text(tmp_path, value):
+def test_records_without_text_are_flawed(tmp_path, value):
     (text,) = read_generations(write(tmp_path, "jsonl", [{"generated_result": value}]))
     assert text.text == ""
     assert "no text" in text.flaws
@@ -118,7 +118,7 @@ def test_the_second_name_serves_where_the_first_holds_nothing(tmp_path):
     assert (text.text, text.flaws) == ("t", ())
 
 
-def test_own_files_take_prompts_from_the_study_and_name_their_runs(tmp_path):
+def test_own_files_take_prompts_from_the_study(tmp_path):
     prompts = {"p1": Prompt(id="p1", dataset="wikitext", text="Once upon", reference=" a time")}
     made_by = recipe(strategy="top_k(k=50)")
     own_texts = [
@@ -211,7 +211,7 @@ def test_title_lines_above_a_header_are_named(tmp_path):
         read_generations(path)
 
 
-def test_a_prompt_that_comes_again_is_named(tmp_path):
+def test_repeated_prompt_is_named(tmp_path):
     rows = [{"prompt": p, "text": t} for p, t in ("pa", "qb", "pc")]
     path = write(tmp_path, "jsonl", rows)
     assert [name for name, _, _ in runs(path)] == ["0001", "0002", "0003"]
@@ -222,7 +222,7 @@ def test_a_prompt_that_comes_again_is_named(tmp_path):
     assert flaws(apart) == [(), (), ()]
 
 
-def test_strategies_in_one_file_have_a_prompt_in_common_without_an_id(tmp_path):
+def test_strategies_in_one_file_share_prompts_without_ids(tmp_path):
     """Their first texts of a prompt have one name, and their second texts another."""
     rows = [{"prompt": p, "strategy": s, "text": "t"} for p, s in ("pg", "pa", "pa", "qa", "qg", "pg")]
     path = write(tmp_path, "jsonl", rows)
@@ -402,7 +402,7 @@ def test_columns_by_name(tmp_path, kind):
         read_generations(path, columns=["generated"])
 
 
-def test_columns_are_strategies_apart_where_the_file_names_strategies_too(tmp_path):
+def test_columns_and_named_strategies_are_combined(tmp_path):
     path = write(tmp_path, "csv", [{"strategy": "s", "prompt": "p", "a": "x", "b": "y"}])
     assert [(text.strategy, text.text) for text in read_generations(path, columns=["a", "b"])] == [
         ("s a", "x"),

@@ -109,7 +109,7 @@ def test_what_would_be_downloaded_is_named(hub, cache):
     assert result.problem == ""
 
 
-def test_the_first_model_that_the_hub_refuses_is_named_with_the_reason(hub):
+def test_first_model_that_the_hub_refuses_is_named(hub):
     for name in ("none/x", "gated/y", "revised/w"):
         result = find(name, "far/z")
         assert f"does not give {name} (4" in result.problem  # what the Hub said

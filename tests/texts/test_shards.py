@@ -59,7 +59,7 @@ def hold(tmp_path):
         process.communicate()
 
 
-def test_no_two_processes_make_the_same_texts_and_a_killed_one_holds_nothing(tmp_path, hold):
+def test_shard_is_locked_until_its_process_ends(tmp_path, hold):
     with reserve(tmp_path, Shard(2, 2)):
         assert len(list(tmp_path.iterdir())) == 2
     assert list(tmp_path.iterdir()) == []  # no lock is left in a study that is not at work

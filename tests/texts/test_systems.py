@@ -107,7 +107,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(study, content, message):
+def test_texts_that_fit_no_prompt_are_refused(study, content, message):
     with pytest.raises(StudyError, match=message):
         pair(study(content))
 
@@ -156,7 +156,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("table", "message"), TABLES)
-def test_a_table_that_says_too_little_or_too_much(tmp_path, table, message):
+def test_incomplete_system_tables_are_refused(tmp_path, table, message):
     (tmp_path / "study.toml").write_text(f"{HEAD}{Y.replace('y.jsonl', 'b')}[[system]]\n{table}\n")
     with pytest.raises(StudyError) as error:
         Study.open(tmp_path)

@@ -196,7 +196,7 @@ def _split_ids(ids_by_system: Sequence[Mapping[str, None]]) -> list[str]:
 
 
 def _have_one_order(systems: Mapping[str, Imported]) -> bool:
-    """Return whether all systems whose texts have prompts have them in the same order."""
+    """Return whether all systems with prompts beside their texts have one order of prompts."""
     orders = {
         tuple(dict.fromkeys(as_shown(text.prompt) for text in system.texts if text.prompt is not None))
         for system in systems.values()
@@ -207,7 +207,7 @@ def _have_one_order(systems: Mapping[str, Imported]) -> bool:
 def _explain_missing(
     systems: Mapping[str, Imported], matched: Mapping[str, Matched], prompts: Sequence[Prompt], *, shared: int
 ) -> str:
-    """Return which system lacks texts to how many prompts, and what could be the cause.
+    """Return the message about a system without texts to some prompts, with possible causes.
 
     Args:
         systems: The systems.

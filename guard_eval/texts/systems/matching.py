@@ -66,7 +66,7 @@ class PromptIndex:
         by_place: bool = True,
         prompt_ids: Collection[str] | None = None,
     ) -> Matched:
-        """Return which of the prompts each text belongs to.
+        """Match each text to its prompt.
 
         Args:
             texts: The texts of one system, in the file's order. Their prompts' ids are "" if unnamed.

@@ -105,7 +105,7 @@ def append_attempt(study: Study, system: System, attempt: str, cost: int) -> Non
 
 
 def read_spent(study: Study) -> int:
-    """Return what all served systems have cost, in billionths of a dollar.
+    """Return the cost of all served systems, in billionths of a dollar.
 
     A request without an answer counts with the most that it can have cost.
     """
@@ -126,7 +126,7 @@ def _attempts_path(study: Study, system: System) -> Path:
 
 
 def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
-    """Return the lines of a file, whose values under these keys are of these types.
+    """Return the lines of a file. Check that each has these keys, with values of these types.
 
     Raises:
         StudyError: A whole line cannot be read.
