@@ -58,6 +58,7 @@ evidence: .venv/test.stamp
 	$(BIN)/python evidence/planning.py
 	$(BIN)/python evidence/slices.py
 	$(BIN)/python evidence/tuning.py
+	$(BIN)/python evidence/rounds.py
 	$(BIN)/python evidence/copiers.py
 
 docs: .venv/docs.stamp

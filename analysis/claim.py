@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from analysis.stats.printed import (
     clustered_p,
     fits,
     nearest_percentage,
     possible_counts,
-    rounded,
     tolerated_icc,
 )
 from analysis.stats.proportion import pooled_binomial
@@ -39,7 +37,6 @@ class Claim:
     Attributes:
         wins, ties, losses: The numbers of ratings.
         win_share: The share of wins, a tie counting half.
-        lead: Wins less losses, as a share of all ratings.
         pooled_p: The exact binomial test's p, which takes all ratings for independent.
         pooled_p_adjusted: It, corrected for all comparisons by Holm's method.
         p: p if the ratings of a pair correlate by `icc`.
@@ -53,7 +50,6 @@ class Claim:
     ties: int
     losses: int
     win_share: float
-    lead: float
     pooled_p: float | None
     pooled_p_adjusted: float | None
     p: float
@@ -108,7 +104,6 @@ def check(
     results: int | None = None,
     icc: float = 0.41,
     alpha: float = 0.05,
-    share: str | None = None,
     percentages: tuple[str, ...] = (),
 ) -> Checked:
     """Check whether printed counts or percentages support a claim.
@@ -125,7 +120,6 @@ def check(
         results: The number of comparisons that the paper tests, if it does not print the counts of all.
         icc: A correlation of two ratings of a pair that is plausible. Default: the κ of GUARD's paper.
         alpha: The error rate of the claim.
-        share: The printed win share in percent, a tie counting half, to be compared with the counts.
         percentages: A row of percentages of one whole, as WINS,TIES,LOSSES. Can they be shares of this many
             ratings? The option may be repeated.
 
@@ -136,7 +130,7 @@ def check(
         raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give a correlation from 0 to 1, and 0 < α < 1")
     if any(value is not None and value < 1 for value in (raters, pairs, results)):
         raise StudyError("--raters, --pairs and --results are at least 1")
-    if (wins is None) != (losses is None) or (wins is None and (also or share or not percentages)):
+    if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
         raise StudyError("name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20")
     counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
     counts += [_read_counts(text) for text in also]
@@ -153,9 +147,7 @@ def check(
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
     lines = [_compare_sizes(ratings, raters or 1, pairs)]
-    if share is not None:
-        lines.append(_compare_share(claims[0], share))
-    lines += [_judge_claim(claim, alpha) for claim in claims[:1]]
+    lines += [_describe_claim(claim, alpha) for claim in claims[:1]]
     if tests > 1:
         lines.append(_count_significant(claims, icc, alpha, tests))
     if rows:
@@ -190,17 +182,18 @@ def _check_counts(
     pooled = [pooled_binomial(wins, losses).p for wins, _, losses in counts]
     clustered = [clustered_p(*each, per_pair=per_pair, icc=icc) for each in counts]
     unknown = [None] * (tests - len(counts))
+    pooled_adjusted = adjust([*pooled, *unknown])
+    adjusted = adjust([*clustered, *unknown])
     return tuple(
         Claim(
             wins=wins,
             ties=ties,
             losses=losses,
             win_share=(wins + ties / 2) / (wins + ties + losses),
-            lead=(wins - losses) / (wins + ties + losses),
             pooled_p=pooled[index],
-            pooled_p_adjusted=adjust([*pooled, *unknown])[index],
+            pooled_p_adjusted=pooled_adjusted[index],
             p=clustered[index],
-            p_adjusted=adjust([*clustered, *unknown])[index],
+            p_adjusted=adjusted[index],
             p_same=clustered_p(wins, ties, losses, per_pair=per_pair, icc=1),
             tolerated_icc=tolerated_icc(wins, ties, losses, per_pair=per_pair, alpha=alpha),
         )
@@ -241,25 +234,19 @@ def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     )
 
 
-def _compare_share(claim: Claim, printed: str) -> str:
-    ratings = claim.wins + claim.ties + claim.losses
-    shares = rounded(claim.wins + Fraction(claim.ties, 2), ratings, len(printed.partition(".")[2]))
-    agrees = "as the counts do" if printed in shares else f"but the counts give {max(shares)} %"
-    return f"The paper prints a win share of {printed} %, {agrees}."
-
-
-def _judge_claim(claim: Claim, alpha: float) -> str:
+def _describe_claim(claim: Claim, alpha: float) -> str:
     """Say up to which correlation of the raters of a pair a difference is significant."""
-    start = (
-        f"The win share is {percent(claim.win_share)}, the lead {number(100 * claim.lead, 1)} points, and "
-        f"the pooled test, which takes all ratings for independent, gives {equals(claim.pooled_p)}. "
-    )
     limit = claim.tolerated_icc
     if limit is None:
-        return f"{start}The difference is not significant at α = {alpha:g}, however raters correlate."
-    if limit == 1:
-        return f"{start}The claim holds at α = {alpha:g}, however the ratings of a pair correlate."
-    return f"{start}The claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}."
+        end = f"the difference is not significant at α = {alpha:g}, however ratings of a pair correlate"
+    elif limit == 1:
+        end = f"the claim holds at α = {alpha:g}, however ratings of a pair correlate"
+    else:
+        end = f"the claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}"
+    return (
+        f"A win share of {percent(claim.win_share, 2)} and a lead of {200 * claim.win_share - 100:.1f} "
+        f"points: {end}. The pooled test gives {equals(claim.pooled_p)}; it takes ratings for independent."
+    )
 
 
 def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
@@ -289,19 +276,20 @@ def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
         return ()
     columns: Columns[Claim] = {
         "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
-        "Share": lambda claim: percent(claim.win_share),
+        "Share": lambda claim: percent(claim.win_share, 2),
         "Pooled p": lambda claim: _exact(claim.pooled_p),
         f"p, ICC {icc:g}": lambda claim: _exact(claim.p),
         "p, ICC 1": lambda claim: _exact(claim.p_same),
         "Falls above": lambda claim: number(claim.tolerated_icc),
     }
+    holm: Columns[Claim] = {}
     if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
-        columns |= {
+        holm = {
             "Pooled, Holm": lambda claim: _exact(claim.pooled_p_adjusted),
             f"ICC {icc:g}, Holm": lambda claim: _exact(claim.p_adjusted),
         }
     note = "ICC: the correlation of ratings of a pair. With fewer than 20 pairs, p with an ICC is too small."
-    return (table_of(claims, columns, caption="What the counts support", note=note),)
+    return (table_of(claims, {**columns, **holm}, caption="What the counts support", note=note),)
 
 
 def _exact(p: float | None) -> str:

@@ -101,7 +101,7 @@ class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
     Attributes:
-        prompts: What a judge was sent in one form besides the texts (the store's `read_instructions`).
+        prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
         spent: Requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
@@ -196,7 +196,10 @@ class Context:
     @property
     def titles(self) -> dict[str, str]:
         """Return the titles of the study's own criteria, by name."""
-        return {COMPOSITE: "the composite", **{each.name: each.title for each in self.criteria}}
+        return {
+            COMPOSITE: "the composite",
+            **{criterion.name: criterion.title for criterion in self.criteria},
+        }
 
     @property
     def changed_judges(self) -> tuple[str, ...]:
@@ -315,9 +318,9 @@ class Evidence:
         Raises:
             StudyError: A comparison that was asked for is none.
         """
-        asked = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
-        if asked or not self.is_ranked:
-            return asked or self.comparisons
+        chosen = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
+        if chosen or not self.is_ranked:
+            return chosen or self.comparisons
         results = len(self.scored.scores[CELL].drop_duplicates())
         return self.comparisons if results <= MAX_IN_FULL else ()
 
@@ -335,8 +338,8 @@ class Evidence:
 
     def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence on some comparisons."""
-        part = self.scored.only(tuple(comparisons))
-        return self if part is self.scored else Evidence(scored=part, context=self.context)
+        scored = self.scored.only(tuple(comparisons))
+        return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 
 def honours(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import streamlit as st
@@ -119,7 +120,7 @@ def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], ac
         "prompt": pair.prompt,
         "a": pair.text_a,
         "b": pair.text_b,
-        "criteria": [{"name": c.name, "title": c.title, "definition": c.definition} for c in app.criteria],
+        "criteria": [asdict(criterion) for criterion in app.criteria],
     }
     sent = component(
         key=_KEY, data=[data], on_submit_change=receive, on_skip_change=receive, on_turn_change=receive

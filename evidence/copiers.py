@@ -29,9 +29,9 @@ def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.
     found = [
         compare_with_judge(item, rater, labels[index].ravel(), judged[index]) for index in range(CRITERIA)
     ]
-    p_values = np.concatenate([likeness.p for likeness in found])
-    adjusted = np.array(adjust(p_values.tolist()), dtype=float).reshape(CRITERIA, raters)
-    ahead = np.array([likeness.same / likeness.items - likeness.expected for likeness in found])
+    n, same, expected, p_values = np.moveaxis(np.array(found), 2, 0)
+    adjusted = np.array(adjust(p_values.ravel().tolist()), dtype=float).reshape(CRITERIA, raters)
+    ahead = same / n - expected
     return np.asarray(((adjusted <= RARE) & (ahead >= ADVANCE)).any(axis=0))
 
 

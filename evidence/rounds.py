@@ -20,10 +20,10 @@ from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare, find_stopping
 
 SPREAD = 0.45
-"""The standard deviation of a text's quality, in that of a rater's noise: two raters' ICC is about .2."""
+"""The standard deviation of a text's quality, in that of a rater's noise: two raters' ICC is .22."""
 SEED = 20261129
 TIE = 0.38
-"""What is felt below this is a tie: about 30 %."""
+"""What is felt below this is a tie: 25 %."""
 Design = Literal["rounds", "candidate"]
 
 exact_p = rounds.p_of_peak

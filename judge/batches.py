@@ -59,13 +59,11 @@ class Part:
 
     Attributes:
         name: Our name for the batch.
-        pending: The questions.
         outcomes: What became of each request, by its key.
         batch: The batch, unless the provider refused it or no request could be reserved.
     """
 
     name: str
-    pending: list[Pending] = field(default_factory=list)
     outcomes: dict[str, Reservation] = field(default_factory=dict)
     batch: Batch | None = None
 
@@ -117,17 +115,28 @@ class BatchRun:
                 unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
-        """Ask questions in batches; return those that are to be asked again.
+        """Ask questions in batches: all of them, or as many as fit into one batch after one was too large.
 
-        A request without an answer counts as a failure, which the next run asks again.
+        Returns the questions that are still to be asked. A request without an answer counts as a failure,
+        which the next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
         """
         online = self.online
-        outcomes = await self._send(unanswered)
         ledger = self.biller.ledger
         verdicts = ledger.verdicts
+        queue = deque(unanswered)
+        parts = [await self._send_part(queue)]
+        while queue and self._most_requests == MOST_REQUESTS:
+            parts.append(await self._send_part(queue))
+        if not any(part.size for part in parts):  # another process asks these questions
+            await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
+        await self._collect([part.batch for part in parts if part.batch is not None])
+        outcomes: dict[str, Reservation] = {}
+        for part in parts:
+            if part.name not in self._too_large:
+                outcomes |= part.outcomes
         unsettled: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
@@ -143,29 +152,6 @@ class BatchRun:
         if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
             raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
         return unsettled
-
-    async def _send(self, unanswered: Sequence[Pending]) -> dict[str, Reservation]:
-        """Send requests in batches, and collect these; return by key what became of each reservation."""
-        queue = deque(unanswered)
-        outcomes: dict[str, Reservation] = {}
-        under_way: list[Part] = []
-        has_sent = False
-        while queue or under_way:
-            is_limited = self._most_requests < MOST_REQUESTS
-            if queue and not (under_way and is_limited):
-                under_way.append(await self._send_part(queue))
-                continue
-            await self._collect([part.batch for part in under_way if part.batch is not None])
-            for part in under_way:
-                has_sent = has_sent or part.size > 0
-                if part.name in self._too_large:
-                    queue.extend(part.pending)
-                else:
-                    outcomes |= part.outcomes
-            under_way = []
-        if not has_sent:  # another process asks these questions
-            await self.online.workers.pause(self.online.workers.pace * LONGEST_POLL_SECONDS)
-        return outcomes
 
     def _halve(self, name: str, size: int, words: str) -> None:
         """Send half as many requests in a batch from now on, since this batch was too large.
@@ -189,7 +175,7 @@ class BatchRun:
         """
         part = Part(name=secrets.token_hex(8))
         with tempfile.TemporaryFile() as file:
-            for planned in self._plan(queue, part):
+            for planned in self._plan(queue):
                 reserved = self.journal.reserve_batch(planned, part.name)
                 if Unavailable("budget") in reserved:
                     self._change(part.name, state="unbilled", cost=0)
@@ -202,16 +188,18 @@ class BatchRun:
                 part.batch = await self._create(part, file)
         return part
 
-    def _plan(self, queue: deque[Pending], part: Part) -> Iterator[list[Planned]]:
+    def _plan(self, queue: deque[Pending]) -> Iterator[list[Planned]]:
         """Take the next requests that a provider takes in one batch, some at a time."""
         planned: list[Planned] = []
         size = 0
-        while queue and len(part.pending) < self._most_requests:
+        count = 0
+        while queue and count < self._most_requests:
             request = self.online.plan(queue[0].question, queue[0].send, batch=True)
             size += len(self._line(request))
-            if part.pending and size > MOST_BYTES:
+            if count and size > MOST_BYTES:
                 break
-            part.pending.append(queue.popleft())
+            queue.popleft()
+            count += 1
             planned.append(request)
             if len(planned) == AT_ONCE:
                 yield planned

@@ -204,6 +204,8 @@ class JudgeCommand:
     def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for each in previews for line in (*each.lines, "")]
+        if self.study.settings.pairs.design != "fixed":
+            lines.append("This is the most that is asked: comparisons stop when they are decided.")
         examples = [each for each in previews if each.example]
         for each in examples[:example]:
             lines += [f"The first request to {each.name}, as it would be sent:", "", str(each.example), ""]

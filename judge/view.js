@@ -28,6 +28,14 @@ function apply() {
   field("counts").textContent = `${count} of ${comparisons.length} comparisons`;
 }
 
+/* Put the comparisons on which raters disagree most first, or all in their own order. */
+function sort() {
+  const by = field("order").value;
+  const sorted = by ? [...comparisons].sort((one, other) => other.dataset[by] - one.dataset[by]) : comparisons;
+  document.querySelector("main").append(...sorted);
+}
+
+field("order").addEventListener("input", sort);
 for (const name of filters) field(name).addEventListener("input", apply);
-document.querySelector(".filters").addEventListener("reset", () => setTimeout(apply));
+document.querySelector(".filters").addEventListener("reset", () => setTimeout(() => { apply(); sort(); }));
 document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());

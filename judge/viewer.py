@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, pvariance
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Choice, content_id
+from guard_eval.records import PEOPLE_OF, TIE, Choice, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -65,8 +66,12 @@ def write_page(
 def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yield what the judges were shown and answered: a pair before one judge in each sample, for the page."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
+    votes: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for row in unblind.tidy(store, include_excluded=True):
         choices[row.pair_id, row.rater, row.slot][row.criterion] = row.position
+        if row.rater_kind not in PEOPLE_OF and not row.excluded:
+            side = {row.method_a: "a", row.method_b: "b"}.get(row.verdict, TIE)
+            votes[row.pair_id].setdefault(row.criterion, []).append(side)
     pairs = store_pairs.read(store)
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         part = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
@@ -86,6 +91,9 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 _describe_order(same, choices[pair.id, judge, number], names)
                 for number, same in sorted(orders.items())
             ]
+            people = {
+                name: [names.get(vote, vote) for vote in given] for name, given in votes[pair.id].items()
+            }
             yield {
                 "id": pair.id,
                 "judge": judge,
@@ -95,7 +103,29 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "texts": [{"a": pair.text_a, "b": pair.text_b}[each] for each in drawn],
                 "orders": sorted(shown, key=lambda order: str(order["first"])),
                 "flip": _compare_orders([order["better"] for order in shown]),
+                **_compare_people(people, [order["better"] for order in shown]),
             }
+
+
+def _compare_people(
+    votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
+) -> dict[str, object]:
+    """Return how people voted on each criterion, how far from the judge, and how far from each other.
+
+    `apart` is the largest distance of the mean votes on a criterion, and `split` the largest variance of
+    people's, if a vote for text 1 is 1, one for text 2 is −1, and a tie is 0.
+    """
+    sides = {"text 1": 1, "tie": 0, "text 2": -1}
+    apart = [0.0]
+    split = [0.0]
+    for name, given in votes.items():
+        people = [sides[vote] for vote in given]
+        judged = [sides[verdict[name]] for verdict in verdicts if name in verdict]
+        split.append(pvariance(people))
+        if judged:
+            apart.append(abs(fmean(people) - fmean(judged)))
+    counts = {name: Counter(given) for name, given in votes.items()}
+    return {"people": counts, "apart": max(apart), "split": max(split)}
 
 
 def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:

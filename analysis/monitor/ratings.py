@@ -210,15 +210,15 @@ def read_ratings(
     raters = [rater for rater in everybody if rater.kind == kind]
     pairs = _frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
     choices = _frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
-    shown = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
+    presentations = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
-    shown["seconds"] = shown["presentation"].map(times)
+    presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
-    choices = letters.merge(shown, on="presentation")
+    choices = letters.merge(presentations, on="presentation")
     last = choices.drop_duplicates(_CHOICE, keep="last")
     last = last.assign(side=last["letter"] * last["side_of_a"])
-    shown["net"] = shown["presentation"].map(last.groupby("presentation")["letter"].sum())
-    study = shown[shown["role"] == "study"]
+    presentations["net"] = presentations["presentation"].map(last.groupby("presentation")["letter"].sum())
+    study = presentations[presentations["role"] == "study"]
     counted = study[~study["surplus"] & ~study["excluded"]]
     for_people = pairs.index[pairs["for_people"]]
     per_pair = counted["pair_id"].value_counts().reindex(for_people, fill_value=0)
@@ -242,7 +242,7 @@ def read_ratings(
         lacking={name: count for name, count in lacking.items() if count},
         raters=_raters(
             raters,
-            sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),
+            sums=_sums_by_rater(last[last["role"] == "study"], presentations, _checks(store, last)),
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
             signs=describe_signs(
@@ -378,8 +378,8 @@ def _raters(
 def _judged(store: Store, kind: RaterKind, letters: pd.DataFrame) -> pd.DataFrame:
     """Return the labels of the judges that people of a kind are compared with."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
-    shown = _frame(read_presentations(store, judge_kind))
-    choices = letters.merge(shown, on="presentation").drop_duplicates(_CHOICE, keep="last")
+    presentations = _frame(read_presentations(store, judge_kind))
+    choices = letters.merge(presentations, on="presentation").drop_duplicates(_CHOICE, keep="last")
     return _labels(choices.assign(side=choices["letter"] * choices["side_of_a"]))
 
 
@@ -447,8 +447,8 @@ def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     chances = np.minimum(1.0, tries * tails.min(axis=1, initial=1.0))
     answers: dict[str, tuple[str, float]] = {}
     for at in np.argsort(chances, kind="stable"):
-        place = int(tails[at].argmin())
-        answer = f"{list(LETTERS.values())[place]}, {counts.iloc[at, place]} of {n.iloc[at]}"
+        column = int(tails[at].argmin())
+        answer = f"{list(LETTERS.values())[column]}, {counts.iloc[at, column]} of {n.iloc[at]}"
         answers.setdefault(counts.index[at][1], (answer, float(chances[at])))
     return answers
 

@@ -144,12 +144,12 @@ def _status(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    width = max(len(part.part) for part in parts)
-    lines = [f"{MARKS[part.state]} {part.part:{width}}  {part.text}" for part in parts]
-    is_broken = any(part.state == "broken" for part in parts)
-    needed = [part for part in parts if part.next and part.part not in OPTIONAL][:1]
-    choices = [part for part in parts if part.next and part.part in OPTIONAL]
-    following = [] if is_broken else [command for part in (*needed, *choices) for command in part.next]
+    width = max(len(step.part) for step in parts)
+    lines = [f"{MARKS[step.state]} {step.part:{width}}  {step.text}" for step in parts]
+    is_broken = any(step.state == "broken" for step in parts)
+    needed = [step for step in parts if step.next and step.part not in OPTIONAL][:1]
+    choices = [step for step in parts if step.next and step.part in OPTIONAL]
+    following = [] if is_broken else [command for step in (*needed, *choices) for command in step.next]
     if not is_broken and not following:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
     is_rated = ratings is not None and ratings.counted > 0
@@ -198,9 +198,11 @@ def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> 
     names: set[str] = set()
     count = 0
     for pair in drawn:
-        shown = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
-        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in shown}
-        changed = {name for name, text in current.items() if text is not None and text.id != shown[name]}
+        drawn_texts = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
+        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in drawn_texts}
+        changed = {
+            name for name, text in current.items() if text is not None and text.id != drawn_texts[name]
+        }
         names |= changed
         count += bool(changed)
     return _Replaced(pairs=len(drawn), count=count, names=sorted(names))
@@ -214,7 +216,7 @@ def _systems(study: Study) -> str:
         return f"{strategies} {'strategy' if strategies == 1 else 'strategies'}, model {chosen.model.name}"
     systems = list(chosen.systems.values())
     served = [system.served.model for system in systems if system.source == "server"]
-    models = [*(part.settings.model.name for part in study.by_model()), *served]
+    models = [*(model_study.settings.model.name for model_study in study.by_model()), *served]
     text = _count(len(systems), "system")
     if models := list(dict.fromkeys(models)):
         text += f", {'model' if len(models) == 1 else 'models'} {', '.join(models)}"
@@ -424,11 +426,11 @@ def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
 
 
 def _criteria_table(rows: Sequence[CriterionState]) -> Table:
-    several = len({row.comparison for row in rows}) > 1
+    is_mixed = len({row.comparison for row in rows}) > 1
 
     def labels(row: CriterionState) -> Cells:
         criterion = {"criterion": spaced(row.criterion)}
-        return {"comparison": row.comparison, **criterion} if several else criterion
+        return {"comparison": row.comparison, **criterion} if is_mixed else criterion
 
     def figures(row: CriterionState) -> Cells:
         return {
@@ -452,8 +454,8 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
 def _raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
-    shown = raters if len(raters) <= RATERS else flagged
-    cells = [_rater_cells(rater) for rater in shown]
+    listed = raters if len(raters) <= RATERS else flagged
+    cells = [_rater_cells(rater) for rater in listed]
     heads = [
         name
         for name in _rater_cells(raters[0])
@@ -461,8 +463,8 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     ]
     raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
-    if len(shown) < len(raters):
-        notes.insert(0, f"{len(raters) - len(shown)} of {len(raters)} raters have no flag and are not shown")
+    if len(listed) < len(raters):
+        notes.insert(0, f"{len(raters) - len(listed)} of {len(raters)} raters have no flag and are not shown")
     notes += ["a flag is a reason to look, none to exclude"] if raised else []
     return Table(
         caption="Raters",
@@ -512,5 +514,5 @@ def duration(seconds: float) -> str:
     minutes = seconds / 60
     if minutes < 59.5:
         return f"{minutes:.1f} min" if minutes < 9.95 else f"{minutes:.0f} min"
-    hours, rest = divmod(round(minutes), 60)
-    return f"{hours} h {rest} min" if rest and hours < 100 else f"{hours} h"
+    hours, minutes_over = divmod(round(minutes), 60)
+    return f"{hours} h {minutes_over} min" if minutes_over and hours < 100 else f"{hours} h"

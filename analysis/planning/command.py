@@ -210,7 +210,7 @@ def _need(design: Design, raters: int) -> Need:
 def _numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
     """Return the whole numbers in a list with commas, each once and in order."""
     try:
-        numbers = tuple(sorted({int(part) for part in text.split(",")}))
+        numbers = tuple(sorted({int(number) for number in text.split(",")}))
     except ValueError:
         raise StudyError(f"{option} {text!r}: give whole numbers with commas, such as 1,3,5") from None
     for value in numbers:

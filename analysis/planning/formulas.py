@@ -181,8 +181,8 @@ def _random_raters_power(design: Design, rater_sd: float, items: int, raters: in
             "--raters 3,5,10,20"
         )
     between_items = design.icc * design.rating_variance
-    rest = design.rating_variance - between_items - rater_sd**2
-    squares = (rest + raters * between_items, rest + items * rater_sd**2, -rest)
+    residual = design.rating_variance - between_items - rater_sd**2
+    squares = (residual + raters * between_items, residual + items * rater_sd**2, -residual)
     freedoms = (items - 1, raters - 1, (items - 1) * (raters - 1))
     total = sum(squares)
     df = total**2 / sum(square**2 / freedom for square, freedom in zip(squares, freedoms, strict=True))

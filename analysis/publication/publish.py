@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
@@ -132,9 +131,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _publishable(rows: Sequence[TidyRow], pairs: Sequence[Pair], known: set[str]) -> list[TidyRow]:
+def _publishable(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
     """Return verdicts by pseudonyms, in an order that tells neither when they were given nor by whom."""
-    pseudonyms, positions = _pseudonyms(rows, known), {pair.id: pair.position for pair in pairs}
+    pseudonyms, positions = _pseudonyms(rows, names), {pair.id: pair.position for pair in pairs}
 
     def order(row: TidyRow) -> tuple[str | int, ...]:
         return positions[row.pair_id], row.rater, row.shown_first, row.slot, row.presentation, row.criterion
@@ -146,7 +145,7 @@ def _publishable(rows: Sequence[TidyRow], pairs: Sequence[Pair], known: set[str]
     ]
 
 
-def _pseudonyms(rows: Sequence[TidyRow], known: set[str]) -> dict[str, str]:
+def _pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
     """Return what each rater is called: people by a number, all others by their names.
 
     The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
@@ -158,7 +157,7 @@ def _pseudonyms(rows: Sequence[TidyRow], known: set[str]) -> dict[str, str]:
         if row.rater_kind == "person":
             answers[row.rater].append((row.pair_id, row.criterion, row.verdict, row.shown_first))
     prefix = "rater-"
-    while any(name.startswith(prefix) for name in known):  # rater-3 would look like the person of that name
+    while any(name.startswith(prefix) for name in names):  # rater-3 would look like the person of that name
         prefix = f"x{prefix}"
     width = len(str(len(answers)))
     numbered = enumerate(sorted(answers, key=lambda name: sorted(answers[name])), start=1)
@@ -173,7 +172,7 @@ def _card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: obj
     return render(
         Path(__file__).parent / "templates" / "dataset_card.md.j2",
         settings=study.settings,
-        models=[part.settings.model for part in study.by_model()],
+        models=[model_study.settings.model for model_study in study.by_model()],
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
         criteria=criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
@@ -202,14 +201,18 @@ def _check_private(
     }
     settings, problems = study.settings, []
     harmless = {*settings.authors, *allow}
-    asked = ((name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items())
+    criterion_texts = (
+        (name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items()
+    )
     typed = {
         "name": settings.name,
         "question": settings.question,
-        "model.name": "\n".join(part.settings.model.name.split("/")[-1] for part in study.by_model()),
+        "model.name": "\n".join(
+            model_study.settings.model.name.split("/")[-1] for model_study in study.by_model()
+        ),
         "system": "\n".join(json.dumps(_typed(system), ensure_ascii=False) for system in settings.system),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
-        "criteria": "\n".join(chain(*asked)),
+        "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
     }
@@ -219,8 +222,8 @@ def _check_private(
         ]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
         problems += [f"{setting} holds {word}" for word in words]
-    own = (each.api_key_env or "" for each in (*settings.judge, *settings.system))
-    for variable in (*_SECRET_VARIABLES, *own):
+    key_variables = (keyed.api_key_env or "" for keyed in (*settings.judge, *settings.system))
+    for variable in (*_SECRET_VARIABLES, *key_variables):
         value = os.environ.get(variable, "")
         searched = (typed | files).items() if len(value) > 7 else ()
         problems += [f"{name} holds the value of {variable}" for name, text in searched if value in text]
@@ -237,7 +240,7 @@ def _typed(system: System) -> list[object]:
     return [system.name, served, system.body]
 
 
-def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
+def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
     """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}

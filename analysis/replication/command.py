@@ -124,10 +124,10 @@ def list_tables() -> Replication:
     for table in paper_tables():
         model = f"{table.models[0]}{', …' if table.models[1:] else ''}"
         rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
-    shown = Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED))
+    table_of_tables = Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED))
     listed = pd.DataFrame(rows, columns=_LISTED)
     return Replication(
-        tables=(shown,),
+        tables=(table_of_tables,),
         figures=listed,
         next=("guard-eval replicate NAME --dry-run",),
     )

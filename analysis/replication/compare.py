@@ -115,13 +115,13 @@ def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
     block = compared["block"].where(compared["block"] == "", compared["block"] + ", ")
     compared = compared.assign(row=block + compared["row"])
     tables = []
-    for group, part in compared[compared["ours"].notna()].groupby("group", sort=False):
-        columns = part["column"].unique()
+    for group, figures in compared[compared["ours"].notna()].groupby("group", sort=False):
+        columns = figures["column"].unique()
         nothing = (NOTHING, NOTHING)
-        cells = {(figure.row, figure.column): (figure.value, figure.cell) for figure in part.itertuples()}
+        cells = {(figure.row, figure.column): (figure.value, figure.cell) for figure in figures.itertuples()}
         rows = [
             (row, *(text for column in columns for text in cells.get((row, column), nothing)))
-            for row in part["row"].unique()
+            for row in figures["row"].unique()
         ]
         heads = (head for column in columns for head in (f"{column}, paper", "ours"))
         caption = str(group) or "Paper and ours"

@@ -89,8 +89,8 @@ def read_files(paths: Sequence[Path]) -> list[Prompt]:
             [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES] if path.is_dir() else [path]
         )
         for file in files:
-            known = dataset_named(file.stem.split("_")[0].split("-")[0])
-            for prompt in read_prompts(file, dataset=known if known in ALIASES else None):
+            dataset = dataset_named(file.stem.split("_")[0].split("-")[0])
+            for prompt in read_prompts(file, dataset=dataset if dataset in ALIASES else None):
                 name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
                 if name in prompts:
                     raise StudyError(f"two prompts have the id {name!r}; name each file once, or change one")

@@ -39,7 +39,7 @@ def plan_study(
     model = tables["model"]
     generation = tables["generation"]
     metrics = tables["metrics"]
-    replaced = {each.partition("=")[0].strip() for each in overrides}
+    replaced = {assignment.partition("=")[0].strip() for assignment in overrides}
     is_bundled = model["name"] == BUNDLED
     own_model = model["name"] != MODELS[table.models[0]]
     if own_model and "model.amateur" not in replaced and model.pop("amateur", ""):
@@ -52,9 +52,9 @@ def plan_study(
         # The bundled model is for trying things out, where there may be no network.
         local = [name for name in metrics["compute"] if name not in {"mauve", "bertscore"}]
         metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
-    for part, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
-        if isinstance(part.get(key), str):
-            part[key] = seen_from(folder, part[key])
+    for settings, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
+        if isinstance(settings.get(key), str):
+            settings[key] = seen_from(folder, settings[key])
     check_settings(tables, folder)
     return tables, prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
 
@@ -94,15 +94,15 @@ def setting_differences(table: PaperTable, study: Study) -> list[SettingDifferen
     adaptive decoding's settings, seeds) cannot differ from it.
     """
     settings = study.settings
-    wanted = MODELS[name_model(table, study)]
+    paper_model = MODELS[name_model(table, study)]
     generation = settings.generation
     metrics = settings.metrics
     used = settings.model.name
     tokens = generation.max_new_tokens
     scorer = metrics.coherence_model
-    instead = f"not {wanted}" if table.named else f"where we take {wanted}, as the paper names none"
+    instead = f"not {paper_model}" if table.named else f"where we take {paper_model}, as the paper names none"
     differing = {
-        f"model {used}, {instead}": used != wanted,
+        f"model {used}, {instead}": used != paper_model,
         f"at most {tokens} tokens a text, not {NEW_TOKENS}": tokens != NEW_TOKENS,
         "prompts through a chat template": generation.chat,
     }

@@ -50,12 +50,16 @@ def read_people(study: Study, store: Store | None) -> Facts:
         "words": words,
         "criteria": rubric(words, study.settings.annotation.criteria),
         "people": people,
-        "sources": Counter(each.source or "an invitation by name" for each in people),
+        "sources": Counter(
+            each.source or "an invitation by name" for each in people if each.kind == "person"
+        ),
         "consents": Counter(step["agreed"] for step in steps["consent"].values()),
         "checks": Counter(step["passed"] for step in steps["check"].values()),
         "practised": len(steps["practice"]),
         "background": [
-            count_answers(question.ask, [answers.get(question.name) for answers in told], question.answers)
+            count_answers(
+                question.ask, [answers.get(question.name, "") for answers in told], question.answers
+            )
             for question in words.background.questions
             if question.answers
         ],
@@ -117,16 +121,15 @@ def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str,
     return {role: (sum(found), len(found)) for role, found in results.items() if found}
 
 
-def count_answers(ask: str, answers: Sequence[str | None], words: Mapping[str, str]) -> Table | None:
+def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
     """Return how many people gave each answer, or None if no number can be shown.
 
     If some answer is that of fewer than `FEWEST` people, all but the most frequent one are counted together.
     Then no small number can be found by subtraction, not even by someone who knows this rule.
     """
-    counts = Counter(dict.fromkeys((*words, None), 0))
+    counts = Counter(dict.fromkeys((*words, ""), 0))
     counts.update(answers)
-    names = {**words, None: "no answer"}
-    rows = [(names[answer], count) for answer, count in counts.items() if count]
+    rows = [(words.get(answer, "no answer"), count) for answer, count in counts.items() if count]
     if any(count < FEWEST for _, count in rows):
         most, number = max(rows, key=lambda row: row[1])
         others = len(answers) - number

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pandas as pd
 from pydantic import AfterValidator, Field
@@ -102,7 +102,7 @@ def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings,
     return check_settings(source or Path("--set"), with_overrides(filed, overrides)), source
 
 
-def check_settings(source: Path, values: Mapping[str, Any]) -> TableSettings:
+def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
     """Return declared values, checked.
 
     Raises:
@@ -117,13 +117,13 @@ def check_settings(source: Path, values: Mapping[str, Any]) -> TableSettings:
 
 
 def table_context(
-    verdicts: pd.DataFrame, own: TableSettings, *, name: str, command: str = "", source: str = ""
+    verdicts: pd.DataFrame, settings: TableSettings, *, name: str, command: str = "", source: str = ""
 ) -> tuple[pd.DataFrame, Context]:
     """Return the verdicts with the declared unit, and the context of their report.
 
     Args:
         verdicts: A validated table.
-        own: What is declared of it.
+        settings: What is declared of it.
         name: The report's title unless one is declared.
         command: The command that writes the report.
         source: Where it was declared, in words.
@@ -131,25 +131,25 @@ def table_context(
     Raises:
         StudyError: The unit is the prompt and the table names none, or the family names what it has not.
     """
-    verdicts = _with_unit(verdicts, own.unit)
-    composite = None if own.composite is None else Composite(weights=own.composite)
-    values = own.model_dump(exclude_unset=True)
+    verdicts = _with_unit(verdicts, settings.unit)
+    composite = None if settings.composite is None else Composite(weights=settings.composite)
+    values = settings.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     declared = [f"Declared {source}: {words}."] if values and source else []
-    if own.family:
+    if settings.family:
         declared.append(
             "That the family was declared before the verdicts were collected is its author's word."
         )
     return verdicts, Context(
-        name=own.title or name,
-        question=own.question,
-        by=tuple(find_column(verdicts, name) for name in own.by),
-        texts=own.texts,
-        seed=own.seed,
-        plan=own,
-        planned=declared_results(verdicts, own.family, composite),
-        random_part=own.random_part,
-        ties=own.ties,
+        name=settings.title or name,
+        question=settings.question,
+        by=tuple(find_column(verdicts, name) for name in settings.by),
+        texts=settings.texts,
+        seed=settings.seed,
+        plan=settings,
+        planned=declared_results(verdicts, settings.family, composite),
+        random_part=settings.random_part,
+        ties=settings.ties,
         declared=tuple(declared),
         command=command,
     )
@@ -157,7 +157,7 @@ def table_context(
 
 def command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
     """Return the command line that was given, for a shell."""
-    settings = [part for assignment in overrides for part in ("--set", assignment)]
+    settings = [word for assignment in overrides for word in ("--set", assignment)]
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
 
 

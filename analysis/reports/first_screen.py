@@ -171,8 +171,8 @@ def first_screen(evidence: Evidence) -> FirstScreen:
         """Return whether a comparison is told by itself: a ranking says it of undeclared ones."""
         return not ranks_first or (*row.who, row.criterion, row.method_a) not in ranked
 
-    told = [row for row in groups[0] if is_told(row)]
-    answers = list(_answer_comparisons(told, evidence.plan.alpha))
+    answered = [row for row in groups[0] if is_told(row)]
+    answers = list(_answer_comparisons(answered, evidence.plan.alpha))
     if ranks_first:
         answers.insert(0, _answer_rankings(evidence))
     people = [rows for rows in groups if not rows[0].judge] or groups
@@ -189,7 +189,7 @@ def first_screen(evidence: Evidence) -> FirstScreen:
         warning=" ".join(filter(None, warnings)),
         facts=_facts(evidence),
         answer=" ".join(answers),
-        more=" ".join(filter(None, _remarks(evidence, groups, told, ranks_first=ranks_first))),
+        more=" ".join(filter(None, _remarks(evidence, groups, answered, ranks_first=ranks_first))),
         bars=_cut([*ranking_bars, *share_bars] if ranks_first else [*share_bars, *ranking_bars]),
         foot=" ".join(_foot(evidence, groups[0], ranks_first=ranks_first)),
     )
@@ -198,7 +198,7 @@ def first_screen(evidence: Evidence) -> FirstScreen:
 def _remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
-    told: Sequence[WinShareRow],
+    answered: Sequence[WinShareRow],
     *,
     ranks_first: bool,
 ) -> tuple[str, ...]:
@@ -207,12 +207,12 @@ def _remarks(
     Args:
         evidence: The evidence.
         groups: The results of people and of each judge.
-        told: The results of the first of these that the answer is about.
+        answered: The results of the first of these that the answer is about.
         ranks_first: Whether a ranking is the answer.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
-    unclear = [row for row in told if conclude(row, alpha) == NO_EVIDENCE]
+    unclear = [row for row in answered if conclude(row, alpha) == NO_EVIDENCE]
     same = [row for row in evidence.rows(equivalence) if row.who == first[0].who and row.is_equivalent]
     sides = [row for row in evidence.rows(audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]

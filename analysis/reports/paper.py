@@ -269,13 +269,13 @@ def _ranking_table(evidence: Evidence) -> Table:
 def _methods(evidence: Evidence) -> tuple[str, ...]:
     """Return the sentences of the page on methods, and what a paper says besides."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
-    own = {criterion.name for criterion in evidence.context.criteria}
+    defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
     return render_lines(
         TEMPLATES / "paper_methods.txt.j2",
         context=evidence.context,
         coverage=[capital(words.replace(" · ", ", ")) for words in covered],
-        criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in own],
+        criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined],
         methods=methods(evidence),
         kappas=list(_kappas(evidence)),
         software=_software(evidence),

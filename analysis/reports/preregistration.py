@@ -45,7 +45,7 @@ def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
     That of the pairs is of their sorted ids, each of which is a hash of the methods and both texts.
     """
     declared = study.declared.items()
-    hashes = {f"settings of {escape_markdown(part)}": hash_declared(text) for part, text in declared}
+    hashes = {f"settings of {escape_markdown(name)}": hash_declared(text) for name, text in declared}
     if pairs:
         hashes["pairs"] = hash_declared("\n".join(sorted(pair.id for pair in pairs)))
     return hashes

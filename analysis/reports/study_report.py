@@ -95,7 +95,7 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
 def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings, pairs = study.settings, store_pairs.read(store)
-    asked, people = _asked(settings), settings.annotation.raters_per_pair
+    criteria_asked, people = _asked(settings), settings.annotation.raters_per_pair
     everybody = _of_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     usage = read_usage(store)
     return Context(
@@ -105,10 +105,12 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         seed=settings.seed,
         study_hash=study.hash,
         parts=compare_declared(
-            study.declared, {part: store_settings.declared(store, part) for part in study.declared}
+            study.declared, {name: store_settings.declared(store, name) for name in study.declared}
         ),
-        criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), asked)),
+        criteria=tuple(
+            criterion for criterion in criteria_asked if CRITERIA.get(criterion.name) != criterion
+        ),
+        reworded=tuple(describe_rewordings(store_settings.criteria(store), criteria_asked)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=() if study.plan.rounds else _unfinished(settings, pairs, everybody),
         contests=_contests(store, rows),
@@ -209,12 +211,12 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     People and judges may be asked different criteria, and the correction is made for people and for each
     judge apart.
     """
-    asked: dict[str, None] = {}
+    names: dict[str, None] = {}
     if kinds - {"model"}:
-        asked |= dict.fromkeys(settings.annotation.criteria)
+        names |= dict.fromkeys(settings.annotation.criteria)
     if "model" in kinds:
-        asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+        names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
+    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in names)
     return cells if settings.analysis.composite is None else with_composites(cells)
 
 
@@ -225,12 +227,12 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
-        shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
+        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
     except (ValueError, KeyError) as error:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+    rows = described.astype(object).where(described.notna(), None).itertuples(index=False, name=None)
     scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
     return tuple(
         MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)

@@ -100,11 +100,11 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    part = evidence.part
-    choices = count_choices(part)
+    in_full = evidence.part
+    choices = count_choices(in_full)
     return [
         _row(key, scores, choices, evidence.plan.level)
-        for key, scores in by_cell(part.scored.by_kind)
+        for key, scores in by_cell(in_full.scored.by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 

@@ -153,10 +153,14 @@ def _obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> st
     rated = judged["pair_id"].isin(people["pair_id"])
     counts = pd.crosstab(judged["dataset"], rated)
     apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
-    inside, rest = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
+    inside, others = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
     if len(counts) > 1 and stats.chi2_contingency(counts).pvalue < RARE:
         differs = and_list([f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()])
-    elif np.ptp(apart) > 0 and len(rest) > 1 and stats.ttest_ind(inside, rest, equal_var=False).pvalue < RARE:
+    elif (
+        np.ptp(apart) > 0
+        and len(others) > 1
+        and stats.ttest_ind(inside, others, equal_var=False).pvalue < RARE
+    ):
         shares = [f"{judged.loc[side, 'share'].mean():.0%}" for side in (rated, ~rated)]
         differs = f"the judge's win share is {shares[0]} on them and {shares[1]} on the others"
     else:

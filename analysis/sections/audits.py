@@ -230,8 +230,8 @@ def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, 
     sided = [("one place", counts["at_first"], counts["placed"], places)]
     if always is None:
         sided.append(("one method", low, decided, methods))
-    for kind, part, whole, names in sided:
-        times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
+    for kind, times_first, whole, names in sided:
+        times, name = (times_first, names[0]) if 2 * times_first > whole else (whole - times_first, names[1])
         if whole >= FEWEST and times >= ONE_SIDED * whole:
             of = plural(whole, "non-tied verdict")
             yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"

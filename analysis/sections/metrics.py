@@ -37,15 +37,15 @@ def section(evidence: Evidence) -> Section | None:
     strategies = list(dict.fromkeys(row.strategy for row in rows))
     tables = [
         Table(
-            columns=("Strategy", *shown),
+            columns=("Strategy", *heads),
             rows=tuple(
-                (strategy, *(cells.get((strategy, title), NOTHING) for title in shown))
+                (strategy, *(cells.get((strategy, title), NOTHING) for title in heads))
                 for strategy in strategies
             ),
             caption="More metrics" if start else "Automatic metrics",
         )
         for start in range(0, len(titles), METRICS_PER_TABLE)
-        for shown in [titles[start : start + METRICS_PER_TABLE]]
+        for heads in [titles[start : start + METRICS_PER_TABLE]]
     ]
     compared = [method for method in evidence.comparisons[0] if method in strategies]
     return Section(

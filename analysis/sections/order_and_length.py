@@ -48,6 +48,8 @@ class PositionRow(CriterionRow):
         flipped: Of these, those whose verdict went to the other method.
         changed: The same with those that became a tie or ceased to be one.
         flip_rate: The share of the flipped ones.
+        repeated: The number of pairs that a judge judged several times in one order.
+        contradictions: The share of them on which its verdicts differ.
     """
 
     first: int
@@ -59,6 +61,8 @@ class PositionRow(CriterionRow):
     flipped: int
     changed: int
     flip_rate: Estimate = field(metadata=limits("flip_"))
+    repeated: int
+    contradictions: Estimate = field(metadata=limits("contradictions_"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,12 +104,14 @@ def position(evidence: Evidence) -> list[PositionRow]:
     if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
         return []
     level, rows = evidence.plan.level, []
-    known = _by_order(with_units(frame[frame["shown_first"].notna()]))
-    for (kind, judge, criterion), group in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
+    by_order = _by_order(with_units(frame[frame["shown_first"].notna()]))
+    for (kind, judge, criterion), group in by_order.groupby(["rater_kind", "judge", "criterion"], sort=True):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
         flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
+        repeated = group[group["samples"] > 1]
+        differ = (repeated["answers"] > 1).to_numpy()
         rows.append(
             PositionRow(
                 str(kind),
@@ -120,6 +126,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
                 flipped=int(flipped.sum()),
                 changed=int((both["side_x"] != both["side_y"]).sum()),
                 flip_rate=unit_proportion(flipped, both["unit"].to_numpy(), level=level),
+                repeated=len(repeated),
+                contradictions=unit_proportion(differ, repeated["unit"].to_numpy(), level=level),
             )
         )
     return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion))
@@ -127,8 +135,10 @@ def position(evidence: Evidence) -> list[PositionRow]:
 
 def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
-    known = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
-    rows = known.groupby([*RATED, "a_first"], sort=True).agg(net=("net", "sum"), unit=("unit", "first"))
+    placed = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
+    rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
+        net=("net", "sum"), unit=("unit", "first"), samples=("net", "size"), answers=("net", "nunique")
+    )
     return rows.assign(side=np.sign(rows["net"])).reset_index()
 
 
@@ -160,27 +170,27 @@ def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
     # Rows of a pair mostly say the same, so few remain to be compared.
     grouped = frame[[*ITEM, *lengths]].drop_duplicates().groupby(ITEM, sort=True)[lengths]
     least, greatest = grouped.min(), grouped.max()
-    known = (least > 0).all(axis=1)
+    has_both = (least > 0).all(axis=1)
     middle = (least + greatest) / 2
-    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
-    return pd.DataFrame({"ratio": ratio, "known": known}).reset_index()
+    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(has_both))
+    return pd.DataFrame({"ratio": ratio, "known": has_both}).reset_index()
 
 
 def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
-    known = items[items["known"].astype(bool)]
+    measured = items[items["known"].astype(bool)]
     toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
     sided = np.abs(toward) > 0
     share = slope = Estimate(level=level, note="no pair has both lengths")
-    if len(known):
-        strata = pd.factorize(known["dataset"], sort=True)[0]
-        units = UnitScores.of(known).codes
-        share, slope = share_at_equal_length(known["share"], known["ratio"], strata, units, level=level)
-    unknown = len(items) - len(known)
+    if len(measured):
+        strata = pd.factorize(measured["dataset"], sort=True)[0]
+        units = UnitScores.of(measured).codes
+        share, slope = share_at_equal_length(measured["share"], measured["ratio"], strata, units, level=level)
+    unknown = len(items) - len(measured)
     left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
     return LengthRow(
         *key,
-        pairs=len(known),
-        length_ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
+        pairs=len(measured),
+        length_ratio=float(2 ** measured["ratio"].mean()) if len(measured) else None,
         longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
         share_at_equal_length=share,
         p_share_at_equal_length=share.p,
@@ -202,6 +212,7 @@ def section(evidence: Evidence) -> Section | None:
             "Interval": share_limits(row.first_share),
             "Ties": row.ties,
             "Flipped with the order": _part(row.flipped, row.both_orders),
+            "Contradicts itself": percent(row.contradictions.value),
         },
         csv="position",
         caption="Preference for the first place",
@@ -230,8 +241,8 @@ def section(evidence: Evidence) -> Section | None:
     )
 
 
-def _part(part: int, whole: int) -> str:
-    return f"{part} of {whole}" if whole else NOTHING
+def _part(count: int, whole: int) -> str:
+    return f"{count} of {whole}" if whole else NOTHING
 
 
 def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:

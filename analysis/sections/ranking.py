@@ -52,7 +52,7 @@ FEW_RATERS = (
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
 NO_RANK = "no rank is concluded, since"
 NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
-NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided on another criterion"
+NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
 SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
 HOW_TO_READ = (
     "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "

@@ -195,8 +195,8 @@ def row_table(
     """
     if not rows:
         return ()
-    shown = rows[:MAX_ROWS]
-    numbers = [figures(row) for row in shown]
+    first_rows = rows[:MAX_ROWS]
+    numbers = [figures(row) for row in first_rows]
     filled = [head for head in numbers[0] if any(cells[head] not in {NOTHING, None} for cells in numbers)]
     if len(rows) > MAX_ROWS:
         note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all.".strip()
@@ -205,7 +205,7 @@ def row_table(
         [{head: cells[head] for head in filled} for cells in numbers],
         caption=caption,
         note=note,
-        strong=frozenset(index for index, row in enumerate(shown) if strong(row)),
+        strong=frozenset(index for index, row in enumerate(first_rows) if strong(row)),
     )
     return (table,)
 

@@ -106,8 +106,8 @@ def _alternatives(
         ways[PRECISION] = weigh_by_precision(items, scores)
     fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
     yield from fixed.items()
-    several = raters > 1 and key.rater_kind not in PEOPLE_OF
-    if several:
+    are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF
+    if are_sample:
         name = SHARES[plan.weights]
         yield RANDOM, random_share(scores, ways[name], fixed[name])
     wins = int((scores["net"] > 0).sum())
@@ -116,11 +116,11 @@ def _alternatives(
     yield POOLED, replace(pooled_binomial(wins, losses), value=share)
     untied = scores[scores["net"] != 0]
     if 0 < len(untied) < len(scores):
-        rest = item_scores(untied)
-        lost = len(items) - len(rest)
+        items_left = item_scores(untied)
+        lost = len(items) - len(items_left)
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
-        yield UNTIED, fixed_share(rest, level=level).with_note(note)
-    if several and raters <= MAX_LEFT_OUT:
+        yield UNTIED, fixed_share(items_left, level=level).with_note(note)
+    if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _least_clear(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
         yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)

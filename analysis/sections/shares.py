@@ -271,8 +271,8 @@ def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]])
         if len(datasets) < 2 or total.methods not in comparisons:
             continue
         for name in datasets:
-            part = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
-            row = _row(evidence, total.key, str(name), *part)
+            of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
+            row = _row(evidence, total.key, str(name), *of_dataset)
             rows.append(row.without_unreachable_p(evidence.plan.alpha))
     return rows
 
@@ -400,8 +400,9 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
     for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
-        own = frame[(frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))]
-        days = set(own["at"].astype(str).str[:10]) - {"", "nan", "None"} if "at" in own else set()
+        is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
+        times = frame.loc[is_by_them, "at"].astype(str) if "at" in frame else pd.Series(dtype=str)
+        days = set(times.str[:10]) - {"", "nan", "None"}
         rows.append(
             CoverageRow(
                 str(kind),
@@ -462,10 +463,10 @@ def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
 def section(evidence: Evidence) -> Section | None:
     """Ask for the figures."""
     rows = evidence.rows(win_shares)
-    shown = _shown(evidence, rows)
-    first = name_first(shown)
+    on_page = _shown(evidence, rows)
+    first = name_first(on_page)
     table = row_table(
-        shown,
+        on_page,
         lambda row: {**name_result(row), "Dataset": row.dataset},
         lambda row: share_cells(row, first, evidence.plan.alpha),
         csv="win_shares",

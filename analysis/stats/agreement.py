@@ -145,10 +145,10 @@ def _ordinal_alpha(sums: Floats) -> Floats:
 
 def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: float = 0.95) -> Estimate:
     """Estimate Cohen's κ of two raters who chose categories 0, 1 or 2 of each item (Cohen 1960)."""
-    left = np.eye(3)[np.asarray(first)]
-    right = np.eye(3)[np.asarray(second)]
-    ratings = RatingCounts.of(left + right, unit)
-    cells = (left[:, :, None] * right[:, None, :]).reshape(-1, 9)
+    first_choices = np.eye(3)[np.asarray(first)]
+    second_choices = np.eye(3)[np.asarray(second)]
+    ratings = RatingCounts.of(first_choices + second_choices, unit)
+    cells = (first_choices[:, :, None] * second_choices[:, None, :]).reshape(-1, 9)
 
     def function(sums: Floats) -> Floats:
         shares = sums / sums.sum(axis=-1, keepdims=True)

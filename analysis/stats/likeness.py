@@ -6,34 +6,19 @@ more care than the others if the judge reads well: the figures alone cannot tell
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from guard_eval.estimate import Floats
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Likeness:
-    """Each person's agreement with a judge.
+def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, judged: ArrayLike) -> Floats:
+    """Return how far each person agrees with a judge, beside other people, [raters, 4].
 
-    Attributes:
-        items: The number of items that the person, the judge and another person rated, [raters].
-        same: On how many of them the person says what the judge says, [raters].
-        expected: The share of them on which other people do, [raters].
-        p: The chance of as many by the exact binomial test, [raters].
-    """
-
-    items: NDArray[np.int64]
-    same: NDArray[np.int64]
-    expected: Floats
-    p: Floats
-
-
-def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, judged: ArrayLike) -> Likeness:
-    """Return how far each person agrees with a judge, beside other people.
+    The columns are the number of items that the person, the judge and another person rated; on how many of
+    them the person says what the judge says; the share of them on which other people do; and the chance of as
+    many by the exact binomial test.
 
     Args:
         items: The item of each verdict, from 0, [verdicts].
@@ -43,25 +28,13 @@ def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, j
     """
     item, rater, label = (np.asarray(part, dtype=np.int64) for part in (items, raters, labels))
     verdict = np.asarray(judged, dtype=np.int64)
-    people = int(rater.max(initial=-1)) + 1
-    many = int(max(label.max(initial=0), verdict.max(initial=0))) + 1
-    tally = np.bincount(item * many + label, minlength=len(verdict) * many).reshape(len(verdict), many)
-    counts = tally.sum(axis=1)
-    is_shared = (verdict[item] >= 0) & (counts[item] > 1)
-    item, rater, label = item[is_shared], rater[is_shared], label[is_shared]
-    others = counts[item] - 1
     same = label == verdict[item]
-    others_same = (tally[item, verdict[item]] - same) / others
-
-    def add_up(values: ArrayLike | None = None) -> Floats:
-        return np.asarray(np.bincount(rater, weights=values, minlength=people), dtype=np.float64)
-
-    n = add_up()
-    agreeing = add_up(same)
-    expected = np.clip(add_up(others_same) / np.maximum(1.0, n), 0.0, 1.0)
-    return Likeness(
-        items=n.astype(np.int64),
-        same=agreeing.astype(np.int64),
-        expected=expected,
-        p=np.asarray(binom.sf(agreeing - 1, n, expected)),
-    )
+    counts = np.bincount(item)
+    agreeing = np.bincount(item, weights=same)
+    is_shared = (verdict[item] >= 0) & (counts[item] > 1)
+    others = np.maximum(1, counts[item] - 1)
+    parts = (np.ones(len(item)), same, (agreeing[item] - same) / others)
+    size = int(rater.max(initial=-1)) + 1
+    n, k, expected = (np.bincount(rater, weights=part * is_shared, minlength=size) for part in parts)
+    share = np.clip(expected / np.maximum(1, n), 0, 1)
+    return np.stack([n, k, share, binom.sf(k - 1, n, share)], axis=1)

@@ -164,22 +164,22 @@ class TwoWayDesign:
         """
         loads = self.loads
         means = np.bincount(self.rater, weights=self.weight * off) / loads
-        rest = float(((off - means[self.rater]) ** 2).sum()) / max(1, len(off) - self.raters)
+        residual = float(((off - means[self.rater]) ** 2).sum()) / max(1, len(off) - self.raters)
         # Of each rater's mean, the variance that is not between raters.
-        noise = rest * np.bincount(self.rater, weights=self.weight**2) / loads**2
+        noise = residual * np.bincount(self.rater, weights=self.weight**2) / loads**2
 
         def excess(between: float) -> float:
             trust = 1 / (between + noise)
             return float(trust @ (means - trust @ means / trust.sum()) ** 2) - (self.raters - 1)
 
         between = 0.0
-        if rest > 0 and excess(0.0) > 0:
+        if residual > 0 and excess(0.0) > 0:
             between = float(optimize.brentq(excess, 0.0, float((means**2).sum()) + noise.sum()))
         counts = np.array([int(self.item.max()) + 1, len(off)])
         items, single_scores = squares[1:] * counts / np.maximum(1, counts - 1)
         over_raters = float(loads**2 @ (between + noise))
         variance = max(0.0, over_raters + float(items - single_scores))
-        trust = 1 / (between + noise) if rest > 0 else np.ones(self.raters)
+        trust = 1 / (between + noise) if residual > 0 else np.ones(self.raters)
         slope = float(trust.sum() - (trust**2).sum() / trust.sum())
         spread = float((loads**2).sum()) ** 2 * (self.raters - 1) / slope**2
         df = min(max(1.0, variance**2 / spread), max(1.0, self._freedoms[1]))
@@ -196,13 +196,13 @@ class TwoWayDesign:
         parts = [self._weights(self._strata, group) for group in self._groups]
         total = np.bincount(self._strata, weights=self.weight)[:, None]
         expected = np.empty((3, 3))
-        for row, part in enumerate(parts):
+        for row, weights in enumerate(parts):
             for column, other in enumerate(parts):
                 together = self._weights(self._groups[row], self._groups[column])
                 means = other / total
-                squares = (together**2).sum() + ((part @ part.T) * (means @ means.T)).sum()
-                expected[row, column] = squares - 2 * ((part @ together) * means).sum()
-        return expected, np.array([(part.sum(axis=0) ** 2).sum() for part in parts])
+                squares = (together**2).sum() + ((weights @ weights.T) * (means @ means.T)).sum()
+                expected[row, column] = squares - 2 * ((weights @ together) * means).sum()
+        return expected, np.array([(weights.sum(axis=0) ** 2).sum() for weights in parts])
 
     def _weights(self, first: Numbers, second: Numbers) -> csr_array:
         """Return the summed weights of scores by two groupings, [first, second]."""

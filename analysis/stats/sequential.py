@@ -15,16 +15,14 @@ leaves out one half exactly when the test rejects.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from guard_eval.estimate import NO_DATA, Estimate
-
-Floats = NDArray[np.float64]
+from guard_eval.estimate import NO_DATA, Estimate, Floats
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
@@ -58,7 +56,6 @@ def anytime(
     *,
     sizes: ArrayLike | None = None,
     alpha: float = 0.05,
-    fractions: Sequence[float] = FRACTIONS,
 ) -> SequentialTest:
     """Test at any time that item scores are zero in the mean, given the items before them.
 
@@ -78,49 +75,46 @@ def anytime(
         sizes: How many items each sum is of; the largest must be known beforehand, as it is the scale of the
             stakes. None if every item counts alone.
         alpha: The error rate; the level of the interval is 1 − α.
-        fractions: Stakes, between 0 and 1.
     """
     sums = np.asarray(scores, dtype=float)
     weights = np.ones(len(sums)) if sizes is None else np.asarray(sizes, dtype=float)
     unit = "item" if sizes is None else "prompt"
-    method = f"betting on {unit}s' mean scores, {len(fractions)} stakes for each method"
+    method = f"betting on {unit}s' mean scores, {len(FRACTIONS)} stakes for each method"
     if not len(sums):
-        none = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
-        return SequentialTest(share=none, log_e=np.zeros(0), crossed=None)
-    scale = float(weights.max())
+        empty = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
+        return SequentialTest(share=empty, log_e=np.zeros(0), crossed=None)
+    scale = weights.max()
     sums, weights = sums / scale, weights / scale
-    log_e = log_e_values(sums, fractions=fractions)
-    share = _confidence_sequence(sums, weights, alpha=alpha, fractions=fractions)
-    reached = log_e >= -math.log(alpha)
-    peak = float(log_e.max())
-    # Before the first score off zero E is 1, but for rounding.
-    p = None if not sums.any() else 1.0 if peak < _TOLERANCE else math.exp(-peak)
-    share = replace(share, p=p, unit=unit, method=f"{method}; {share.method}")
-    return SequentialTest(
-        share=share if p is not None else share.with_note(f"every {unit} is balanced between the methods"),
-        log_e=log_e,
-        crossed=int(reached.argmax()) + 1 if reached.any() else None,
-    )
+    log_e = log_e_values(sums)
+    share = _confidence_sequence(sums, weights, alpha=alpha)
+    share = replace(share, unit=unit, method=f"{method}; {share.method}")
+    if sums.any():
+        peak = float(log_e.max())
+        # Before the first score off zero E is 1, but for rounding.
+        share = replace(share, p=math.exp(-peak) if peak >= _TOLERANCE else 1.0)
+    else:
+        share = share.with_note("every {unit} is balanced between the methods")
+    is_reached = log_e >= -math.log(alpha)
+    crossed = int(is_reached.argmax()) + 1 if is_reached.any() else None
+    return SequentialTest(share=share, log_e=log_e, crossed=crossed)
 
 
-def log_e_values(scores: Floats, *, fractions: Sequence[float] = FRACTIONS) -> Floats:
+def log_e_values(scores: Floats) -> Floats:
     """Return the logarithm of the e-value after each item, [..., n], of scores in [−1, 1], [..., n]."""
     total = np.full(scores.shape, -np.inf)
-    for fraction in fractions:
+    for fraction in FRACTIONS:
         for stake in (fraction, -fraction):
             np.logaddexp(total, np.cumsum(np.log1p(stake * scores), axis=-1), out=total)
-    return total - math.log(2 * len(fractions))
+    return total - math.log(2 * len(FRACTIONS))
 
 
-def _confidence_sequence(
-    scores: Floats, weights: Floats, *, alpha: float, fractions: Sequence[float]
-) -> Estimate:
+def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Estimate:
     """Return the mean share with the shares that the game has not ruled out at any moment."""
     n = len(scores)
     method = "confidence sequence" + (f" at {MAX_MOMENTS} moments" if n > MAX_MOMENTS else "")
     value = float((1 + scores.mean() / weights.mean()) / 2)
     result = Estimate(value=value, level=1 - alpha, n=n, method=method)
-    excess = _excess(scores, weights, alpha=alpha, fractions=fractions)
+    excess = _excess(scores, weights, alpha=alpha)
     bounds = (_TOLERANCE, 1 - _TOLERANCE)
     inside = min(max(value, bounds[0]), bounds[1])
     if excess(inside) >= 0:
@@ -139,22 +133,22 @@ def _confidence_sequence(
     return replace(result, low=low, high=high)
 
 
-def _excess(
-    scores: Floats, weights: Floats, *, alpha: float, fractions: Sequence[float]
-) -> Callable[[float], float]:
+def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
     """Return, as a function of a share, by how much the log fortune against it ever exceeded log 1/α."""
     # What a unit won of what it weighs: its part of the game is (won − share × weight) / share.
-    _, first, codes = np.unique(
-        np.round(scores, 12) + 1j * weights, return_index=True, return_inverse=True
-    )  # scores that differ by rounding are the same
-    values, weighed = (weights[first] + scores[first]) / 2, weights[first]
-    count = max(1, min(MAX_MOMENTS, len(scores), _MAX_CELLS // len(values)))
-    ends = np.unique(np.linspace(0, len(scores), count + 1).astype(np.int64)[1:])
+    # Scores that differ by rounding are the same.
+    distinct = np.round(scores, 12) + 1j * weights
+    _, first, codes = np.unique(distinct, return_index=True, return_inverse=True)
+    weighed = weights[first]
+    values = (weighed + scores[first]) / 2
+    moments = max(1, min(MAX_MOMENTS, len(scores), _MAX_CELLS // len(values)))
+    ends = np.unique(np.linspace(0, len(scores), moments + 1).astype(np.int64)[1:])
+    moment = np.searchsorted(ends, np.arange(len(scores)), side="right")
     counts = np.zeros((len(ends), len(values)))
-    np.add.at(counts, (np.searchsorted(ends, np.arange(len(scores)), side="right"), codes), 1)
+    np.add.at(counts, (moment, codes), 1)
     counts = counts.cumsum(axis=0)
-    stakes = np.array(fractions)[:, None]
-    offset = math.log(2 * len(fractions)) - math.log(alpha)
+    stakes = np.array(FRACTIONS)[:, None]
+    offset = math.log(2 * len(FRACTIONS)) - math.log(alpha)
 
     def excess(share: float) -> float:
         lost = (weighed - values) / (1 - share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -13,12 +14,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.verdicts.layout import as_texts, number_list
-from analysis.verdicts.reading import READING, Reading
+from analysis.verdicts.layout import as_texts
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import LINE, RowFile, open_rows
 from guard_eval.reporting.escaping import unescape_csv
-from guard_eval.reporting.words import and_list
 
 MAX_ROWS = 10_000_000
 """More rows are refused before they take a machine's memory: a report on so many takes 5 to 9 GB."""
@@ -78,27 +77,21 @@ class VerdictFile:
         frame = self.table_of(self.records(), self.rows.headings or ())
         return _without_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
 
-    def table_of(
-        self, rows: Iterable[tuple[int, Record | str]], headings: Iterable[str] = ()
-    ) -> pd.DataFrame:
-        """Return numbered rows as a table of categoricals; its `attrs` count what was left out.
+    def table_of(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
+        """Return numbered rows as a table of categoricals.
 
         Args:
-            rows: The cells of a verdict by column, or why a record holds no verdict.
+            rows: The cells of a verdict by column.
             headings: Columns that the table has even if no row has them.
 
         Raises:
-            StudyError: There are no verdicts, too many, or a text has half a character.
+            StudyError: There are no rows, too many, or a text has half a character.
         """
         numbers: list[int] = []
         columns: dict[str, list[str | None]] = {name: [] for name in headings}
         texts: dict[str | None, str | None] = {}  # equal texts are stored once
-        left_out: dict[str, list[int]] = {}
         nested: dict[str, str] = {}
         for number, row in rows:
-            if isinstance(row, str):
-                left_out.setdefault(row, []).append(number)
-                continue
             for name, value in row.items():
                 if isinstance(value, dict | list):
                     nested.setdefault(name, self.at(number))
@@ -113,20 +106,12 @@ class VerdictFile:
                 raise StudyError(
                     f"{self.path} has more than {MAX_ROWS} rows; give one comparison, or a sample"
                 )
-        counts = {f"{len(places)} left out: {why}": places for why, places in left_out.items()}
-        notes = [
-            f"{count} ({number_list(sorted(set(places)), self.rows.unit)})"
-            for count, places in counts.items()
-        ]
         if not numbers:
-            raise StudyError(f"{self.path} holds no verdicts{'; ' + and_list(notes) if notes else ''}")
-        index = pd.Index(numbers, name=self.rows.unit)
-        cells = {
-            name: as_texts(pd.Series(column + [None] * (len(numbers) - len(column)), dtype=object))
-            for name, column in columns.items()
-        }
-        frame = pd.DataFrame(cells, index=index)
-        frame.attrs = {NESTED: nested, READING: Reading(left_out=tuple(counts), notes=tuple(notes))}
+            raise StudyError(f"{self.path} holds no verdicts")
+        whole = {name: column + [None] * (len(numbers) - len(column)) for name, column in columns.items()}
+        cells = {name: as_texts(pd.Series(column, dtype=object)) for name, column in whole.items()}
+        frame = pd.DataFrame(cells, pd.Index(numbers, name=self.rows.unit))
+        frame.attrs = {NESTED: nested}
         return frame
 
     def _check_characters(self, number: int, name: str, text: str) -> None:
@@ -141,6 +126,15 @@ def open_file(path: Path) -> VerdictFile:
         StudyError: The file is missing, unreadable or too large.
     """
     return VerdictFile(open_rows(path, limit=MAX_BYTES, most_rows=MAX_ROWS))
+
+
+@contextmanager
+def name_file(path: Path) -> Iterator[None]:
+    """Let an error about a file begin with its path."""
+    try:
+        yield
+    except StudyError as error:
+        raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def as_cell(value: object) -> str | None:

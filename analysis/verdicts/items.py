@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,12 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
+MADE = (
+    NO_PAIR,
+    "declared: each row is a pair of its own",
+    "rows with the same cell and methods are a pair",
+)
+"""Why pairs are numbered from 1 in each table."""
 MAX_OFFERS = 3
 """Columns that a refusal offers."""
 FEWEST_ROWS = 3
@@ -29,8 +35,7 @@ _ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Items:
+class Items(NamedTuple):
     """What names the pair and the prompt of each row.
 
     Attributes:
@@ -90,11 +95,11 @@ def find_items(table: Table, wide: Sequence[str]) -> Items:
     if table.has("pair_id"):
         items = _of_pair(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
-        items = Items(why="declared: each row is a pair of its own")
+        items = Items(why=MADE[1])
     else:
         items = _by_name(table, named, rated)
     if table.has("prompt_id"):
-        return replace(items, prompt="prompt_id")
+        return items._replace(prompt="prompt_id")
     if not items.prompt and "prompt_id" not in declared:
         _refuse_unknown(table, items, rated, free)
     return items
@@ -130,7 +135,7 @@ def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> Items:
     return Items(
         pair=(finest, *METHODS),
         prompt=min(repeated, key=table.count),
-        why="rows with the same cell and methods are a pair",
+        why=MADE[2],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -59,6 +59,11 @@ class JudgeLikeness:
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
+    def describe(self) -> tuple[str]:
+        """Return the figures in words."""
+        expected = f"{self.criterion}; {100 * self.expected:.0f}\u00a0% expected"
+        return (f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})",)
+
 
 def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge by criterion, where they share pairs.
@@ -74,20 +79,20 @@ def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -
         items = pd.Index(theirs["item"].unique())
         labels = verdicts.set_index("item")["label"].reindex(items, fill_value=-1)
         codes, names = pd.factorize(theirs["rater"], sort=True)
-        likeness = compare_with_judge(items.get_indexer(theirs["item"]), codes, theirs["label"], labels)
+        figures = compare_with_judge(items.get_indexer(theirs["item"]), codes, theirs["label"], labels)
         rows += [
             JudgeLikeness(
                 rater_kind=kind,
                 rater=str(name),
                 judge=str(judge),
                 criterion=str(criterion),
-                pairs=int(likeness.items[index]),
-                same=int(likeness.same[index]),
-                expected=float(likeness.expected[index]),
-                p=float(likeness.p[index]),
+                pairs=int(pairs),
+                same=int(same),
+                expected=expected,
+                p=p,
             )
-            for index, name in enumerate(names)
-            if likeness.items[index]
+            for name, (pairs, same, expected, p) in zip(names, figures.tolist(), strict=True)
+            if pairs
         ]
     adjusted = adjust([row.p for row in rows])
     return [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
@@ -100,22 +105,11 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
         nearest.setdefault(row.rater, row)
     signs = {}
     for name in dict.fromkeys((*nearest, *conduct)):
-        row, counts = nearest.get(name), conduct.get(name, {})
+        counts = conduct.get(name, {})
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
-        if is_used or (row is not None and row.is_sign):
-            signs[name] = "; ".join([*_describe_likeness(row), *_describe_conduct(counts)])
+        closest = nearest.get(name)
+        if is_used or (closest is not None and closest.is_sign):
+            said = [f"{words} on {counts[what]}" for what, (words, _) in CONDUCT.items() if counts.get(what)]
+            said = said or ["no copies or events of a program were counted"]
+            signs[name] = "; ".join([*(closest.describe() if closest else ()), *said])
     return signs
-
-
-def _describe_likeness(row: JudgeLikeness | None) -> Sequence[str]:
-    if row is None:
-        return ()
-    share = f"{100 * row.expected:.0f}\u00a0%"
-    return (
-        f"agrees with {row.judge} on {row.same} of {row.pairs} pairs ({row.criterion}; {share} expected)",
-    )
-
-
-def _describe_conduct(counts: Mapping[str, int]) -> Sequence[str]:
-    said = [f"{words} on {counts[what]}" for what, (words, _) in CONDUCT.items() if counts.get(what)]
-    return said or ["no copies or events of a program were counted"]

@@ -34,7 +34,7 @@ import pandas as pd
 from analysis.verdicts.files import Record, VerdictFile, as_cell
 from analysis.verdicts.layout import KNOWN, SHOWN
 from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of
-from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
+from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import ABOUT_SIDES
 from analysis.verdicts.table import HEADINGS, is_missing_word, plain_heading
 from analysis.verdicts.words import is_model_name, meaning
@@ -43,6 +43,8 @@ from guard_eval.records import TIE, content_id
 
 Items = Mapping[str, Mapping[str, Any]]
 """What another file says of items, by their ids."""
+LEFT_OUT = "left out"
+"""The column that says why a record has no verdict."""
 Rows = Iterator[dict[str, Any] | str]
 """The rows of a record, or why it has none."""
 
@@ -91,10 +93,10 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
     notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
     known: Items = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
 
-    def rows() -> Iterator[tuple[int, dict[str, Any] | str]]:
+    def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         for number, record in file.records():
             for row in READERS[name](record, file.at(number), known):
-                yield number, row
+                yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
         raise StudyError(
@@ -103,8 +105,7 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
             f"{shlex.quote(str(file.path))} ITEMS"
         )
     frame = file.table_of(rows())
-    own = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
-    frame.attrs[READING] = join_readings([own, reading_of(frame)])
+    frame.attrs[READING] = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
     return frame
 
 
@@ -274,7 +275,7 @@ def _potato(record: Record, where: str, items: Items) -> Rows:
     """Yield a row for each scheme of an annotated instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"
-    instance = as_cell(record.get(key))
+    instance = as_cell(record.get(key)) or ""
     if instance not in items:
         raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
     row = _item_fields(items[instance])

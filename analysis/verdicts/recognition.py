@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.verdicts.files import Record, VerdictFile, open_file
+from analysis.verdicts.files import Record, VerdictFile, name_file, open_file
 from analysis.verdicts.layout import METHODS, SHOWN, refuse
 from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program
@@ -58,13 +58,10 @@ def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd
 
 
 def _load(file: VerdictFile, form: str, declared: Declared, items: pd.DataFrame | None) -> pd.DataFrame:
-    try:
+    with name_file(file.path):
         if form == TABLE:
             return tidied(file.table(), declared, items)
-        frame = read_program(file, form, items)
-        return tidied(frame, replace(declared, columns={}), form=FOREIGN[form])
-    except StudyError as error:
-        raise StudyError(str(error) if str(file.path) in str(error) else f"{file.path}: {error}") from None
+        return tidied(read_program(file, form, items), replace(declared, columns={}), form=FOREIGN[form])
 
 
 def _is_item(record: Record) -> bool:
@@ -87,9 +84,6 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     key = next(iter([*shared, *common]), "")
     if not key:
         raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
-    for name in (key, *METHODS):
-        missing = "{path}: {name} is empty on {where}; fill it in"
-        refuse(table.frame, table.cells(name).isna(), missing, path=file.path, name=name)
     ids = table.cells(key)
     twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
     refuse(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.verdicts.layout import METHODS, as_texts
 from analysis.verdicts.sides import read_first
 from analysis.verdicts.table import HEADINGS, NO, UNKNOWN_RATER, YES, Table, is_missing_word, plain_heading
-from analysis.verdicts.words import TIED, A, B, meaning
+from analysis.verdicts.words import TIED, A, B, Word, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -71,66 +71,67 @@ def _agree(table: Table, *names: str) -> bool:
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
-def _marked_word(name: str) -> tuple[str, bool]:
-    """Return the verdict that a heading such as winner_model_a names, and whether it speaks of counts."""
+def _is_count(name: str) -> bool:
+    return not set(HEADINGS["counting"]).isdisjoint(re.findall("[a-z]+", name.casefold()))
+
+
+def _marked_word(table: Table, name: str) -> Word | None:
+    """Return the verdict that a column stands for by its heading, if its cells are marks or counts."""
     parts = re.findall("[a-z]+|[0-9]+", name.casefold())
-    words = [part for part in parts if part not in {*HEADINGS["counting"], *HEADINGS["marking"]}]
-    text = " ".join(words)
-    return f"model {text}" if text in {"1", "2"} else text, not set(HEADINGS["counting"]).isdisjoint(parts)
+    text = " ".join(part for part in parts if part not in {*HEADINGS["counting"], *HEADINGS["marking"]})
+    word = meaning(f"model {text}" if text in {"1", "2"} else text)
+    is_tie = word is not None and word.side == TIED
+    return word if is_tie or _is_count(name) or table.is_boolean(name) else None
 
 
 def _use_marks(table: Table) -> bool:
     """Read columns that each stand for a verdict, with 1 or a number of wins: winner_model_a, A_wins, win1.
 
-    Among zeros and ones a row of zeros is a tie. Each counted win is of a pair of its own if no two rows
-    count the same comparison. Otherwise a row may be an item, and each of its wins is by another rater.
+    Among zeros and ones a row of zeros is a tie.
     """
-    words: dict[str, str] = {}
-    sides, are_counts = [], True
-    for name in table.free:
-        word, is_counting = _marked_word(name)
-        known = meaning(word)
-        if known is None:
-            continue
-        is_counting |= known.side == TIED and all(map(_is_whole, table.values(name)))
-        if is_counting or table.is_boolean(name):
-            words[name] = word
-            sides += [known.side] if known.side != TIED else []
-            are_counts &= is_counting
-    if sorted(sides) != [B, A]:
+    words = {name: word for name in table.free if (word := _marked_word(table, name))}
+    if sorted(word.side for word in words.values() if word.side != TIED) != [B, A]:
         return False
     marks = pd.DataFrame({name: _as_counts(table, name) for name in words})
-    counts = marks.fillna(0).astype(int)
-    total = counts.sum(axis=1)
-    why = "one of them is 1 in each row"
-    frame = table.frame.drop(columns=list(words))
-    are_items = False
+    names = pd.Series(
+        {name: {A: "model_a", B: "model_b", TIED: TIE}[word.side] for name, word in words.items()}
+    )
+    total = marks.sum(axis=1)
     if total.max() > 1:
-        if not are_counts or not table.has(*METHODS):
-            listed = and_list(list(words))
-            raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
-        are_items = int(table.pair_codes().max(initial=-1)) + 1 < len(frame)
-        each = "by another, unnamed rater of the row's pair" if are_items else "of a pair of its own"
-        why = f"they count wins, and each win is {each}"
-        if are_items and not table.has("pair_id"):
-            frame = frame.assign(pair_id=[str(number) for number in range(1, len(frame) + 1)])
-    else:
-        is_empty = marks.isna().all(axis=1)
-        counts = counts.assign(_tie=(total == 0) & ~is_empty, _missing=is_empty).astype(int)
-        if ties := int(counts["_tie"].sum()):
-            table.notes.append(f"{ties} rows in which none of {and_list(list(words))} is 1 are read as ties")
-    row, column = np.divmod(np.repeat(np.arange(counts.size), counts.to_numpy().ravel()), counts.shape[1])
-    long = frame.iloc[row].assign(verdict=np.array([*words.values(), TIE, None], dtype=object)[column])
-    if are_items and not table.has("rater"):
-        numbers = pd.Series(row).groupby(row).cumcount() + 1
-        long = long.assign(rater=[f"{UNKNOWN_RATER} {number}" for number in numbers])
-    table.set_frame(long)
-    table.use("verdict", list(words), why)
+        _repeat_rows(table, marks, names)
+        return True
+    is_tie = (total == 0) & marks.notna().any(axis=1)
+    if is_tie.any():
+        listed = and_list(list(words))
+        table.notes.append(f"{int(is_tie.sum())} rows in which none of {listed} is 1 are read as ties")
+    verdict = marks.fillna(0).idxmax(axis=1).map(names).where(total > 0).mask(is_tie, TIE)
+    table.use("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
 
 
-def _is_whole(text: str) -> bool:
-    return text.strip().removesuffix(".0").isdecimal()
+def _repeat_rows(table: Table, marks: pd.DataFrame, names: pd.Series) -> None:
+    """Turn counts of wins into rows, one a win.
+
+    Each win is of a pair of its own if no two rows count the same comparison. Otherwise a row may be an item,
+    and each of its wins is by another rater.
+    """
+    if not table.has(*METHODS) or not all(_is_count(name) or names[name] == TIE for name in marks):
+        listed = and_list(list(marks))
+        raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
+    are_items = int(table.pair_codes().max(initial=-1)) + 1 < len(marks)
+    if are_items and not table.has("pair_id"):
+        table.set_frame(table.frame.assign(pair_id=[str(number + 1) for number in range(len(marks))]))
+    counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
+    row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
+    table.set_frame(table.frame.iloc[row])
+    each = "of a pair of its own"
+    if are_items:
+        each = "by another, unnamed rater of the row's pair"
+        numbers = pd.Series(row).groupby(row).cumcount() + 1
+        if not table.has("rater"):
+            table.set_frame(table.frame.assign(rater=[f"{UNKNOWN_RATER} {number}" for number in numbers]))
+    why = f"they count wins, and each win is {each}"
+    table.use("verdict", list(marks), why, verdict=names.to_numpy()[column])
 
 
 def _as_counts(table: Table, name: str) -> pd.Series:

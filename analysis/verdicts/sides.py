@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.layout import METHODS, SHOWN, Mask, Numbers, refuse
+from analysis.verdicts.layout import METHODS, SHOWN, Numbers, refuse
 from analysis.verdicts.table import NO, YES, Table, is_missing_word, plain_heading
 from analysis.verdicts.words import TIED, A, B, Word, meaning
 from guard_eval.errors import StudyError
@@ -39,9 +39,6 @@ _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
 _LISTED = 12
 """Words that are listed."""
-
-Kinds = NDArray[np.str_]
-"""For each row what the word of its verdict names (`words.Kind`), or "" if it is no word."""
 
 
 def _first_of(heading: str, cell: str, a: str, b: str) -> int | None:
@@ -77,12 +74,17 @@ def name_winners(table: Table) -> None:
     Raises:
         StudyError: A word can mean either method.
     """
-    numbers, rows = table.rows("verdict", *METHODS)
-    words = [_word(table.declared.words, *row) for row in rows]
-    kinds = np.array([word.kind if word else "" for word in words], dtype=str)[numbers]
-    sides = np.array([word.side if word else TIED for word in words], dtype=np.int64)[numbers]
-    names = np.array([_name(table.declared.words, *row) for row in rows], dtype=object)[numbers]
+    verdict = table.cells("verdict").str.strip()
     a, b = map(table.cells, METHODS)
+    texts = set(verdict.dropna())
+    words = {text: word for text in texts if (word := _word(table, text))}
+    names = verdict.map({text: table.declared.words.get(text, text) for text in texts})
+    is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
+    kinds = verdict.map({text: word.kind for text, word in words.items()}).mask(is_named, "").fillna("")
+    sides = verdict.map({text: word.side for text, word in words.items()}).fillna(TIED).to_numpy()
+    strong = verdict.isin([text for text, word in words.items() if word.strength]) & ~is_named
+    is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
+    names = names.mask(is_missing & (names != a) & (names != b))
 
     def winners(sides: Numbers) -> NDArray[np.object_]:
         return np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
@@ -101,29 +103,19 @@ def name_winners(table: Table) -> None:
         if turned.any():
             columns, first = list(firsts), _first_of_places(table, turned, firsts)
             sides = np.where(turned, sides * first, sides)
-    strong = np.array([word is not None and word.strength for word in words])[numbers]
     _explain(table, kinds, columns, int(strong.sum()))
     table.set_frame(table.frame.assign(verdict=winners(sides)))
     _use_first(table, kinds, firsts)
 
 
-def _word(declared: Mapping[str, str], verdict: str | None, a: str | None, b: str | None) -> Word | None:
-    """Return what a verdict says if it is a word, and no method's own name."""
-    if verdict is None or verdict.strip() in {a, b, TIE}:
-        return None
-    if verdict.strip() in declared:
-        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(declared[verdict.strip()])
-    return meaning(verdict)
+def _word(table: Table, text: str) -> Word | None:
+    """Return what a verdict says, by a declaration or as a common word."""
+    if text in table.declared.words:
+        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text])
+    return meaning(text)
 
 
-def _name(declared: Mapping[str, str], verdict: str | None, a: str | None, b: str | None) -> str | None:
-    """Return the method that a verdict names, or another text; None if there is no verdict."""
-    text = (verdict or "").strip()
-    text = declared.get(text, text)
-    return text if text in {a, b} or not is_missing_word(text) else None
-
-
-def _refuse_methods_called_as_sides(table: Table, kinds: Kinds) -> None:
+def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
     """Refuse words where a method is called as a side is; beside left and right it may be called A."""
     is_clear = table.has(*SHOWN) and set(kinds) <= {"", "place", "tie"}
     methods = pd.concat([table.cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
@@ -136,7 +128,7 @@ def _refuse_methods_called_as_sides(table: Table, kinds: Kinds) -> None:
             refuse(table.texts("verdict"), kinds != "", message, name=name)
 
 
-def _first_of_shown(table: Table, kinds: Kinds) -> Numbers:
+def _first_of_shown(table: Table, kinds: pd.Series) -> Numbers:
     """Return which method was on the left.
 
     Raises:
@@ -158,7 +150,7 @@ def _first_of_shown(table: Table, kinds: Kinds) -> Numbers:
     return np.where(left == a, A, B)
 
 
-def _first_of_places(table: Table, sided: Mask, firsts: Mapping[str, Numbers]) -> Numbers:
+def _first_of_places(table: Table, sided: pd.Series, firsts: Mapping[str, Numbers]) -> Numbers:
     """Return which method was on the first place, for verdicts that name places.
 
     Raises:
@@ -187,10 +179,10 @@ def _first_of_places(table: Table, sided: Mask, firsts: Mapping[str, Numbers]) -
 
 
 def _refuse_changed_sides(
-    table: Table, kinds: Kinds, firsts: Mapping[str, Numbers], winners: NDArray[np.object_]
+    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], winners: NDArray[np.object_]
 ) -> None:
     """Refuse sides where a column says, or may say, that texts changed theirs."""
-    sided = np.isin(kinds, ["letter", "place"])
+    sided = kinds.isin(["letter", "place"])
     for name in dict.fromkeys([*firsts, *table.free]):
         if name in firsts:
             changed = (kinds == "letter") & (firsts[name] == B)
@@ -207,7 +199,7 @@ def _refuse_changed_sides(
         )
 
 
-def _may_have_changed(table: Table, name: str, sided: Mask, winners: NDArray[np.object_]) -> Mask:
+def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
     """Return the rows in which a column may say that texts changed sides, though it is not clear how.
 
     Its heading speaks of sides and it has one or two values, of which one is not "no"; or its cells are
@@ -216,15 +208,15 @@ def _may_have_changed(table: Table, name: str, sided: Mask, winners: NDArray[np.
     cells, a, b = map(table.cells, (name, *METHODS))
     if ((cells == a) | (cells == b))[sided].all():
         is_winner = (cells == winners)[sided].all()
-        return np.asarray(sided & (cells != a) & ~is_winner)
+        return sided & (cells != a) & (not is_winner)
     words = cells.fillna("").str.strip().str.casefold()
     values = set(words[sided])
     is_order = {"".join(filter(str.isalnum, text)) for text in values} <= {"ab", "ba"}
     speaks = len(values) <= 2 and (is_order or ABOUT_SIDES.fullmatch(plain_heading(name)) is not None)
-    return np.asarray(sided & ~words.isin(_STRAIGHT) & speaks)
+    return sided & ~words.isin(_STRAIGHT) & speaks
 
 
-def _explain(table: Table, kinds: Kinds, columns: Sequence[str], strong: int) -> None:
+def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
     """Say which words were read by which columns, and how often strength was dropped."""
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
@@ -238,7 +230,7 @@ def _explain(table: Table, kinds: Kinds, columns: Sequence[str], strong: int) ->
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 
 
-def _use_first(table: Table, kinds: Kinds, firsts: Mapping[str, Numbers]) -> None:
+def _use_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
     """Write the column shown_first if the table says it."""
     if table.has("shown_first"):
         return

@@ -11,7 +11,7 @@ from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import use_items
 from analysis.verdicts.layout import KNOWN, METHODS, SHOWN
 from analysis.verdicts.methods import find_methods, refuse_sides_as_methods, refuse_texts
-from analysis.verdicts.programs import VerdictFormat
+from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.raters import settle_raters, use_judges
 from analysis.verdicts.reading import READING, Role, join_readings, reading_of
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt
@@ -155,6 +155,9 @@ def _use_named(table: Table, role: str) -> None:
 
 def _leave_out_votes(table: Table) -> None:
     """Leave out votes that were not blind, and answers that were rejected or are no answers."""
+    for why in table.values(LEFT_OUT):
+        table.leave_out((table.cells(LEFT_OUT) == why).to_numpy(), why)
+    table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
         is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in table.free:

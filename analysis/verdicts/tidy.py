@@ -14,6 +14,8 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.files import name_file
+from analysis.verdicts.items import MADE
 from analysis.verdicts.layout import (
     METHODS,
     NUMBERS,
@@ -94,12 +96,16 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
     tables = []
     for path, frame in load_files(list(map(Path, source)), declared):
-        try:
+        with name_file(path):
             tables.append(validate(frame, rater_kind=declared.rater_kind))
-        except StudyError as error:
-            raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     if len(tables) == 1:
         return tables[0]
+    roles = [role for table in tables for role in reading_of(table).roles]
+    if any(role.role == "pair_id" and role.why in MADE for role in roles):
+        raise StudyError(
+            "no column names the pairs, so each file would number its own, and one number would mean several "
+            "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
+        )
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
     whole.attrs = {READING: join_readings(map(reading_of, tables))}
     try:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -125,10 +126,10 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
                 first, second = largest.get(gram, (0, 0))
                 largest[gram] = (count, first) if count > first else (first, max(second, count))
         for index in scored:
-            matches = sum(
-                min(count, largest[gram][1] if largest[gram][0] == count else largest[gram][0])
-                for gram, count in counts[index].items()
-            )
+            matches = 0
+            for gram, count in counts[index].items():
+                first, second = largest[gram]
+                matches += min(count, second if first == count else first)
             logs[index] += math.log((matches or EPSILON) / (len(words[index]) - n + 1)) / max_n
             any_word[index] |= n == 1 and matches > 0
     scores = np.full(len(texts), np.nan)
@@ -143,46 +144,38 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
 
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
     """Yield what n-grams say of each group's texts."""
-    measures = {
-        "diversity": _diversity,
-        "repetition": _repetition,
-        "distinct": _distinct,
-        "self_bleu": _self_bleu,
-    }
     with progress.task("texts", total=len(groups), unit="groups") as advance:
         for group in groups:
             texts = [text.text for text in group.texts]
-            for metric in metrics:
-                yield from measures[metric](group, texts)
+            yield from _repetitions(group, texts, metrics)
+            if "distinct" in metrics:
+                yield from _distinct(group, texts)
+            if "self_bleu" in metrics:
+                yield _self_bleu(group, texts)
             advance(1)
 
 
-def _diversity(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+def _repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
+    """Yield diversity, and the rates that it is made of."""
     counts = ngram_counts(texts)
-    outcome = outcome_of_sums(
-        "diversity",
-        group,
-        counts,
-        diversity_of_sums,
-        n=len(texts),
-        counts={"shorter than five words": int((counts[:, -1] == 0).sum())},
-        reason=TOO_SHORT,
-        signature="simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2",
-    )
-    yield replace(outcome, value=_published(group.sum_by_prompt(counts).sum(axis=0)).diversity)
+    published = _published(group.sum_by_prompt(counts).sum(axis=0))
+    facts: dict[str, Any] = {"n": len(texts), "reason": TOO_SHORT}
+    if "diversity" in metrics:
+        short = {"shorter than five words": int((counts[:, -1] == 0).sum())}
+        signature = "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2"
+        outcome = outcome_of_sums(
+            "diversity", group, counts, diversity_of_sums, counts=short, signature=signature, **facts
+        )
+        yield replace(outcome, value=published.diversity)
+    for index, n in enumerate(ORDERS if "repetition" in metrics else ()):
+        signature = f"rep-{n}|tokens:whitespace|last:dropped|rounded2"
+        rate = partial(_rate, index)
+        outcome = outcome_of_sums(f"rep_{n}", group, counts, rate, signature=signature, **facts)
+        yield replace(outcome, value=published.rep[n])
 
 
-def _repetition(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
-    counts = ngram_counts(texts)
-    rates = _published(group.sum_by_prompt(counts).sum(axis=0)).rep
-    for n in ORDERS:
-        facts = {"signature": f"rep-{n}|tokens:whitespace|last:dropped|rounded2", "reason": TOO_SHORT}
-        outcome = outcome_of_sums(f"rep_{n}", group, counts, partial(_rate, n), n=len(texts), **facts)
-        yield replace(outcome, value=rates[n])
-
-
-def _rate(n: int, sums: Floats) -> Floats:
-    return np.asarray(repetition_of_sums(sums)[..., ORDERS.index(n)])
+def _rate(index: int, sums: Floats) -> Floats:
+    return np.asarray(repetition_of_sums(sums)[..., index])
 
 
 def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
@@ -198,10 +191,10 @@ def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
         )
 
 
-def _self_bleu(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+def _self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
     scores = [self_bleus([texts[index] for index in run]) for run in group.runs]
     defined = [run[~np.isnan(run)].tolist() for run in scores]
-    yield outcome_of_runs(
+    return outcome_of_runs(
         "self_bleu",
         group,
         [math.fsum(run) / len(run) if run else math.nan for run in defined],

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, create_engine, event, func, insert, inspect, literal, make_url, select
+from sqlalchemy import URL, Connection, create_engine, event, func, inspect, literal, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
-from guard_eval.store.schema import SCHEMA, SETTING, metadata
+from guard_eval.store.schema import SCHEMA, TABLE_NAMES, query, write_schema
 from guard_eval.store.soundness import find_damage
 from guard_eval.store.sqlite_files import (
     can_open,
@@ -42,6 +42,9 @@ _DURABLE = func.set_config(
     "synchronous_commit", func.replace(func.current_setting("synchronous_commit"), "off", "on"), True
 )
 """Only `off` lets a commit return before it is on disk; the stronger settings of a replicated server stay."""
+
+_READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
+_KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
 
 _REMEDIES = {
     "readonly": "make the file and its folder writable",
@@ -230,10 +233,15 @@ class Store:
         if self.is_sqlite and self._uri is None:
             self._use_log(read_only=read_only)
         if not exists:
-            with self.write() as (db, _):
-                if not self._has_schema(db):  # another process may have made it meanwhile
-                    metadata.create_all(db)
-                    db.execute(insert(SETTING).values(key="schema", value=SCHEMA))
+            self._make_tables()
+
+    def _make_tables(self) -> None:
+        with self.write() as (db, _):
+            if self._has_schema(db):  # another process has made them meanwhile
+                return
+            for statement in write_schema(sqlite=self.is_sqlite):
+                db.exec_driver_sql(statement)
+            db.execute(_KEEP_SCHEMA, {"value": SCHEMA})
 
     def _find_readable(self, file: Path) -> None:
         """Choose what is read where nothing can be written beside the file: the file alone, or a copy.
@@ -260,14 +268,14 @@ class Store:
         """Return whether the database holds a study; what is another program's is refused."""
         tables = set(inspect(db).get_table_names())
         version = None
-        if {SETTING.name, "presentation"} <= tables:
-            version = db.execute(select(SETTING.c.value).where(SETTING.c.key == "schema")).scalar()
+        if {"setting", "presentation"} <= tables:
+            version = db.execute(_READ_SCHEMA).scalar()
         if version not in {None, SCHEMA}:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "
                 "version that made it"
             )
-        strange = tables if self.is_sqlite else tables & set(metadata.tables)
+        strange = tables if self.is_sqlite else tables & set(TABLE_NAMES)
         if version is None and strange:
             raise StudyError(f"{self.name} is no study's database: it holds {min(strange)!r}; name another")
         if version is not None and self.is_sqlite:

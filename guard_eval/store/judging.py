@@ -18,6 +18,8 @@ from guard_eval.store.schema import MOMENT, query
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 
 
+# What each judge was sent besides the texts, in each answered form. `answers` counts all answers, and
+# `verdicts` the questions of the study that got their verdict in this form.
 _INSTRUCTIONS = query("""
     SELECT rater.name AS judge, instruction.id, instruction.prompt, instruction.description,
         instruction.manner, instruction.text, count(*) AS answers,
@@ -56,6 +58,7 @@ _SPENDING = query("""
     GROUP BY rater.name ORDER BY rater.name
 """)
 
+# Which models each judge's answers came from, in the order first seen.
 _MODELS = query(
     """
     SELECT rater.name AS judge, request.model, request.fingerprint, count(*) AS answers,
@@ -104,20 +107,12 @@ def read_usage(store: Store) -> dict[str, Any] | None:
         if not spending:
             return None
         return {
-            "prompts": tuple(read_instructions(db)),
+            "prompts": tuple(row._asdict() for row in db.execute(_INSTRUCTIONS)),
             "spent": tuple(row._asdict() for row in spending),
             "failed": tuple(read_reasons(db)),
-            "seen": tuple(read_models(db)),
+            "seen": tuple(row._asdict() for row in db.execute(_MODELS)),
             "checked": tuple(read_calibration(db)),
         }
-
-
-def read_instructions(db: Connection) -> list[dict[str, Any]]:
-    """Return what each judge was sent besides the texts, in each form that was answered.
-
-    `verdicts` counts the questions of the study that got their verdict in this form, `answers` all answers.
-    """
-    return [row._asdict() for row in db.execute(_INSTRUCTIONS)]
 
 
 def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
@@ -148,11 +143,6 @@ def read_spending(db: Connection) -> list[Row[Any]]:
     in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
     """
     return list(db.execute(_SPENDING))
-
-
-def read_models(db: Connection) -> list[dict[str, Any]]:
-    """Return which models each judge's answers came from, as `JudgeUsage.seen`, in the order first seen."""
-    return [row._asdict() for row in db.execute(_MODELS)]
 
 
 def plan_checks(

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, Pair
 from guard_eval.store import slots
 from guard_eval.store.database import Store
-from guard_eval.store.schema import PAIR, query, storable
+from guard_eval.store.schema import add_rows, query, storable
 
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
@@ -68,8 +68,7 @@ def add(
         for row in sorted(rows, key=lambda row: row["position"]):
             if row["position"] in taken:
                 row["position"] = next(free)
-        if rows:
-            db.execute(PAIR.insert(), rows)
+        add_rows(db, "pair", rows)
         slots.make_missing_slots(db)
         if plan is not None:
             slots.apply_plan(store, plan)
@@ -84,8 +83,7 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
     """
     with store.write() as (db, _):
         rows = _select_new(db, [asdict(each.pair) | {"expected": dict(each.expected)} for each in new])
-        if rows:
-            db.execute(PAIR.insert(), rows)
+        add_rows(db, "pair", rows)
         return len(rows)
 
 

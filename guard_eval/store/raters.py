@@ -24,7 +24,7 @@ from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, R
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
-from guard_eval.store.schema import ERASING, TOKEN, check_name, query
+from guard_eval.store.schema import ERASING, add_rows, check_name, query
 from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
 
@@ -434,8 +434,7 @@ def _hash(invitation: str) -> str:
 
 def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
     rows = [{"hash": _hash(each), "rater_id": rater_id, "created_at": now} for each in tokens]
-    if rows:
-        db.execute(TOKEN.insert(), rows)
+    add_rows(db, "token", rows)
 
 
 def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:

@@ -21,7 +21,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
 from guard_eval.store import notes, rounds
 from guard_eval.store.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.schema import REQUEST, chunks, query
+from guard_eval.store.schema import chunks, query
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
@@ -476,8 +476,9 @@ def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: the provider's name for it, or their state in the end."""
-    of_batch = REQUEST.update().where(REQUEST.c.batch == batch, REQUEST.c.state == "open")
-    db.execute(of_batch.values(values))
+    changes = ", ".join(f"{name} = :{name}" for name in values)
+    of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
+    db.execute(query(of_batch), {"batch": batch, **values})
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from guard_eval.records import Contest, Couple, RoundPlan, part_of
 from guard_eval.store import unblind
-from guard_eval.store.schema import CLOSED_ROUND, STOPPED, query
+from guard_eval.store.schema import add_rows, query
 
 MOST_ROUNDS = 100
 
@@ -41,7 +41,7 @@ _SIZES = query("""
 _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.round > :after")  # noqa: S608 (a constant)
 
 
-def count_playing(db: Connection, part: str, *, after: int = 0) -> int:
+def count_playing(db: Connection, part: str, *, after: int = -1) -> int:
     """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
     asked = {"part": part, "ahead": MOST_ROUNDS, "after": after}
     return int(db.execute(_COUNT_PLAYING, asked).scalar_one())
@@ -100,8 +100,7 @@ def close_round(db: Connection, now: datetime, part: str, plan: RoundPlan) -> bo
     p_values = [[*each.couple, each.p_adjusted] for each in compared]
     grounds = {"plan": asdict(plan), "p": p_values, "prompts": len(contest.prompts)}
     same = {"part": part, "number": contest.done}
-    db.execute(CLOSED_ROUND.insert().values(**same, grounds=grounds, at=now))
-    rows = [{**same, "method_a": a, "method_b": b} for a, b in find_stopping(contest, compared)]
-    if rows:
-        db.execute(STOPPED.insert(), rows)
+    add_rows(db, "closed_round", [{**same, "grounds": grounds, "at": now}])
+    stopping = find_stopping(contest, compared)
+    add_rows(db, "stopped", [{**same, "method_a": a, "method_b": b} for a, b in stopping])
     return True

@@ -13,34 +13,22 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
-    DDL,
     JSON,
-    BigInteger,
     Boolean,
-    Column,
+    Connection,
     DateTime,
     Dialect,
     Executable,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
     LargeBinary,
-    MetaData,
-    String,
-    Table,
     Text,
-    UniqueConstraint,
     bindparam,
-    event,
     text,
-    true,
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -82,6 +70,214 @@ def check_name(what: str, name: str) -> None:
         )
 
 
+TABLES = """
+CREATE TABLE setting (
+    key VARCHAR(200) NOT NULL PRIMARY KEY, -- such as schema or study_hash
+    value TEXT NOT NULL
+);
+CREATE TABLE rater (
+    id SERIAL PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE, -- a pseudonym, or a model's name
+    kind VARCHAR(16) NOT NULL, -- person, model, simulated or simulated_model
+    created_at TIMESTAMPTZ NOT NULL,
+    revoked_at TIMESTAMPTZ, -- from then on the rater is let in no more
+    excluded_at TIMESTAMPTZ, -- set while the rater's verdicts are left out
+    source TEXT, -- where a rater without invitation came from, such as prolific
+    external_id TEXT, -- the source's own name for the rater, who is paid by it
+    UNIQUE (source, external_id)
+);
+CREATE TABLE token (
+    hash VARCHAR(64) NOT NULL PRIMARY KEY, -- SHA-256 of an invitation; the token is stored nowhere
+    rater_id INTEGER NOT NULL REFERENCES rater (id),
+    created_at TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX ix_token_rater ON token (rater_id);
+CREATE TABLE pair (
+    id VARCHAR NOT NULL PRIMARY KEY, -- hash of methods and continuations
+    dataset TEXT NOT NULL,
+    prompt_id TEXT NOT NULL,
+    prompt TEXT NOT NULL,
+    method_a TEXT NOT NULL,
+    continuation_a TEXT NOT NULL,
+    text_a TEXT NOT NULL,
+    method_b TEXT NOT NULL,
+    continuation_b TEXT NOT NULL,
+    text_b TEXT NOT NULL,
+    position INTEGER NOT NULL, -- its parity decides the side that a judge sees first
+    for_people BOOLEAN NOT NULL DEFAULT TRUE, -- people rate it too
+    round INTEGER NOT NULL DEFAULT 0, -- in which it is shown; 0: the study has none
+    expected JSON -- of a gold pair: the better text by criterion
+);
+CREATE TABLE slot (
+    id SERIAL PRIMARY KEY,
+    pool VARCHAR(16) NOT NULL, -- people or simulated: raters who share the slots
+    pair_id VARCHAR NOT NULL REFERENCES pair (id),
+    number INTEGER NOT NULL, -- 0, 1, …; 2k and 2k + 1 show opposite sides
+    first VARCHAR(1), -- which of the pair's texts is shown as A; NULL: not decided yet
+    shuffle INTEGER NOT NULL, -- its position in the order of hand-out
+    open BOOLEAN NOT NULL DEFAULT TRUE, -- it may be handed out when free
+    for_rater INTEGER REFERENCES rater (id), -- for whom a roster keeps it
+    held_by INTEGER UNIQUE, -- the presentation that has it; NULL: it is free
+    leased_until TIMESTAMPTZ, -- then, if unrated, it is free for others
+    UNIQUE (pair_id, pool, number)
+);
+CREATE INDEX ix_slot_free ON slot (pool, for_rater, shuffle, number) WHERE held_by IS NULL AND open;
+CREATE INDEX ix_slot_lease ON slot (leased_until) WHERE leased_until IS NOT NULL;
+CREATE TABLE presentation (
+    id SERIAL PRIMARY KEY AUTOINCREMENT, -- a page shows a number that was removed: no new row may have it
+    slot_id INTEGER REFERENCES slot (id), -- NULL: a judge's, gold, or a repeat
+    pair_id VARCHAR NOT NULL REFERENCES pair (id),
+    rater_id INTEGER NOT NULL REFERENCES rater (id),
+    number INTEGER NOT NULL, -- the slot's; a judge's: 2 × sample, + 1: other order
+    first VARCHAR(1) NOT NULL, -- which of the pair's texts is shown as A
+    role VARCHAR(8) NOT NULL DEFAULT 'study', -- study, gold or repeat
+    handed_out TIMESTAMPTZ NOT NULL,
+    rated_at TIMESTAMPTZ, -- when the first verdict came
+    UNIQUE (rater_id, pair_id, role, number)
+);
+CREATE INDEX ix_presentation_slot ON presentation (slot_id);
+CREATE INDEX ix_presentation_pair ON presentation (pair_id);
+CREATE INDEX ix_presentation_rater ON presentation (rater_id);
+CREATE INDEX ix_presentation_open ON presentation (rater_id) WHERE rated_at IS NULL;
+CREATE UNIQUE INDEX uq_presentation_once ON presentation (rater_id, pair_id) WHERE slot_id IS NOT NULL;
+CREATE TABLE verdict (
+    presentation_id INTEGER NOT NULL REFERENCES presentation (id),
+    criterion TEXT NOT NULL,
+    revision INTEGER NOT NULL, -- 0, 1, …; the highest is current
+    choice VARCHAR(3) NOT NULL, -- A, tie or B: by the letters on the screen, not by method
+    at TIMESTAMPTZ NOT NULL,
+    seconds DOUBLE PRECISION,
+    active_seconds DOUBLE PRECISION,
+    ends_seen INTEGER, -- of prompt, A and B: how many were on the screen to their end
+    PRIMARY KEY (presentation_id, criterion, revision)
+);
+CREATE TABLE note (
+    id SERIAL PRIMARY KEY,
+    rater_id INTEGER NOT NULL REFERENCES rater (id),
+    presentation_id INTEGER REFERENCES presentation (id),
+    kind VARCHAR(16) NOT NULL, -- such as consent, comment or exclude
+    detail TEXT NOT NULL, -- text, or JSON, as the kind has it
+    at TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX ix_note_rater ON note (rater_id);
+CREATE INDEX ix_note_presentation ON note (presentation_id);
+CREATE TABLE closed_round (
+    part TEXT NOT NULL, -- whose verdicts decided: a pool's, or a judge's
+    number INTEGER NOT NULL,
+    grounds JSON NOT NULL, -- the plan, the p of every couple, and how many prompts were rated
+    at TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (part, number)
+);
+CREATE TABLE stopped (
+    part TEXT NOT NULL,
+    method_a TEXT NOT NULL,
+    method_b TEXT NOT NULL,
+    number INTEGER NOT NULL, -- the last round in which the two are shown
+    PRIMARY KEY (part, method_a, method_b)
+);
+CREATE TABLE instruction (
+    id VARCHAR(64) NOT NULL PRIMARY KEY, -- SHA-256 of the settings and the form
+    settings VARCHAR(64) NOT NULL, -- SHA-256 of what study.toml decides about the judge's requests
+    form TEXT NOT NULL, -- the name of the form: interface, output, and what was left out
+    manner TEXT NOT NULL, -- the form in words
+    prompt VARCHAR(12) NOT NULL, -- the prompt's version
+    description TEXT NOT NULL, -- how the prompt differs from the paper's
+    text TEXT NOT NULL -- a whole request, with placeholders for the texts of a pair
+);
+CREATE TABLE request (
+    id SERIAL PRIMARY KEY,
+    key VARCHAR(64) NOT NULL, -- SHA-256 of what the study decides about it
+    rater_id INTEGER NOT NULL REFERENCES rater (id),
+    purpose VARCHAR(12) NOT NULL, -- study or calibration
+    pair_id VARCHAR NOT NULL REFERENCES pair (id),
+    number INTEGER NOT NULL, -- twice the sample, plus 1 for the other order
+    batch VARCHAR(16), -- our name for the batch it is sent in
+    provider_id TEXT, -- the provider's name for the batch; NULL until it is known
+    state VARCHAR(8) NOT NULL, -- open, answered, unbilled or lost
+    instruction VARCHAR(64) NOT NULL REFERENCES instruction (id),
+    max_output_tokens INTEGER NOT NULL,
+    sent BYTEA NOT NULL, -- the request as it is sent, compressed
+    response BYTEA, -- the answer as it came, compressed
+    model TEXT, -- the snapshot that the server says it used
+    fingerprint TEXT, -- the server's name for its configuration
+    input_tokens INTEGER,
+    cached_tokens INTEGER,
+    output_tokens INTEGER,
+    reasoning_tokens INTEGER,
+    cost BIGINT, -- billionths of a US dollar: the most it can cost, then its cost
+    failure VARCHAR(16), -- why it brought no verdict
+    detail TEXT, -- the same in words
+    sent_at TIMESTAMPTZ NOT NULL,
+    run VARCHAR(16) NOT NULL, -- the run that sends it
+    leased_until TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX ix_request_key ON request (key);
+CREATE INDEX ix_request_rater ON request (rater_id);
+CREATE INDEX ix_request_pair ON request (pair_id);
+CREATE INDEX ix_request_batch ON request (batch);
+CREATE INDEX ix_request_instruction ON request (instruction);
+CREATE INDEX ix_request_cost ON request (cost);
+CREATE INDEX ix_request_open ON request (leased_until) WHERE state = 'open';
+CREATE UNIQUE INDEX uq_request_live ON request (key) WHERE state IN ('open', 'answered');
+CREATE TABLE calibration (
+    settings VARCHAR(64) NOT NULL, -- as in `instruction`
+    pair_id VARCHAR NOT NULL REFERENCES pair (id),
+    number INTEGER NOT NULL,
+    rater_id INTEGER NOT NULL REFERENCES rater (id),
+    "check" VARCHAR(12) NOT NULL,
+    target VARCHAR(1) NOT NULL, -- the side of the text that the check is about
+    orders INTEGER NOT NULL, -- in how many orders the texts are shown
+    choices JSON NOT NULL, -- by criterion; null before the answer
+    answered_at TIMESTAMPTZ,
+    PRIMARY KEY (settings, pair_id, number)
+);
+CREATE INDEX ix_calibration_rater ON calibration (rater_id);
+"""
+"""The tables as PostgreSQL makes them, apart from AUTOINCREMENT; SQLite knows no SERIAL.
+
+SQLite uses a partial index for queries with the same words as its condition.
+"""
+
+TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
+
+_APPEND_ONLY = dict.fromkeys(("verdict", "note", "closed_round", "stopped"), "TRUE")
+_APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
+"""Tables of which no row, or no such row, may be changed or removed, except while a person is erased."""
+
+
+def write_schema(*, sqlite: bool) -> list[str]:
+    """Return the statements that make the tables, and the triggers that let the database itself keep rows."""
+    tables = TABLES.replace("SERIAL", "INTEGER") if sqlite else TABLES.replace(" AUTOINCREMENT", "")
+    write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
+    statements = re.sub(r" --.*", "", tables).strip().removesuffix(";").split(";\n")
+    for table, condition in _APPEND_ONLY.items():
+        kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
+        column = " OF response" if table == "request" else ""
+        statements += write_triggers(table, f"UPDATE{column}", kept)
+    return statements
+
+
+def _write_sqlite_triggers(table: str, update: str, kept: str) -> list[str]:
+    return [
+        f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {kept} "
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        for change in (update, "DELETE")
+    ]
+
+
+def _write_postgres_triggers(table: str, update: str, kept: str) -> list[str]:
+    return [
+        f"""CREATE FUNCTION {table}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{table} is append-only'; END IF;
+        IF {kept} THEN RAISE EXCEPTION '{table} is append-only'; END IF;
+        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$""",
+        f"""CREATE TRIGGER {table}_keep BEFORE {update} OR DELETE ON {table}
+        FOR EACH ROW EXECUTE FUNCTION {table}_keep()""",
+        f"""CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}
+        FOR EACH STATEMENT EXECUTE FUNCTION {table}_keep()""",
+    ]
+
+
 class Converted(TypeDecorator[Any]):
     """A column's type of which values are converted on their way into the database, and back."""
 
@@ -115,243 +311,20 @@ def _check_text(text: object) -> str:
     return text
 
 
-ANY_TEXT = Converted(Text(), storable, _check_text)
-"""Text of any characters; see `storable`."""
-
 MOMENT = Converted(DateTime(timezone=True), _to_utc, _to_utc)
 """A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite, which drops the zone."""
 
-metadata = MetaData()
-required = partial(Column[Any], nullable=False)
+_COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
+    "TEXT": Converted(Text(), storable, _check_text),
+    "TIMESTAMPTZ": MOMENT,
+    "BYTEA": Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
+    "JSON": JSON(none_as_null=True),
+}
+"""What converts the values of columns. Texts take any characters (see `storable`); bytes are compressed."""
 
-SETTING = Table(
-    "setting",
-    metadata,
-    Column("key", String(200), primary_key=True),  # such as schema or study_hash
-    required("value", ANY_TEXT),
-)
-
-RATER = Table(
-    "rater",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    required("name", ANY_TEXT, unique=True),  # a pseudonym, or a model's name
-    required("kind", String(16)),  # person, model, simulated or simulated_model
-    required("created_at", MOMENT),
-    Column("revoked_at", MOMENT),  # from then on the rater is let in no more
-    Column("excluded_at", MOMENT),  # set while the rater's verdicts are left out
-    Column("source", ANY_TEXT),  # where a rater without invitation came from, such as prolific
-    Column("external_id", ANY_TEXT),  # the source's own name for the rater, who is paid by it
-    UniqueConstraint("source", "external_id"),
-)
-
-TOKEN = Table(
-    "token",
-    metadata,
-    Column("hash", String(64), primary_key=True),  # SHA-256 of an invitation; the token is stored nowhere
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    required("created_at", MOMENT),
-)
-
-PAIR = Table(
-    "pair",
-    metadata,
-    Column("id", Text, primary_key=True),  # hash of methods and continuations
-    *(required(name, ANY_TEXT) for name in ("dataset", "prompt_id", "prompt")),
-    *(required(name, ANY_TEXT) for name in ("method_a", "continuation_a", "text_a")),
-    *(required(name, ANY_TEXT) for name in ("method_b", "continuation_b", "text_b")),
-    required("position", Integer),  # its parity decides the side that a judge sees first
-    required("for_people", Boolean, server_default=true()),  # people rate it too
-    required("round", Integer, server_default=text("0")),  # in which it is shown; 0: the study has none
-    Column("expected", JSON(none_as_null=True)),  # of a gold pair: the better text by criterion
-)
-
-SLOT = Table(
-    "slot",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    required("pool", String(16)),  # people or simulated: raters who share the slots
-    required("pair_id", Text, ForeignKey("pair.id")),
-    required("number", Integer),  # 0, 1, …; 2k and 2k + 1 show opposite sides
-    Column("first", String(1)),  # which of the pair's texts is shown as A; NULL: not decided yet
-    required("shuffle", Integer),  # its position in the order of hand-out
-    required("open", Boolean, server_default=true()),  # it may be handed out when free
-    Column("for_rater", Integer, ForeignKey("rater.id")),  # for whom a roster keeps it
-    Column("held_by", Integer, unique=True),  # the presentation that has it; NULL: it is free
-    Column("leased_until", MOMENT),  # then, if unrated, it is free for others
-    UniqueConstraint("pair_id", "pool", "number"),
-)
-
-PRESENTATION = Table(
-    "presentation",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("slot_id", Integer, ForeignKey("slot.id"), index=True),  # NULL: a judge's, gold, or a repeat
-    required("pair_id", Text, ForeignKey("pair.id"), index=True),
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    required("number", Integer),  # the slot's; a judge's: 2 × sample, + 1: other order
-    required("first", String(1)),  # which of the pair's texts is shown as A
-    required("role", String(8), server_default="study"),  # study, gold or repeat
-    required("handed_out", MOMENT),
-    Column("rated_at", MOMENT),  # when the first verdict came
-    UniqueConstraint("rater_id", "pair_id", "role", "number"),
-    sqlite_autoincrement=True,  # a page shows a number that was removed: no new row may have it
-)
-
-
-def add_index(table: Table, name: str, *columns: str, where: str, unique: bool = False) -> None:
-    """Add an index of the rows for which `where` holds. SQLite uses it for queries with the same words."""
-    condition = text(where)
-    indexed = (table.c[column] for column in columns)
-    Index(name, *indexed, unique=unique, sqlite_where=condition, postgresql_where=condition)
-
-
-add_index(SLOT, "ix_slot_free", "pool", "for_rater", "shuffle", "number", where="held_by IS NULL AND open")
-add_index(SLOT, "ix_slot_lease", "leased_until", where="leased_until IS NOT NULL")
-add_index(PRESENTATION, "ix_presentation_open", "rater_id", where="rated_at IS NULL")
-add_index(
-    PRESENTATION, "uq_presentation_once", "rater_id", "pair_id", where="slot_id IS NOT NULL", unique=True
-)
-
-VERDICT = Table(
-    "verdict",
-    metadata,
-    Column("presentation_id", Integer, ForeignKey("presentation.id"), primary_key=True),
-    Column("criterion", ANY_TEXT, primary_key=True),
-    Column("revision", Integer, primary_key=True, autoincrement=False),  # 0, 1, …; the highest is current
-    required("choice", String(3)),  # A, tie or B:  # by the letters on the screen, not by method
-    required("at", MOMENT),
-    Column("seconds", Float(53)),
-    Column("active_seconds", Float(53)),
-    Column("ends_seen", Integer),  # of prompt, A and B: how many were on the screen to their end
-)
-
-NOTE = Table(
-    "note",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
-    required("kind", String(16)),  # such as consent, comment or exclude
-    required("detail", ANY_TEXT),  # text, or JSON, as the kind has it
-    required("at", MOMENT),
-)
-
-CLOSED_ROUND = Table(
-    "closed_round",
-    metadata,
-    Column("part", ANY_TEXT, primary_key=True),  # whose verdicts decided: a pool's, or a judge's
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    required("grounds", JSON),  # the plan, the p of every couple, and how many prompts were rated
-    required("at", MOMENT),
-)
-
-STOPPED = Table(
-    "stopped",
-    metadata,
-    *(Column(name, ANY_TEXT, primary_key=True) for name in ("part", "method_a", "method_b")),
-    required("number", Integer),  # the last round in which the two are shown
-)
-
-_COMPRESSED = Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress)
-
-INSTRUCTION = Table(
-    "instruction",
-    metadata,
-    Column("id", String(64), primary_key=True),  # SHA-256 of the settings and the form
-    required("settings", String(64)),  # SHA-256 of what study.toml decides about the judge's requests
-    required("form", Text),  # the name of the form: interface, output, and what was left out
-    required("manner", Text),  # the form in words
-    required("prompt", String(12)),  # the prompt's version
-    required("description", Text),  # how the prompt differs from the paper's
-    required("text", Text),  # a whole request, with placeholders for the texts of a pair
-)
-
-REQUEST = Table(
-    "request",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    required("key", String(64), index=True),  # SHA-256 of what the study decides about it
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    required("purpose", String(12)),  # study or calibration
-    required("pair_id", Text, ForeignKey("pair.id"), index=True),
-    required("number", Integer),  # twice the sample, plus 1 for the other order
-    Column("batch", String(16), index=True),  # our name for the batch it is sent in
-    Column("provider_id", Text),  # the provider's name for the batch; NULL until it is known
-    required("state", String(8)),  # open, answered, unbilled or lost
-    required("instruction", String(64), ForeignKey("instruction.id"), index=True),
-    required("max_output_tokens", Integer),
-    required("sent", _COMPRESSED),  # the request as it is sent
-    Column("response", _COMPRESSED),  # the answer as it came
-    Column("model", Text),  # the snapshot that the server says it used
-    Column("fingerprint", Text),  # the server's name for its configuration
-    Column("input_tokens", Integer),
-    Column("cached_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("reasoning_tokens", Integer),
-    Column("cost", BigInteger),  # billionths of a US dollar: the most it can cost, then its cost
-    Column("failure", String(16)),  # why it brought no verdict
-    Column("detail", Text),  # the same in words
-    required("sent_at", MOMENT),
-    required("run", String(16)),  # the run that sends it
-    required("leased_until", MOMENT),
-)
-add_index(REQUEST, "uq_request_live", "key", where="state IN ('open', 'answered')", unique=True)
-Index("ix_request_cost", REQUEST.c.cost)
-add_index(REQUEST, "ix_request_open", "leased_until", where="state = 'open'")
-
-CALIBRATION = Table(
-    "calibration",
-    metadata,
-    Column("settings", String(64), primary_key=True),  # as in `instruction`
-    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    required("check", String(12)),
-    required("target", String(1)),  # the side of the text that the check is about
-    required("orders", Integer),  # in how many orders the texts are shown
-    required("choices", JSON),  # by criterion; null before the answer
-    Column("answered_at", MOMENT),
-)
-
-
-def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:
-    """Let the database itself refuse to change or remove rows of `table`, except while a person is erased.
-
-    It refuses for rows `OLD` on which the SQL `condition` holds, and for `columns`: all of them by default.
-    """
-    name = table.name
-    update = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"
-    kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608  (constants)
-    statements = {
-        f"CREATE TRIGGER {name}_{action} BEFORE {change} ON {name} WHEN {kept} "
-        f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END": "sqlite"
-        for action, change in (("no_update", update), ("no_delete", "DELETE"))
-    }
-    statements |= {
-        f"""CREATE FUNCTION {name}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{name} is append-only'; END IF;
-        IF {kept} THEN RAISE EXCEPTION '{name} is append-only'; END IF;
-        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$""": "postgresql",
-        f"""CREATE TRIGGER {name}_keep BEFORE {update} OR DELETE ON {name}
-        FOR EACH ROW EXECUTE FUNCTION {name}_keep()""": "postgresql",
-        f"""CREATE TRIGGER {name}_no_truncate BEFORE TRUNCATE ON {name}
-        FOR EACH STATEMENT EXECUTE FUNCTION {name}_keep()""": "postgresql",
-    }
-    for statement, dialect in statements.items():
-        trigger = DDL(statement.replace("%", "%%")).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
-        event.listen(table, "after_create", trigger)
-
-
-for _table in (VERDICT, NOTE, CLOSED_ROUND, STOPPED):
-    refuse_changes(_table)
-refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
-
-_TYPES: dict[str, TypeEngine[Any]] = {
-    column.name: column.type
-    for table in metadata.sorted_tables
-    for column in table.columns
-    if isinstance(column.type, Converted | JSON)
+_TYPES = {
+    name: _COLUMN_TYPES[kind]
+    for name, kind in re.findall(r"^    (\w+) (TEXT|TIMESTAMPTZ|BYTEA|JSON)\b", TABLES, re.MULTILINE)
 }
 _TYPES |= dict.fromkeys(("now", "until", "since"), MOMENT)
 _TYPES |= dict.fromkeys(("for_people", "excluded", "surplus", "is_out"), Boolean())
@@ -372,3 +345,11 @@ def query(sql: str, **types: TypeEngine[Any]) -> Executable:
         *(bindparam(name, type_=known.get(name), expanding=name in lists) for name in parameters)
     )
     return statement.columns(**known) if sql.lstrip().startswith(("SELECT", "WITH")) else statement
+
+
+def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert rows, all of which have the columns of the first one."""
+    if rows:
+        columns = ", ".join(rows[0])
+        values = ", ".join(f":{column}" for column in rows[0])
+        db.execute(query(f"INSERT INTO {table} ({columns}) VALUES ({values})"), rows)  # noqa: S608 (our names)

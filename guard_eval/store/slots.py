@@ -21,7 +21,7 @@ from guard_eval.records import PEOPLE, HandOutPlan, content_id
 from guard_eval.store import rounds
 from guard_eval.store.database import Store
 from guard_eval.store.rounds import PLAYING
-from guard_eval.store.schema import SLOT, chunks, query
+from guard_eval.store.schema import add_rows, chunks, query
 from guard_eval.store.settings import put_value, read_value
 from guard_eval.store.sides import LAST_SLOTS, OpenSlot
 
@@ -230,9 +230,9 @@ def make_missing_slots(db: Connection) -> None:
     for pool in POOLS.values():
         for number in range(_read_planned(db, pool)):
             lacking = db.execute(_LACKING, {"pool": pool, "number": number}).scalars()
-            rows = [{"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
-            if rows:
-                db.execute(SLOT.insert().values(pool=pool, number=number), rows)
+            same = {"pool": pool, "number": number}
+            rows = [same | {"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
+            add_rows(db, "slot", rows)
 
 
 def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:

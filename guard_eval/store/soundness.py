@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any, get_args
 
-from sqlalchemy import JSON, Boolean, Column, Engine, Float, Integer, LargeBinary, String, Table, select
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.records import CHOICES, NoteKind, RaterKind, Role
-from guard_eval.store.schema import Converted, metadata
+from guard_eval.store.sqlite_files import OurColumn, read_columns, select_all
 
-_TYPES: tuple[tuple[type, tuple[type, ...]], ...] = (
-    (Boolean, (bool,)),
-    (Integer, (int,)),
-    (Float, (int, float)),
-    (String, (str,)),
-    (LargeBinary, (bytes,)),
-    (JSON, (dict,)),
-)
-"""Which values a column of a type holds. A moment, which is not listed, is checked as it is read."""
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "BIGINT": int,
+    "BOOLEAN": int,
+    "BYTEA": bytes,
+    "DOUBLE PRECISION": (int, float),
+    "INTEGER": int,
+    "JSON": dict,
+    "TEXT": str,
+    "TIMESTAMPTZ": datetime,
+    "VARCHAR": str,
+}
+"""Which values a column of a type holds."""
 
 _WORDS: dict[str, Collection[str]] = {
     "verdict.choice": CHOICES,
@@ -45,28 +49,24 @@ def find_damage(engine: Engine) -> str | None:
             answer = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())
             if answer != "ok":
                 return answer.replace("\n", ": ")
-            rows = ((table, row) for table in metadata.sorted_tables for row in db.execute(select(table)))
-            return next(filter(None, (_find_odd(table, row._asdict()) for table, row in rows)), None)
+            for table, columns in read_columns().items():
+                for row in db.execute(select_all(table)):
+                    if odd := _find_odd(table, columns, row._asdict()):
+                        return odd
+            return None
     except (DBAPIError, sqlite3.Error, ValueError, TypeError, ArithmeticError) as error:
         return f"a value cannot be read ({' '.join(str(getattr(error, 'orig', error)).split())})"
 
 
-def _find_odd(table: Table, row: dict[str, Any]) -> str | None:
-    for column in table.columns:
+def _find_odd(table: str, columns: Sequence[OurColumn], row: dict[str, Any]) -> str | None:
+    for column in columns:
         value = row[column.name]
-        name = f"{table.name}.{column.name}"
-        is_missing = value is None
-        if is_missing and column.nullable:
+        name = f"{table}.{column.name}"
+        if value is None and not column.is_required:
             continue
-        if is_missing or not _fits(column, value) or value not in _WORDS.get(name, [value]):
+        kind = _KINDS[column.type.partition("(")[0]]
+        if not isinstance(value, kind) or value not in _WORDS.get(name, [value]):
             return f"{name} holds {value!a:.60}"
-    if table.name == "note" and row["kind"] not in _TEXTS and not isinstance(json.loads(row["detail"]), dict):
+    if table == "note" and row["kind"] not in _TEXTS and not isinstance(json.loads(row["detail"]), dict):
         return f"note.detail holds {row['detail']!a:.60}"
     return None
-
-
-def _fits(column: Column[Any], value: object) -> bool:
-    """Return whether a value has the type of its column."""
-    kind = column.type.impl if isinstance(column.type, Converted) else column.type
-    types = next((types for base, types in _TYPES if isinstance(kind, base)), ())
-    return not types or isinstance(value, types)

@@ -9,19 +9,22 @@ import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Executable
 
 from guard_eval.errors import StudyError
-from guard_eval.store.schema import metadata
+from guard_eval.store.schema import TABLE_NAMES, query, write_schema
 
 LONGEST_ID = 1000
 """In characters. Each verdict that is read repeats the names of its pair and of its rater."""
 
+_COLUMNS = 'SELECT name, type, dflt_value, hidden, "notnull" FROM pragma_table_xinfo(?)'
+
 _UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
-_LONGEST_DEFAULT = 20
 
 _LONG_NAMES = f"""
 SELECT 'pair' FROM pair
@@ -78,6 +81,33 @@ def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
     return scratch
 
 
+class OurColumn(NamedTuple):
+    """A column of one of our own tables, as SQLite describes it."""
+
+    name: str
+    type: str
+    default: str | None
+    hidden: int
+    is_required: int
+
+
+@cache
+def read_columns() -> dict[str, list[OurColumn]]:
+    """Return the columns of our own tables."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        for statement in write_schema(sqlite=True):
+            database.execute(statement)
+        return {
+            table: [OurColumn(*row) for row in database.execute(_COLUMNS, (table,))] for table in TABLE_NAMES
+        }
+
+
+def select_all(table: str) -> Executable:
+    """Return the query for all rows of one of our own tables."""
+    names = ", ".join(f'"{column.name}"' for column in read_columns()[table])
+    return query(f"SELECT {names} FROM {table}")  # noqa: S608 (our names)
+
+
 def check_schema(db: Connection, name: str) -> None:
     """Check that a database's tables hold what was written, and compute nothing.
 
@@ -88,11 +118,10 @@ def check_schema(db: Connection, name: str) -> None:
     """
     views = "SELECT name FROM sqlite_master WHERE type = 'view' OR sql LIKE 'CREATE VIRTUAL%'"
     strange = list(db.exec_driver_sql(views).scalars())
-    for table in metadata.tables.values():
-        columns = db.exec_driver_sql(f"PRAGMA table_xinfo({table.name})").all()
-        computed = any(column.hidden or len(column.dflt_value or "") > _LONGEST_DEFAULT for column in columns)
-        if computed or {column.name for column in columns} != set(table.columns.keys()):
-            strange.append(table.name)
+    for table, columns in read_columns().items():
+        stored = [tuple(row)[:4] for row in db.exec_driver_sql(_COLUMNS, (table,))]
+        if stored != [column[:4] for column in columns]:
+            strange.append(table)
     strange = strange or list(db.exec_driver_sql(_LONG_NAMES).scalars())
     if strange:
         raise StudyError(

@@ -16,7 +16,7 @@ from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind
 from guard_eval.store import handout, notes, slots
 from guard_eval.store.database import Store
 from guard_eval.store.requests import Question, check_judge
-from guard_eval.store.schema import PRESENTATION, VERDICT, check_name, query
+from guard_eval.store.schema import add_rows, check_name, query
 from guard_eval.store.settings import keep_declared
 
 _SHOWN = query("""
@@ -34,8 +34,6 @@ _LATEST = query("""
     SELECT presentation_id, criterion, revision, choice FROM verdict
     WHERE presentation_id IN :numbers ORDER BY revision
 """)
-
-_INSERT = VERDICT.insert()
 
 _RATED = query("UPDATE presentation SET rated_at = :now WHERE id IN :numbers AND rated_at IS NULL")
 
@@ -120,13 +118,13 @@ def save_judged(
     keep_declared(db, judge, declared)
     asked = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
     known = {(row.pair_id, row.number) for row in db.execute(_JUDGED, asked)}
-    rows = [
-        {"pair_id": each.pair_id, "number": each.number, "first": each.first}
+    same = {"rater_id": judge.id, "handed_out": now}
+    new = [
+        {"pair_id": each.pair_id, "number": each.number, "first": each.first, **same}
         for each, _ in answers
         if (each.pair_id, each.number) not in known
     ]
-    if rows:
-        db.execute(PRESENTATION.insert().values(rater_id=judge.id, handed_out=now), rows)
+    add_rows(db, "presentation", new)
     numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, asked)}
     _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
 
@@ -174,7 +172,7 @@ def _append(
                 row = {"presentation_id": number, "criterion": criterion, "revision": revision + 1}
                 rows.append({**row, "choice": choice, "at": now, **measured})
     if rows:
-        db.execute(_INSERT, rows)
+        add_rows(db, "verdict", rows)
         db.execute(_RATED, {"numbers": [row["presentation_id"] for row in rows], "now": now})
 
 

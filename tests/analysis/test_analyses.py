@@ -19,7 +19,6 @@ from guard_eval.errors import StudyError
 agreement = as_table(sections.agreement.agreement)
 assisted = as_table(sections.assisted.assisted)
 audits = as_table(sections.audits.audits)
-calibration = as_table(sections.judge_run.calibration)
 equivalence = as_table(sections.equivalence.equivalence)
 judges = as_table(sections.judges.judges)
 length = as_table(sections.order_and_length.length)
@@ -303,14 +302,24 @@ def test_audits_name_raters_who_do_not_read():
     }
 
 
-def test_a_ranking_puts_the_winner_first():
-    rng = np.random.default_rng(1)
-    drawn = [
-        (f"{n}{a}{b}", f"p{n}", a, b, rng.choice([a, b, "tie"], p=[0.7, 0.2, 0.1]))
-        for n in range(30)
+def ranked(verdict, prompts, raters=1):
+    """Return the evidence of three methods, whose verdicts are `verdict(prompt, a, b)`."""
+    rows = [
+        (f"{n}{a}{b}", f"p{n}", a, b, verdict(n, a, b), f"r{rater}")
+        for n in range(prompts)
+        for rater in range(raters)
         for a, b in COMPARED
     ]
-    frame = ranking(evidence(listed("pair_id prompt_id method_a method_b verdict", drawn)))
+    return evidence(listed("pair_id prompt_id method_a method_b verdict rater", rows))
+
+
+def chosen(seed, *chances):
+    rng = np.random.default_rng(seed)
+    return lambda _, a, b: rng.choice([a, b, "tie"], p=chances)
+
+
+def test_a_ranking_puts_the_winner_first():
+    frame = ranking(ranked(chosen(1, 0.7, 0.2, 0.1), 30))
     assert list(frame["method"]) == ["x", "y", "z"]
     assert list(frame["rank"]) == [1, 2, 3]
     assert frame["strength"].sum() == pytest.approx(0)
@@ -323,23 +332,14 @@ def test_a_ranking_puts_the_winner_first():
 
 def test_more_evidence_concludes_no_less():
     """200 prompts that all say x > y > z have one rank each, as they have if one of them holds a tie."""
-    ranked = {("x", "y"): "x", ("x", "z"): "x", ("y", "z"): "y"}
-    drawn = [(f"{n}{a}{b}", f"p{n}", a, b, ranked[a, b]) for n in range(200) for a, b in COMPARED]
-    for verdicts in (drawn, [(*drawn[0][:4], "tie"), *drawn[1:]]):
-        frame = ranking(evidence(listed("pair_id prompt_id method_a method_b verdict", verdicts)))
+    for tied in ((), (0, "x", "y")):
+        frame = ranking(ranked(lambda *pair, tied=tied: "tie" if pair == tied else pair[1], 200))
         assert list(frame["method"]) == ["x", "y", "z"]
         assert list(frame["possible_best"]) == list(frame["possible_worst"]) == [1, 2, 3]
 
 
 def test_a_ranking_for_other_raters_is_less_sure():
-    rng = np.random.default_rng(3)
-    drawn = [
-        (f"{n}{a}{b}", f"p{n}", a, b, rng.choice([a, b, "tie"], p=[0.6, 0.3, 0.1]), f"r{rater}")
-        for n in range(30)
-        for rater in range(5)
-        for a, b in COMPARED
-    ]
-    known = evidence(listed("pair_id prompt_id method_a method_b verdict rater", drawn))
+    known = ranked(chosen(3, 0.6, 0.3, 0.1), 30, raters=5)
     (these, *_), (others, *_) = rows(ranking(known)), rows(ranking(evidence(known.frame, raters="random")))
     assert others.share_high - others.share_low > these.share_high - these.share_low
     assert others.p_any_difference > these.p_any_difference
@@ -372,7 +372,8 @@ def test_calibration_by_hand(check, items, hits, opposite, missing):
     names, asked = {"t": "target", "o": "other", "=": "tie"}, 1 if check == "identical" else 2
     common = {"judge": "m", "check": check, "criterion": "fluency", "asked": asked}
     checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
-    row = only(calibration(evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))))
+    known = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
+    (row,) = sections.judge_run.calibration(known)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)
 
 

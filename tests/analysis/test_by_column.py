@@ -11,6 +11,7 @@ from scipy import stats
 
 import analysis
 from analysis.evidence import Evidence
+from analysis.reports.methods import methods
 from analysis.reports.notebook import evidence_of
 from analysis.reports.study_columns import trace_columns
 from analysis.sections import by_column
@@ -170,3 +171,10 @@ def test_traces_of_a_pair_are_those_of_its_texts():
     means = {"a": {"H": 1.0, "k": 4.0}, "b": {"H": 2.0}}
     columns = trace_columns(means, pairs)
     assert columns == {"b": {"H": 1.5, "k": 4.0}, "c": {"H": 1.0, "k": 4.0}, "d": {}}
+
+
+def test_methods_name_declared_columns():
+    assert any(
+        sentence.startswith("Whether a result depends on genre is tested by random permutations")
+        for sentence in methods(evidence_of(votes(), by=["genre"]))
+    )

@@ -112,7 +112,7 @@ def test_table_has_no_small_number(counts, rows):
 
 
 def tell(counts):
-    answers = [answer for answer, count in zip((*WORDS, None), counts, strict=True) for _ in range(count)]
+    answers = [answer for answer, count in zip((*WORDS, ""), counts, strict=True) for _ in range(count)]
     return count_answers("Native?", answers, WORDS)
 
 

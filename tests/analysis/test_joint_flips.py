@@ -3,22 +3,19 @@
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verdicts_by_hand import listed
+from verdicts_by_hand import evidence, listed
 
-from analysis.evidence import Context, Evidence
 from analysis.sections.sensitivity import FIXED, PRECISION, sensitivity
 from analysis.sections.shares import totals
 from analysis.verdicts.scores import item_scores, rater_scores
-from analysis.verdicts.tidy import orient, validate
+from analysis.verdicts.tidy import orient
 from analysis.verdicts.win_share import weigh_by_precision
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
 from guard_eval.sign_flip import sign_flip
-from guard_eval.study.test_plan import TestPlan
 
 
 def enumerated(scores):
@@ -56,21 +53,14 @@ def test_max_t_gains_where_results_correlate_and_nothing_where_they_do_not():
 
 def test_max_t_corrects_the_family_of_a_report():
     rng = np.random.default_rng(5)
-    drawn = []
-    for pair in range(60):
-        felt = rng.normal(0.3)
-        for criterion in ("c", "d", "e"):
-            for rater in ("ann", "bob"):
-                level = felt + 0.4 * rng.normal()
-                verdict = "x" if level > 0.3 else "y" if level < -0.3 else "tie"
-                drawn.append((str(pair), criterion, rater, verdict))
+    felt = rng.normal(0.5, size=60)[:, None, None] + 0.4 * rng.normal(size=(60, 3, 2))
+    drawn = [
+        (str(pair), "cde"[criterion], f"r{rater}", "x" if level > 0.3 else "y" if level < -0.3 else "tie")
+        for (pair, criterion, rater), level in np.ndenumerate(felt)
+    ]
     table = listed("pair_id criterion rater verdict", drawn)
-
-    def corrected(correction):
-        plan = TestPlan(correction=correction)
-        return totals(Evidence.of(table, Context(name="n", plan=plan)))
-
-    rows = list(zip(corrected("holm"), corrected("max-t"), strict=True))
+    corrected = [totals(evidence(table, correction=correction)) for correction in ("holm", "max-t")]
+    rows = list(zip(*corrected, strict=True))
     assert {row.correction for _, row in rows} == {"max-T"}
     assert all(row.p <= row.p_adjusted <= holm.p_adjusted for holm, row in rows)
     assert max(row.p_adjusted for _, row in rows) < max(holm.p_adjusted for holm, _ in rows)
@@ -78,9 +68,7 @@ def test_max_t_corrects_the_family_of_a_report():
 
 def rated(rows):
     """Return scores of a table of one comparison: pair, rater, verdict."""
-    known = {"dataset": "d", "rater_kind": "person", "criterion": "c", "method_a": "x", "method_b": "y"}
-    frame = pd.DataFrame(rows, columns=["pair_id", "rater", "verdict"]).assign(**known)
-    return rater_scores(orient(validate(frame), None))
+    return rater_scores(orient(listed("pair_id rater verdict", rows)))
 
 
 def test_weights_by_hand():
@@ -117,10 +105,7 @@ def test_precision_is_a_row_of_sensitivity_or_the_answer():
         for rater in range(1 if pair % 2 else 6)
     ]
     table = listed("pair_id rater verdict", rows)
-    plain, weighed = (
-        Evidence.of(table, Context(name="n", plan=TestPlan(weights=weights)))
-        for weights in ("equal", "precision")
-    )
+    plain, weighed = evidence(table), evidence(table, weights="precision")
     (equal,), (precise,) = totals(plain), totals(weighed)
     shares = {row.analysis: row.win_share.value for row in sensitivity(plain)}
     assert precise.win_share.value == shares[PRECISION] != equal.win_share.value
@@ -131,8 +116,5 @@ def test_precision_is_a_row_of_sensitivity_or_the_answer():
     assert not default[FIXED]
     # Equal numbers of ratings: nothing changes.
     same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
-    (one,), (other,) = (
-        totals(Evidence.of(same, Context(name="n", plan=TestPlan(weights=weights))))
-        for weights in ("equal", "precision")
-    )
+    (one,), (other,) = (totals(evidence(same, weights=weights)) for weights in ("equal", "precision"))
     assert (one.win_share.value, one.p) == pytest.approx((other.win_share.value, other.p))

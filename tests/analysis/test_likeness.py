@@ -23,15 +23,13 @@ def test_likeness_follows_hand_arithmetic():
     items = list(range(4)) * 3
     people = np.repeat([0, 1, 2], 4)
     found = compare_with_judge(items, people, [*labels["ann"], *labels["ben"], *labels["cas"]], (2, 2, 0, 1))
-    assert found.items.tolist() == [4, 4, 4]
-    assert found.same.tolist() == [4, 2, 2]
-    assert found.expected[0] == pytest.approx((2 + 0 + 1 + 1) / 8)
-    assert found.p[0] == pytest.approx(0.5**4)
+    assert found[:, :2].tolist() == [[4, 4], [4, 2], [4, 2]]
+    assert found[0, 2:] == pytest.approx([(2 + 0 + 1 + 1) / 8, 0.5**4])
 
 
 def test_items_without_judge_or_others_do_not_count():
     found = compare_with_judge([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [2, 2, 2, 2, 2], [2, -1, 2])
-    assert found.items.tolist() == [1, 1]
+    assert found[:, 0].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("others", [0.55, 0.6])
@@ -45,7 +43,7 @@ def test_copiers_are_found(others):
     for _ in range(studies):
         same = rng.random((4, 100)) < np.array([[0.8], [others], [others], [others]])
         labels = np.where(same, 2, rng.integers(0, 2, (4, 100))).ravel()
-        p = compare_with_judge(items, np.repeat(range(4), 100), labels, judged).p
+        p = compare_with_judge(items, np.repeat(range(4), 100), labels, judged)[:, 3]
         found += p[0] <= 0.001
     # A known rate of others would give 99 and 87 %: the chance of more than the limit for α = .001.
     known = stats.binom.sf(stats.binom.isf(0.001, 100, others), 100, 0.8)

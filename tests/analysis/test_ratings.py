@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 from factories import make_pair
-from sqlalchemy import insert
 
 from analysis.monitor.ratings import read_ratings
 from analysis.monitor.status import headline
 from guard_eval.records import Pair
-from guard_eval.store import Store, raters, schema
+from guard_eval.store import Store, raters
+from guard_eval.store.schema import add_rows
+from guard_eval.store.sqlite_files import select_all
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 A, B = "guard", "top_k(k=50)"
@@ -33,13 +34,13 @@ class Study:
         texts = {"prompt": "p" * length, "text_a": "a" * length, "text_b": "b" * length}
         pair = make_pair(number, id=name, method_a=A, method_b=B, dataset="d", **texts)
         values = {field: getattr(pair, field) for field in Pair.__dataclass_fields__}
-        db.execute(insert(schema.PAIR).values(values | more))
+        add_rows(db, "pair", [values | more])
 
     def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
         shown = {"id": presentation, "pair_id": pair, "rater_id": self.people[rater], "number": presentation}
         shown |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
         with self.store.write() as (db, _):
-            db.execute(insert(schema.PRESENTATION).values(shown))
+            add_rows(db, "presentation", [shown])
             for criterion, letter in letters.items():
                 self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
 
@@ -47,15 +48,14 @@ class Study:
     def add_verdict(db, presentation, criterion, letter, *, revision=0, seconds=None):
         values = {"presentation_id": presentation, "criterion": criterion, "revision": revision, "at": NOW}
         values |= {"choice": letter, "active_seconds": seconds}
-        db.execute(
-            insert(schema.VERDICT).values(values | {"seconds": None if seconds is None else seconds + 5})
-        )
+        values["seconds"] = None if seconds is None else seconds + 5
+        add_rows(db, "verdict", [values])
 
     def note(self, rater, kind, detail, presentation=None, minute=0):
         at = NOW.replace(minute=minute)
         values = {"rater_id": self.people[rater], "presentation_id": presentation, "kind": kind}
         with self.store.write() as (db, _):
-            db.execute(insert(schema.NOTE).values(**values, detail=detail, at=at))
+            add_rows(db, "note", [values | {"detail": detail, "at": at}])
 
     def ratings(self, slots=2, criteria=()):
         everybody = raters.read(self.store)
@@ -127,12 +127,12 @@ def test_nothing_tells_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
-        shown = [dict(row) for row in db.execute(schema.PRESENTATION.select()).mappings()]
-        verdicts = [dict(row) for row in db.execute(schema.VERDICT.select()).mappings()]
+        shown = [row._asdict() for row in db.execute(select_all("presentation"))]
+        verdicts = [row._asdict() for row in db.execute(select_all("verdict"))]
     with mirrored.store.write() as (db, _):
         turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in shown]
-        db.execute(insert(schema.PRESENTATION), turned)
-        db.execute(insert(schema.VERDICT), verdicts)
+        add_rows(db, "presentation", turned)
+        add_rows(db, "verdict", verdicts)
     assert asdict(four.ratings()) == asdict(mirrored.ratings())
 
 

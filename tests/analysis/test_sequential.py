@@ -94,9 +94,10 @@ def test_the_confidence_sequence_by_brute_force():
     assert share.high == pytest.approx(max(inside), abs=1 / 2000)
 
 
-def test_prompts_weigh_by_their_items():
+def test_prompts_weigh_by_their_items(monkeypatch):
+    monkeypatch.setattr("analysis.stats.sequential.FRACTIONS", (0.5,))
     # Sums of two items and of one: stakes are on the largest, so the scores are 1, 1/2 and −1/2.
-    test = anytime([2, 1, -1], sizes=[2, 2, 1], fractions=(0.5,))
+    test = anytime([2, 1, -1], sizes=[2, 2, 1])
     assert np.exp(test.log_e[-1]) == pytest.approx((1.5 * 1.25 * 0.75 + 0.5 * 0.75 * 1.25) / 2)
     assert test.share.value == pytest.approx((1 + 2 / 5) / 2)
 

@@ -229,7 +229,9 @@ def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, ser
     lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
     folder = study(lines, [pair(number, round=each) for number, each in enumerate(rounds)])
     server.act = prefer_first_texts
-    assert "to ask: 24 requests" in guard_eval("judge", "s", "--dry-run").out  # at most
+    preview = guard_eval("judge", "s", "--dry-run").out
+    assert "to ask: 24 requests" in preview
+    assert "This is the most that is asked: comparisons stop when they are decided." in preview
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert f"{len(server.asks)} judged" in ran.out

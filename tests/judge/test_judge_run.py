@@ -18,13 +18,13 @@ import pytest
 import sqlalchemy
 from fake_openai import completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
-from sqlalchemy import select
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.schema import REQUEST
+from guard_eval.store.schema import add_rows, query
+from guard_eval.store.sqlite_files import select_all
 from judge import journal as judge_journal
 from judge.questions import read_left
 
@@ -250,7 +250,7 @@ def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, s
     server.act = lambda _: completion("", refusal="no")
     run()
     with store.write() as (db, _):
-        db.execute(REQUEST.update().values(state="lost"))
+        db.execute(query("UPDATE request SET state = 'lost'"))
     assert run().requests == 0
 
 
@@ -338,10 +338,10 @@ def test_one_live_request_for_each_key(run, store, pairs):
     pairs(1)
     run()
     with store.read() as db:
-        row = dict(db.execute(select(REQUEST)).mappings().first())
+        row = db.execute(select_all("request")).first()._asdict()
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.write() as (db, _):
-        db.execute(REQUEST.insert().values({**row, "state": "open"}))
+        add_rows(db, "request", [{**row, "state": "open"}])
 
 
 def test_the_raw_bytes_of_request_and_response_are_kept(run, store, pairs, server):

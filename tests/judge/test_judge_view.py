@@ -3,10 +3,14 @@
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from app_study import chromium, shared_browser  # noqa: F401
 from fake_openai import answer, failure
 
+from guard_eval.records import HandOutPlan
+from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
 from judge.viewer import read_comparisons, show_answer, write_page
 
@@ -59,6 +63,50 @@ def test_it_has_every_exchange_as_text_and_no_name_of_a_method(judged, store, ju
     assert "<img" not in page
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
     assert HOSTILE not in page
+
+
+@pytest.fixture
+def voted(judged, store):
+    """On pair 0 both people and the judge prefer the first text, on pair 1 one person, on others nobody."""
+    plan = HandOutPlan(seed=1, slots=2, lease=timedelta(minutes=5))
+    for rater, sides in (("ann", "ab"), ("ben", "aa")):
+        person = raters.get_or_add(store, rater, "person")
+        for blind in handout.claim(store, person, plan, limit=12):
+            number = next(index for index, pair in enumerate(judged) if pair.prompt == blind.prompt)
+            wanted = sides[number] if number < 2 else "b"
+            texts = {"a": judged[number].text_a, "b": judged[number].text_b}
+            choice = "A" if texts[wanted].startswith(blind.text_a[:12]) else "B"
+            verdicts.save(store, blind.presentation, {"fluency": choice}, rater=person)
+    return judged
+
+
+def test_people_are_compared_with_judge_and_each_other(voted, store):
+    shown = {each["id"]: each for each in read_comparisons(store, seed=11, only={"steady"})}
+    figures = [(shown[pair.id]["apart"], shown[pair.id]["split"]) for pair in voted[:3]]
+    assert figures == [(0, 0), (1, 1), (2, 0)]
+    assert shown[voted[1].id]["people"] == {"fluency": {"text 1": 1, "text 2": 1}}
+
+
+@pytest.mark.browser
+def test_page_puts_disagreement_first(voted, store, judge, chromium, tmp_path):  # noqa: F811
+    judges = [judge.model_copy(update=named) for named in JUDGES]
+    write_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
+    page = chromium.new_page()
+    page.goto((tmp_path / "view.html").as_uri())
+    ids = page.locator(".comparison .id")
+    drawn = ids.all_inner_texts()
+    page.locator("#order").select_option("people disagree most")
+    assert ids.first.inner_text() == voted[1].id
+    assert page.locator(".comparison").first.inner_text().count("1 text") == 2
+    page.locator("#order").select_option("people and judge disagree most")
+    places = [ids.all_inner_texts().index(voted[number].id) for number in (2, 1, 0)]
+    assert places == sorted(places)
+    page.get_by_role("button", name="All").click()
+    page.wait_for_function(
+        "first => document.querySelector('.comparison .id').innerText === first", arg=drawn[0]
+    )
+    assert ids.all_inner_texts() == drawn
+    page.close()
 
 
 def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_first(judged, store):

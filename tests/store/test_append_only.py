@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 from rating import people, rate
-from sqlalchemy import insert, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import handout, pairs, raters
 from guard_eval.store.requests import Instruction, keep_instruction
-from guard_eval.store.schema import REQUEST
+from guard_eval.store.schema import add_rows
 
 pytestmark = pytest.mark.both_databases
 INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "text")
@@ -34,7 +34,7 @@ def ann(store, make_pairs, plan):
         keep_instruction(db, Instruction(**dict.fromkeys(INSTRUCTION, "i")))
         when = {"sent_at": now, "leased_until": now + timedelta(hours=1)}
         for key, state, response in (("k0", "answered", b"an answer"), ("k1", "open", None)):
-            db.execute(insert(REQUEST).values(key=key, state=state, response=response, **same, **when))
+            add_rows(db, "request", [{"key": key, "state": state, "response": response, **same, **when}])
     return who
 
 

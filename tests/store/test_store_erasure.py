@@ -8,11 +8,10 @@ from factories import prolific_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rating import people, rate, rate_all
-from sqlalchemy import update
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, slots, unblind
-from guard_eval.store.schema import RATER
+from guard_eval.store.schema import query
 
 ADA = prolific_id("ada")
 
@@ -22,7 +21,7 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     raters.invite(store, "Grace")
     ada = raters.enrol(store, external, source, plan, browsers=["b"]).rater
     with store.write() as (db, _):
-        db.execute(update(RATER).where(RATER.c.id == ada.id).values(name=name))
+        db.execute(query("UPDATE rater SET name = :name WHERE id = :id"), {"name": name, "id": ada.id})
     ada = replace(ada, name=name)
     notes.write(store, ada, "arrival", f'{{"session": "{external}"}}')
     notes.write(store, ada, "background", f'{{"languages": "{name}"}}')

@@ -5,7 +5,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
@@ -114,7 +113,7 @@ def test_a_server_that_cannot_be_used_is_refused_without_its_password(url):
 
 def test_a_missing_driver_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match=r"guard-eval\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"\[postgres\]'"):
         Store.open("postgresql://localhost/study")
 
 
@@ -131,7 +130,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
 
 def test_exceptions_hold_no_text_of_the_study(store):
     with pytest.raises(DBAPIError) as caught, store.write() as (db, _):
-        db.execute(insert(schema.SETTING), {"key": "app address", "value": None})
+        schema.add_rows(db, "setting", [{"key": "app address", "value": None}])
     assert "SQL parameters hidden" in str(caught.value)
     assert "'value': None" not in str(caught.value)
 

@@ -6,13 +6,13 @@ from itertools import combinations
 import pytest
 from factories import make_pair
 from rating import people, rate, rate_all
-from sqlalchemy import delete, exc, text, update
+from sqlalchemy import exc, text
 
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare
-from guard_eval.store import handout, pairs, raters, rounds, slots, unblind
-from guard_eval.store.schema import CLOSED_ROUND, STOPPED
+from guard_eval.store import handout, pairs, raters, roster, rounds, slots, unblind
+from guard_eval.store.schema import add_rows
 
 SIZES = (8, 8, 4)
 """Prompts of the three rounds."""
@@ -115,8 +115,9 @@ def test_a_record_is_never_changed(store, plan):
         rate_all(store, who, plan)
     assert len(read_records(store)) == 1
     with store.write() as (db, _):
-        db.execute(STOPPED.insert().values(part="people", method_a="x", method_b="y", number=1))
-    for change in (update(CLOSED_ROUND).values(number=7), delete(CLOSED_ROUND), delete(STOPPED)):
+        add_rows(db, "stopped", [{"part": "people", "method_a": "x", "method_b": "y", "number": 1}])
+    changes = ("UPDATE closed_round SET number = 7", "DELETE FROM closed_round", "DELETE FROM stopped")
+    for change in map(text, changes):
         with pytest.raises(exc.DBAPIError, match="append-only"), store.write() as (db, _):
             db.execute(change)
 
@@ -204,6 +205,16 @@ def test_an_exclusion_within_a_round_lets_it_wait(store, plan, round_of):
     assert read_records(store) == []
     assert round_of(rate_all(store, cem, plan)[-1]) == 2
     assert len(read_records(store)) == 1
+
+
+def test_a_roster_keeps_to_the_rounds(store, plan, round_of):
+    add_pairs(store, plan)
+    names = ("Ann", "Ben", "Cem")
+    everybody = people(store, *names)
+    assert roster.assign(store, names, plan) == 2 * 3 * sum(SIZES)
+    shown = [sorted(set(map(round_of, rate_all(store, who, plan, for_x)))) for who in everybody]
+    assert shown == [[1], [1], [1, 2]]
+    assert read_records(store) == [[]]
 
 
 def test_a_pair_that_many_skip_says_nothing(store, plan):

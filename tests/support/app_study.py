@@ -25,13 +25,12 @@ from app_browser import (
     serving,
 )
 from databases import Databases, setting
-from sqlalchemy import update
 
 from guard_eval.records import Gold, HandOutPlan, Pair
 from guard_eval.store import Store, notes, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
-from guard_eval.store.schema import PRESENTATION
+from guard_eval.store.schema import query
 from guard_eval.study.folder import Study
 
 SEED = 902104577
@@ -106,7 +105,7 @@ class Built:
     def age(self) -> None:
         """Let all pairs have been handed out two days ago."""
         with self.open() as store, store.write() as (db, now):
-            db.execute(update(PRESENTATION).values(handed_out=now - timedelta(days=2)))
+            db.execute(query("UPDATE presentation SET handed_out = :now"), {"now": now - timedelta(days=2)})
 
     @property
     def plan(self) -> HandOutPlan:

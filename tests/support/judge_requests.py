@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 from guard_eval.store import judging, unblind
-from guard_eval.store.schema import REQUEST
+from guard_eval.store.schema import query
 from judge.prompts.forms import first_form
 from judge.questions import RequestBuilder
 
@@ -38,4 +38,4 @@ def judged_in(store):
 def end_leases(store):
     """Let the lease of a killed run end now, and not in half a minute."""
     with store.write() as (db, _):
-        db.execute(REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+        db.execute(query("UPDATE request SET leased_until = :now"), {"now": datetime(2020, 1, 1, tzinfo=UTC)})

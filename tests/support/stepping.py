@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.processor import Context, choose, first_state, step_trace
-from guard_eval.generation.strategies import apply_step
+from guard_eval.generation.decoding.context import Context
+from guard_eval.generation.decoding.processor import choose, first_state, step_trace
+from guard_eval.generation.strategies import apply_step, parse
 
 
 def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None, breakers=None) -> Context:
@@ -16,14 +17,19 @@ def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=Non
         nothing if tokens is None else tokens,
         nothing if written is None else written,
         nothing.double() if state is None else state,
-        breakers,
+        torch.empty(0) if breakers is None else breakers,
     )
+
+
+def as_strategy(strategy):
+    """Return a strategy, which a test may name."""
+    return parse(strategy) if isinstance(strategy, str) else strategy
 
 
 def left(strategy, logits: Tensor, *, keys=None, step: int = 0, **known) -> Tensor:
     """Return the logits that a strategy leaves, `[B, V]`."""
     keys = torch.zeros(len(logits), dtype=torch.long) if keys is None else keys
-    return apply_step(strategy, logits, context(keys, step, **known))
+    return apply_step(as_strategy(strategy), logits, context(keys, step, **known))
 
 
 def kept(logits: Tensor, row: int = 0) -> set[int]:
@@ -35,10 +41,10 @@ class Follower:
     """Follows a batch of texts: call it with the logits `[B, V]` of each step."""
 
     def __init__(self, strategy, keys: Tensor, *, prompts: Tensor | None = None, breakers=None):
-        self.strategy, self.keys, self.breakers = strategy, keys, breakers
+        self.strategy, self.keys, self.breakers = as_strategy(strategy), keys, breakers
         self.tokens = torch.zeros(len(keys), 0, dtype=torch.long) if prompts is None else prompts
         self.written = self.tokens[:, :0]
-        self.state = torch.tensor([first_state(strategy)] * len(keys), dtype=torch.float64)
+        self.state = torch.tensor([first_state(self.strategy)] * len(keys), dtype=torch.float64)
         self.steps: list[dict[str, Tensor]] = []
 
     def __call__(self, logits: Tensor, written: Tensor | None = None) -> Tensor:

@@ -1,14 +1,16 @@
-"""Texts of prompts as the engine of transformers writes them, batch by batch."""
+"""Texts of prompts as the engine of transformers writes them, and tokens as its loops do."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from guard_eval.generation.engines.batch import BatchSizes
-from guard_eval.generation.engines.decode import Watch
+import torch
+
+from guard_eval.generation.engines.batch import Batch, BatchSizes, Decoded
+from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.local import write_batches
 from guard_eval.generation.plan import FinishedBatch
-from guard_eval.generation.strategies import Strategy
+from guard_eval.generation.strategies import parse
 from guard_eval.records import Continuation, Prompt
 from guard_eval.study.settings import GenerationSettings
 
@@ -16,7 +18,7 @@ from guard_eval.study.settings import GenerationSettings
 def write_planned(
     loaded: LoadedModel,
     texts: Sequence[tuple[Prompt, int]],
-    strategy: Strategy,
+    strategy: str,
     *,
     batch_size: int = 8,
     seed: int = 0,
@@ -27,15 +29,32 @@ def write_planned(
     **settings: Any,
 ) -> Iterator[FinishedBatch]:
     """Yield the finished batches of texts by the settings of `[generation]`."""
-    recipe = loaded.recipe(strategy, GenerationSettings(**settings), seed, amateur=amateur)
+    parsed = parse(strategy)
+    recipe = loaded.recipe(parsed, GenerationSettings(**settings), seed, amateur=amateur)
     sizes = BatchSizes(batch_size)
     options = {"amateur": amateur, "static": static, "trace": trace, "on_step": on_step}
-    yield from write_batches(loaded, texts, strategy, recipe, sizes, **options)
+    yield from write_batches(loaded, texts, parsed, recipe, sizes, **options)
 
 
 def write(
-    loaded: LoadedModel, prompts: Sequence[Prompt], strategy: Strategy, **settings: Any
+    loaded: LoadedModel, prompts: Sequence[Prompt], strategy: str, **settings: Any
 ) -> Iterator[list[Continuation]]:
     """Yield the first text of each prompt in batches."""
     for batch in write_planned(loaded, [(prompt, 1) for prompt in prompts], strategy, **settings):
         yield batch.texts
+
+
+def continue_rows(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    strategy: str,
+    *,
+    ends: Sequence[int] = (0,),
+    limit: int = 20,
+    keys: torch.Tensor | None = None,
+    **options: Any,
+) -> Decoded:
+    """Continue prompts of token ids; without keys, each has its number."""
+    keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
+    batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit)
+    return decode(model, batch, parse(strategy), **options)

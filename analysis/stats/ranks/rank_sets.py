@@ -159,10 +159,10 @@ class Comparisons:
         units_at_once = max(1, _MAX_NUMBERS // size**2)
         for begin in range(0, units, units_at_once):
             block = slice(begin, min(units, begin + units_at_once))
-            mine = (self.unit >= block.start) & (self.unit < block.stop)
-            unit = self.unit[mine, None, None] - begin
+            is_inside = (self.unit >= block.start) & (self.unit < block.stop)
+            unit = self.unit[is_inside, None, None] - begin
             removed = np.zeros((block.stop - begin, size, size))
-            np.add.at(removed, (unit, rows[mine], columns[mine]), model.information[mine])
+            np.add.at(removed, (unit, rows[is_inside], columns[is_inside]), model.information[is_inside])
             others = total - (1 - _KEPT) * removed
             influence[block] = np.linalg.solve(others, gradient[block, :, None])[..., 0]
         for stratum in np.unique(self.strata):
@@ -194,19 +194,19 @@ class ShareErrors:
         half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(np.maximum(0.0, np.diag(self.covariance)))
         return np.asarray(np.clip(np.stack([expected - half, expected + half], axis=-1), 0.0, 1.0))
 
-    def widths(self, known: Numbers, *, level: float) -> Floats:
+    def widths(self, units_by_method: Numbers, *, level: float) -> Floats:
         """Return each difference's standard error, [K, K].
 
         It is larger by as much as t is that has the difference's own freedom, not that of all units.
 
         Args:
-            known: In how many units each method was compared, [K]; few units widen its differences.
+            units_by_method: In how many units each method was compared, [K]; few units widen its differences.
             level: The chance that all sets are right.
         """
         methods = len(self.df)
         freedom = max(1.0, len(self.influence) - 1.0)
         bonferroni = 1 - (1 - level) / max(2, methods * (methods - 1))
-        units = np.minimum(known[:, None], known[None, :])
+        units = np.minimum(units_by_method[:, None], units_by_method[None, :])
         df = np.where(units < FEW_UNITS, np.minimum(units - 1.0, self.df), self.df)
         wider = special.stdtrit(np.maximum(1.0, df), bonferroni) / special.stdtrit(freedom, bonferroni)
         # One unit cannot show a spread.

@@ -73,20 +73,6 @@ def choose(proposal: Proposal, penalty: Tensor) -> Tensor:
     return smallest_best(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
 
 
-def deviation(entropy: Tensor, earlier: Tensor, log_size: Tensor | float, q: float) -> Tensor:
-    """Return q · arctanh((H_t − med H_<t) / log_size), `[B]`; 0 at t = 1.
-
-    Args:
-        entropy: H_t, `[B]`.
-        earlier: H_<t, `[B, t − 1]`.
-        log_size: The entropy's upper bound: ln|V|, or ln k_t, `[B]`.
-        q: How strongly k_t and α_t follow.
-    """
-    if earlier.shape[-1] == 0:
-        return torch.zeros_like(entropy)
-    return q * arctanh((entropy - aggregate(earlier.T, "median")) / log_size)
-
-
 class Proposer:
     """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
 
@@ -102,41 +88,47 @@ class Proposer:
         steps: int,
         device: torch.device,
     ) -> None:
-        self.most = strategy.k if isinstance(strategy, ContrastiveSearch) else K_MIN + K_RANGE
         self._strategy = strategy
-        self._q = strategy.q if isinstance(strategy, AdaptiveContrastiveSearch) else 1.0
-        self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
+        self._entropies = torch.zeros(rows, steps, dtype=torch.float64, device=device)
+        self._truncated = torch.zeros_like(self._entropies)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
         """Return the candidates given logits `[B, V]`, float32, at a step 0, 1, …."""
-        values, ids = top_candidates(logits, self.most)
-        probabilities = logits.softmax(-1).gather(1, ids)
         if isinstance(self._strategy, ContrastiveSearch):
+            values, ids = top_candidates(logits, self._strategy.k)
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
             allowed = torch.ones_like(ids, dtype=torch.bool)
-            return Proposal(ids, probabilities, allowed, alpha)
+            return Proposal(ids, logits.softmax(-1).gather(1, ids), allowed, alpha)
+        values, ids = top_candidates(logits, K_MIN + K_RANGE)
+        vocabulary = logits.shape[-1]
+        q = self._strategy.q
         entropy, _ = shannon_entropy(logits, values[:, :1])
-        k = self._choose_number(entropy, step, logits.shape[-1])
+        exponent = q * self._deviate(entropy, self._entropies, step, math.log(vocabulary))
+        k = (K_RANGE * exponent.sigmoid() + K_MIN).round().long().clamp(max=vocabulary)
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
-        alpha = self._choose_penalty(values.masked_fill(~allowed, -torch.inf), step, k)
+        truncated, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
+        exponent = q * self._deviate(truncated, self._truncated, step, k.double().log())
+        alpha = exponent.sigmoid().round(decimals=2)
         if ids.device.type == "cpu":
             largest = int(k.max())
-            ids, probabilities, allowed = (rows[:, :largest] for rows in (ids, probabilities, allowed))
-        return Proposal(ids, probabilities, allowed, alpha)
+            ids = ids[:, :largest]
+            allowed = allowed[:, :largest]
+        return Proposal(ids, logits.softmax(-1).gather(1, ids), allowed, alpha)
 
-    def _choose_number(self, entropy: Tensor, step: int, vocabulary: int) -> Tensor:
-        """Return ACS's k_t, `[B]`, of H_t."""
-        delta = deviation(entropy, self._entropies[:, :step], math.log(vocabulary), self._q)
-        self._entropies[:, step] = entropy
-        k = K_RANGE * delta.sigmoid() + K_MIN
-        return k.round().long().clamp(max=vocabulary)
+    @staticmethod
+    def _deviate(entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float) -> Tensor:
+        """Return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, 0 at t = 1; keep H_t.
 
-    def _choose_penalty(self, candidates: Tensor, step: int, k: Tensor) -> Tensor:
-        """Return ACS's α_t, `[B]`, of the logits of the k_t candidates, `[B, n]`."""
-        entropy, _ = shannon_entropy(candidates)
-        delta = deviation(entropy, self._truncated[:, :step], k.double().log(), self._q)
-        self._truncated[:, step] = entropy
-        return delta.sigmoid().round(decimals=2)
+        Args:
+            entropy: H_t, `[B]`.
+            history: All entropies of this kind, `[B, steps]`.
+            step: t − 1.
+            log_size: The entropy's upper bound: ln|V|, or ln k_t, `[B]`.
+        """
+        history[:, step] = entropy
+        if step == 0:
+            return torch.zeros_like(entropy)
+        return arctanh((entropy - aggregate(history[:, :step].T, "median")) / log_size)
 
 
 def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.strategies import (
     Dry,
     FrequencyPenalty,
@@ -21,7 +20,7 @@ LONGEST_MATCH = 50
 
 
 @apply_step.register
-def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Context) -> Tensor:
     """Divide the logits of the tokens so far by θ, or multiply them by it where they are negative.
 
     The paper divides all (section 4.1); the other half is transformers', so that θ > 1 never makes a token
@@ -36,7 +35,7 @@ def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Any
 def count_penalty(
     strategy: FrequencyPenalty | PresencePenalty,
     logits: Tensor,
-    context: Any,  # noqa: ANN401
+    context: Context,
 ) -> Tensor:
     """Take α from a token's logit for each time that it was written, or once if it was written."""
     most = 1 if isinstance(strategy, PresencePenalty) else torch.inf
@@ -44,7 +43,7 @@ def count_penalty(
 
 
 @apply_step.register
-def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -> Tensor:
     """Leave out the tokens that would end a sequence of n which prompt or text already has.
 
     A row of which nothing would be left keeps all.
@@ -58,7 +57,7 @@ def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Any) -> Te
 
 
 @apply_step.register
-def dry(strategy: Dry, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
     """Take multiplier · base^(n − allowed_length) from the logits of tokens that would go on repeating.
 
     n is how many of the last tokens, at most 50, stand in the same order before an earlier place of that

@@ -6,7 +6,7 @@ Every engine runs `choose`. Engines differ only in where they keep tokens and st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from transformers import LogitsProcessor
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import penalties, sampling  # noqa: F401 (they register their functions)
 from guard_eval.generation.decoding.candidates import scatter
+from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.guard import step as guard_step  # noqa: F401
 from guard_eval.generation.decoding.noise import draw, row_key
 from guard_eval.generation.strategies import (
@@ -42,29 +43,6 @@ _NEW_PROCESSOR = (
     "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
     "give it the call's attention_mask, and use num_beams=1"
 )
-
-
-@dataclass
-class Context:
-    """The history of B texts at a step. −1 marks a position without a token.
-
-    Attributes:
-        keys: `noise.row_key` of each text, `[B]`, int64.
-        step: 0, 1, …: the number of tokens written before; with the key it decides what is drawn.
-        tokens: Prompt and new tokens, `[B, P + t]`, the last token at the end.
-        written: The new tokens alone, `[B, t]`.
-        state: The numbers of `initial_state` as the step before left them, `[B, S]`, float64.
-        breakers: The model's tokens that end a sequence, `[n]`, for DRY.
-        compiled: Whether PyTorch may compile the step.
-    """
-
-    keys: Tensor
-    step: int
-    tokens: Tensor
-    written: Tensor
-    state: Tensor
-    breakers: Tensor | None = None
-    compiled: bool = False
 
 
 def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:

@@ -7,12 +7,12 @@ stand beside the names in `strategies/values.py`.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from guard_eval.generation.decoding.candidates import keep_largest, scatter, sort_values
+from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.generation.strategies import (
     AdaptiveDecoding,
@@ -166,7 +166,7 @@ def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:
 
 
 @apply_step.register
-def mirostat(_strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
     """Keep the k likeliest tokens, for a surprise of μ bits under Zipf's law (Algorithm 1); the state is μ.
 
     s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100 likeliest, and

@@ -112,8 +112,9 @@ def _run(name: str, path: str, text: str) -> list[type[Step]]:
         del sys.modules[name]
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == path]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-        where = f", line {line}" if line else ""
+        if isinstance(error, SyntaxError):
+            lines = [error.lineno]
+        where = f", line {lines[-1]}" if lines else ""
         raise StudyError(
             f"cannot use the strategies in {path}{where}: {type(error).__name__}: {error}; correct the file"
         ) from error

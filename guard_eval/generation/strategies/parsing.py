@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import fields
 from itertools import product
 from math import prod
@@ -14,13 +15,14 @@ from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy,
 
 _MOST_CHARACTERS = 500
 _MOST_SETTINGS = 1000
+_LIST = re.compile(r"\[([^][]*)\]")
 
 
 class Grid(NamedTuple):
     """A strategy whose parameters have lists of values.
 
     Attributes:
-        text: The text in its one spelling; of a strategy without lists, its signature.
+        text: The text, or the signature of a strategy without lists.
         settings: The signatures of all combinations of the values, in their order.
     """
 
@@ -60,31 +62,26 @@ def parse(text: str) -> Strategy:
 def read_grid(text: str) -> Grid:
     """Read a strategy whose parameters may have lists of values.
 
-    >>> read_grid("top_p( p=[0.9,0.8] )")
+    >>> read_grid("top_p(p=[0.9, 0.8])")
     Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'))
 
     Raises:
-        StudyError: As of `parse`, or the settings are none, too many, or not all different.
+        StudyError: As of `parse`, or the settings are too many, or not all different.
     """
-    try:
-        tree = ast.parse(text.strip() if len(text) <= _MOST_CHARACTERS else "", mode="eval")
-        keywords = [node for node in ast.walk(tree) if isinstance(node, ast.keyword)]
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        keywords = []
-    lists = {keyword: keyword.value.elts for keyword in keywords if isinstance(keyword.value, ast.List)}
-    if not lists:
+    lists = [each.split(",") for each in _LIST.findall(text)]
+    if not lists or len(text) > _MOST_CHARACTERS:
         strategy = str(parse(text))
         return Grid(strategy, (strategy,))
-    spelling = ast.unparse(tree)
-    count = prod(map(len, lists.values()))
-    settings = []
-    for values in product(*lists.values()) if count <= _MOST_SETTINGS else ():
-        for keyword, value in zip(lists, values, strict=True):
-            keyword.value = value
-        settings.append(str(parse(ast.unparse(tree))))
-    if not settings or len(set(settings)) < count:
-        raise StudyError(f"{spelling} must have 1 to {_MOST_SETTINGS} settings, all of them different")
-    return Grid(spelling, tuple(settings))
+    count = prod(map(len, lists))
+    # The parts between the lists, and then the lists themselves, are at every other place.
+    parts = _LIST.split(text)
+    settings: dict[str, None] = {}
+    for values in product(*lists) if count <= _MOST_SETTINGS else ():
+        parts[1::2] = values
+        settings[str(parse("".join(parts)))] = None
+    if len(settings) < count:
+        raise StudyError(f"{text} must have 1 to {_MOST_SETTINGS} settings, all of them different")
+    return Grid(" ".join(text.split()), tuple(settings))
 
 
 def _build(text: str, tree: ast.expr | None) -> Strategy:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from guard_eval.generation.decoding.processor import first_state
-from guard_eval.generation.strategies import Guard, apply_step
+from guard_eval.generation.strategies import Guard, apply_step, parse
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def some_prompts(rows: int, vocabulary: int) -> Tensor:
     return prompts
 
 
-def run(logits: Tensor, strategy: Guard, prompts: Tensor | None = None) -> tuple[Tensor, dict]:
+def run(logits: Tensor, strategy, prompts: Tensor | None = None) -> tuple[Tensor, dict]:
     choose = Follower(strategy, torch.arange(logits.shape[1]), prompts=prompts)
     for step in logits:
         choose(step)
@@ -87,14 +87,14 @@ def test_equals_the_slow_oracle(strategy: Guard):
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str):
     # 40 equal logits, k_1 = 10: the candidates are 0 … 9. Their counts are 0, 0, 1, 1, 2 … with α = 1/2.
-    tokens, _ = run(torch.zeros(12, 1, 40), Guard(formulation=formulation))
+    tokens, _ = run(torch.zeros(12, 1, 40), f"guard(formulation={formulation})")
     assert tokens[0, :9].tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_a_vocabulary_smaller_than_the_candidates(formulation: str):
     # Entropy never changes, so α = 1/2: e² wins, e²/2 = 3.7 wins over e = 2.7, then e²/4 = 1.8 does not
-    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), Guard(formulation=formulation))
+    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), f"guard(formulation={formulation})")
     assert tokens.tolist() == [[1, 1, 2]]
 
 
@@ -103,7 +103,7 @@ def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
     logits = torch.full((1, 30), -torch.inf)
     logits[0, 4], logits[0, 9] = 1.0, 0.9
     for select in ("argmax", "sample"):
-        strategy = Guard(formulation=formulation, select=select)
+        strategy = f"guard(formulation={formulation}, select={select})"
         tokens, _ = run(logits.expand(20, 1, 30), strategy)
         assert set(tokens[0].tolist()) == {4, 9}
 
@@ -113,9 +113,9 @@ def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
     logits = torch.tensor([[[0.0, -1.0, -200.0, -200.0, -200.0]]])
     both_gone = torch.tensor([[0] * 160 + [1] * 155])
     # by ln p + count · ln ½: −160 ln 2 against −1 − 155 ln 2, so token 1; unpenalised, token 0
-    assert run(logits, Guard(formulation="released"), both_gone)[0].tolist() == [[0]]
+    assert run(logits, "guard(formulation=released)", both_gone)[0].tolist() == [[0]]
     one_gone = torch.tensor([[0] * 160 + [1] * 100])
-    assert run(logits, Guard(formulation="released"), one_gone)[0].tolist() == [[1]]
+    assert run(logits, "guard(formulation=released)", one_gone)[0].tolist() == [[1]]
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -124,7 +124,7 @@ def test_sampling_follows_the_penalised_scores(formulation: str):
 
     rows, logits = 20_000, bursty_logits(3, 1, 40, seed=8)
     oracle = SLOW[formulation]()
-    choose = Follower(Guard(formulation=formulation, select="sample"), torch.arange(rows) * 7919)
+    choose = Follower(f"guard(formulation={formulation}, select=sample)", torch.arange(rows) * 7919)
     for step in range(3):
         oracle.step(logits[step, 0].double().tolist())
         # whatever is drawn, go on with the same text
@@ -159,7 +159,7 @@ class NoHostCopies(TorchDispatchMode):
 def test_the_step_never_waits_for_the_device(formulation: str, select: str):
     """On a CPU, which never waits, so many logits that the search for the best takes no short cut."""
     logits = bursty_logits(5, 4, 20_000, seed=7)
-    strategy = Guard(formulation=formulation, select=select, window=3)
+    strategy = parse(f"guard(formulation={formulation}, select={select}, window=3)")
     state, tokens = torch.zeros(4, len(first_state(strategy))).double(), some_prompts(4, 3000)
     with NoHostCopies() as watch:
         for step in range(5):

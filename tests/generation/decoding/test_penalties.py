@@ -8,13 +8,7 @@ from stepping import left
 from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from guard_eval.generation.decoding import penalties
-from guard_eval.generation.strategies import (
-    Dry,
-    FrequencyPenalty,
-    NoRepeatNgram,
-    PresencePenalty,
-    RepetitionPenalty,
-)
+from guard_eval.generation.strategies import Dry
 
 V = 12
 
@@ -30,7 +24,7 @@ def logits(rows: int = 20) -> torch.Tensor:
 @pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
 def test_repetition_equals_transformers(theta: float):
     tokens = texts(6)
-    made = left(RepetitionPenalty(penalty=theta), logits(), tokens=tokens)
+    made = left(f"repetition_penalty(penalty={theta})", logits(), tokens=tokens)
     assert torch.equal(made, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
 
 
@@ -38,21 +32,21 @@ def test_repetition_equals_transformers(theta: float):
 @pytest.mark.parametrize("length", [1, 3, 9, 60])
 def test_no_repeat_ngram_equals_transformers(n: int, length: int):
     tokens = texts(length) % 5
-    made = left(NoRepeatNgram(n=n), logits(), tokens=tokens)
+    made = left(f"no_repeat_ngram(n={n})", logits(), tokens=tokens)
     assert torch.equal(made, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
 
 
 def test_no_repeat_ngram_leaves_something():
     everything = torch.arange(V)[None]
-    assert torch.equal(left(NoRepeatNgram(n=1), logits(1), tokens=everything), logits(1))
+    assert torch.equal(left("no_repeat_ngram(n=1)", logits(1), tokens=everything), logits(1))
 
 
 def test_counts_by_hand():
     written = torch.tensor([[3, 3, 5, -1], [-1, -1, -1, -1]])
     start = torch.zeros(2, V)
-    often = left(FrequencyPenalty(penalty=0.5), start, written=written)
+    often = left("frequency_penalty(penalty=0.5)", start, written=written)
     assert {n: often[0, n].item() for n in range(V) if often[0, n]} == {3: -1.0, 5: -0.5}
-    once = left(PresencePenalty(penalty=0.5), start, written=written)
+    once = left("presence_penalty(penalty=0.5)", start, written=written)
     assert {n: once[0, n].item() for n in range(V) if once[0, n]} == {3: -0.5, 5: -0.5}
     assert not often[1].any()
     assert not once[1].any()
@@ -128,9 +122,9 @@ def test_padding_is_no_token():
     tokens = torch.tensor([[-1, -1, 3, 4, 3]])
     short = torch.tensor([[3, 4, 3]])
     for one in (
-        lambda x: left(RepetitionPenalty(penalty=1.5), logits(1), tokens=x),
-        lambda x: left(FrequencyPenalty(penalty=1.5), logits(1), written=x),
-        lambda x: left(NoRepeatNgram(n=2), logits(1), tokens=x),
+        lambda x: left("repetition_penalty(penalty=1.5)", logits(1), tokens=x),
+        lambda x: left("frequency_penalty(penalty=1.5)", logits(1), written=x),
+        lambda x: left("no_repeat_ngram(n=2)", logits(1), tokens=x),
         lambda x: dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
     ):
         assert torch.equal(one(tokens), one(short))

@@ -3,10 +3,7 @@
 import pytest
 import torch
 from tiny_models import tiny
-
-from guard_eval.generation.engines.batch import Batch
-from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.strategies import parse
+from written_texts import continue_rows
 
 PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]
 BAD = 1
@@ -49,13 +46,7 @@ class Breaking:
 
 
 def run(model, prompts, strategy, amateur=None):
-    batch = Batch(
-        prompts=prompts,
-        keys=torch.arange(len(prompts)),
-        ends=(),
-        limit=STEPS,
-    )
-    return decode(model, batch, parse(strategy), amateur=amateur)
+    return continue_rows(model, prompts, strategy, ends=(), limit=STEPS, amateur=amateur)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,7 @@ import math
 import pytest
 import torch
 from tiny_models import tiny
-
-from guard_eval.generation.engines.batch import Batch
-from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.strategies import ContrastiveDecoding
+from written_texts import continue_rows
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +60,7 @@ def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: f
 def test_contrastive_decoding_equals_the_definition(beams, alpha, tau, sees):
     expert, amateur = tiny("llama"), tiny("gpt2")
     expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS]
-    batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=sorted(ENDS), limit=STEPS)
-    strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams, amateur_prompt=sees)
-    assert decode(expert, batch, strategy, amateur=amateur).tokens == expected
+    settings = f"alpha={alpha}, amateur_tau={tau}, beams={beams}, amateur_prompt={sees}"
+    strategy = f"contrastive_decoding({settings})"
+    decoded = continue_rows(expert, PROMPTS, strategy, ends=sorted(ENDS), limit=STEPS, amateur=amateur)
+    assert decoded.tokens == expected

@@ -4,19 +4,13 @@ import pytest
 import torch
 from tiny_models import tiny
 from transformers import LlamaConfig, LlamaForCausalLM
+from written_texts import continue_rows
 
 from guard_eval.generation.decoding import Context, StrategyProcessor
 from guard_eval.generation.decoding.contrastive import Proposer
 from guard_eval.generation.decoding.processor import choose, first_state
-from guard_eval.generation.engines.batch import Batch, BatchSizes, in_batches
-from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.strategies import (
-    STRATEGIES,
-    AdaptiveContrastiveSearch,
-    ContrastiveSearch,
-    LogitStrategy,
-    parse,
-)
+from guard_eval.generation.engines.batch import BatchSizes, in_batches
+from guard_eval.generation.strategies import STRATEGIES, LogitStrategy, parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 
@@ -38,15 +32,6 @@ def no_waiting():
     torch.cuda.set_sync_debug_mode("default")
 
 
-def batch(device: str) -> Batch:
-    return Batch(
-        prompts=PROMPTS,
-        keys=torch.arange(len(PROMPTS), device=device),
-        ends=(0,),
-        limit=40,
-    )
-
-
 @pytest.mark.parametrize("name", [*GUARDS, *OTHERS])
 @torch.inference_mode()
 def test_a_step_does_not_wait(name, no_waiting):
@@ -63,8 +48,8 @@ def test_a_step_does_not_wait(name, no_waiting):
 @torch.inference_mode()
 def test_a_proposal_does_not_wait(no_waiting):
     logits = torch.randn(4, 5000, device="cuda") * 3
-    for strategy in (ContrastiveSearch(), AdaptiveContrastiveSearch()):
-        propose = Proposer(strategy, 4, 9, logits.device)
+    for strategy in ("contrastive", "acs"):
+        propose = Proposer(parse(strategy), 4, 9, logits.device)
         propose(logits, 0)
         no_waiting()
         propose(logits, 1)
@@ -77,8 +62,8 @@ def test_a_proposal_does_not_wait(no_waiting):
 def test_texts_are_the_cpus_in_float32(kind, name, static):
     """Rounding differs, but seldom by enough to change a choice among these tokens."""
     torch.backends.cuda.matmul.allow_tf32 = False
-    expected = decode(tiny(kind), batch("cpu"), parse(name)).tokens
-    assert decode(tiny(kind).cuda(), batch("cuda"), parse(name), static=static).tokens == expected
+    expected = continue_rows(tiny(kind), PROMPTS, name, limit=40).tokens
+    assert continue_rows(tiny(kind).cuda(), PROMPTS, name, limit=40, static=static).tokens == expected
 
 
 def test_memory_that_runs_out_costs_no_text():
@@ -91,8 +76,7 @@ def test_memory_that_runs_out_costs_no_text():
 
     def write(rows):
         tried.append(len(rows))
-        keys = torch.zeros(len(rows), dtype=torch.long, device="cuda")
-        return decode(model, Batch(prompts=rows, keys=keys, ends=(), limit=6), parse("guard")).tokens
+        return continue_rows(model, rows, "guard", ends=(), limit=6).tokens
 
     expected = write(prompts[:4])
     torch.cuda.empty_cache()

@@ -12,7 +12,7 @@ from written_texts import write
 import guard_eval
 from guard_eval import Greedy, Guard, Prompt, StudyError, Texts, TopP, generate, measure
 from guard_eval.generation.library import show_text
-from guard_eval.generation.strategies import STRATEGIES, parse
+from guard_eval.generation.strategies import STRATEGIES
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def test_a_text_is_that_of_a_study_whatever_the_order_and_the_batch(loaded, stra
     prompts = [Prompt(id=f"p{n}", dataset="d", text="the cat sat" + " on the mat" * n) for n in range(4)]
     studied = {
         one.prompt_id: one
-        for batch in write(loaded, prompts, parse(strategy), seed=3, batch_size=4, **SHORT)
+        for batch in write(loaded, prompts, strategy, seed=3, batch_size=4, **SHORT)
         for one in batch
     }
     order = [2, 0, 3, 2, 1]

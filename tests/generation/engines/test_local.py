@@ -9,13 +9,7 @@ from guard_eval.generation.engines import local
 from guard_eval.generation.engines.decode import decode
 from guard_eval.generation.engines.encoding import continuation_text, encode, eos_ids
 from guard_eval.generation.engines.loading import load
-from guard_eval.generation.strategies import (
-    ContrastiveDecoding,
-    ContrastiveSearch,
-    Greedy,
-    Guard,
-    TopK,
-)
+from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
 from guard_eval.study.settings import GenerationSettings
 
@@ -30,9 +24,10 @@ a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 
 @a_llama
 def test_batches_and_their_continuations(loaded):
-    batches = list(write(loaded, PROMPTS, TopK(k=5), **SETTINGS))
+    batches = list(write(loaded, PROMPTS, "top_k(k=5)", **SETTINGS))
     assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
-    made_by = loaded.recipe(TopK(k=5), GenerationSettings(max_new_tokens=8, max_prompt_tokens=32), 1)
+    settings = GenerationSettings(max_new_tokens=8, max_prompt_tokens=32)
+    made_by = loaded.recipe(parse("top_k(k=5)"), settings, 1)
     assert made_by.model == "llama"
     assert made_by.strategy == "top_k(k=5)"
     assert made_by.dtype == "float32"
@@ -65,7 +60,7 @@ def test_a_cache_of_fixed_shapes_has_one_shape(loaded, monkeypatch):
     texts = {
         static: {
             text.prompt_id: (text.text, text.batch)
-            for batch in write(loaded, prompts, Guard(), batch_size=4, static=static, **limits)
+            for batch in write(loaded, prompts, "guard", batch_size=4, static=static, **limits)
             for text in batch
         }
         for static in (False, True)
@@ -79,11 +74,11 @@ def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
     """Take a token that greedy decoding makes for the end, and see the text end there."""
     new: list[int] = []
     note = lambda step: new.append(int(step.tokens[0]))  # noqa: E731
-    list(write(loaded, PROMPTS[:1], Greedy(), on_step=note, **SETTINGS))
+    list(write(loaded, PROMPTS[:1], "greedy", on_step=note, **SETTINGS))
     index = next(n for n, token in enumerate(new) if n >= 2 and token not in new[:n])
     monkeypatch.setattr(loaded.model.generation_config, "eos_token_id", [0, new[index]])
     assert eos_ids(loaded) == sorted({0, new[index]})
-    ended = next(write(loaded, PROMPTS[:1], Greedy(), **SETTINGS))[0]
+    ended = next(write(loaded, PROMPTS[:1], "greedy", **SETTINGS))[0]
     assert (ended.finish, ended.new_tokens) == ("eos", index + 1)
     assert ended.text == loaded.tokenizer.decode(new[: index + 1])
 
@@ -93,7 +88,7 @@ def test_the_last_tokens_of_a_prompt_are_kept(loaded):
     ids = loaded.tokenizer(PROMPTS[4].text)["input_ids"]
     assert encode(loaded, PROMPTS[4:], 5)[0].ids == ids[-5:]
     assert encode(loaded, PROMPTS[4:], len(ids))[0].ids == ids
-    cut = next(write(loaded, PROMPTS[4:], Greedy(), **{**SETTINGS, "max_prompt_tokens": 5}))[0]
+    cut = next(write(loaded, PROMPTS[4:], "greedy", **{**SETTINGS, "max_prompt_tokens": 5}))[0]
     assert cut.prompt_tokens == 5
 
 
@@ -118,23 +113,23 @@ def test_texts_join_with_their_prompts(loaded):
 def test_what_does_not_fit_the_context_is_named_and_the_others_are_written(loaded):
     texts: list = []
     says = r"'p2', 'p3', 'p4': .* = 120 more than the 128 .*max_prompt_tokens to 8 or less"
-    batches = write(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120})
+    batches = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120})
     with pytest.raises(StudyError, match=says):
         texts.extend(batches)
     assert {text.prompt_id for batch in texts for text in batch} == {"p0", "p1"}
     with pytest.raises(StudyError, match="set max_new_tokens below 128"):
-        list(write(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 500}))
-    texts = write(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
+        list(write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 500}))
+    texts = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
     assert next(texts)[0].prompt_tokens == 8
 
 
 @a_llama
 def test_an_empty_prompt_needs_a_token_to_start_from(loaded):
     with pytest.raises(StudyError, match="'nothing': empty"):
-        next(write(loaded, [Prompt(id="nothing", dataset="d", text="")], Greedy(), **SETTINGS))
+        next(write(loaded, [Prompt(id="nothing", dataset="d", text="")], "greedy", **SETTINGS))
 
 
-@pytest.mark.parametrize("strategy", [Greedy(), Guard(), TopK(), ContrastiveSearch()], ids=str)
+@pytest.mark.parametrize("strategy", ["greedy", "guard", "top_k", "contrastive"])
 def test_logits_without_numbers_name_prompt_and_step(llama_folder, strategy):
     """Poison one token's embedding: a text breaks as soon as that token is in it."""
     broken = load(str(llama_folder))
@@ -156,15 +151,15 @@ def test_a_tokenizer_with_neither_padding_nor_end(llama_folder):
     bare.model.generation_config.eos_token_id = None
     assert bare.tokenizer.pad_token_id is bare.tokenizer.eos_token_id is None
     assert eos_ids(bare) == []
-    made = [c for batch in write(bare, PROMPTS, Greedy(), **SETTINGS) for c in batch]
+    made = [c for batch in write(bare, PROMPTS, "greedy", **SETTINGS) for c in batch]
     assert {(c.new_tokens, c.finish) for c in made} == {(8, "length")}
 
 
 @a_llama
 def test_contrastive_decoding_carries_its_amateur(loaded):
     with pytest.raises(StudyError, match=r"needs a second, smaller model; name it as model.amateur"):
-        next(write(loaded, PROMPTS, ContrastiveDecoding(), **SETTINGS))
-    texts = next(write(loaded, PROMPTS, ContrastiveDecoding(beams=2), amateur=loaded, **SETTINGS))
+        next(write(loaded, PROMPTS, "contrastive_decoding", **SETTINGS))
+    texts = next(write(loaded, PROMPTS, "contrastive_decoding(beams=2)", amateur=loaded, **SETTINGS))
     assert {(c.recipe.amateur, c.recipe.amateur_revision) for c in texts} == {("llama", loaded.revision)}
-    greedy = next(write(loaded, PROMPTS, Greedy(), amateur=loaded, **SETTINGS))[0]
+    greedy = next(write(loaded, PROMPTS, "greedy", amateur=loaded, **SETTINGS))[0]
     assert (greedy.recipe.amateur, greedy.recipe.amateur_revision) == (None, None)

@@ -3,7 +3,7 @@
 import pytest
 from written_texts import write
 
-from guard_eval.generation.strategies import STRATEGIES, parse
+from guard_eval.generation.strategies import STRATEGIES
 from guard_eval.records import Prompt
 
 pytestmark = pytest.mark.slow
@@ -33,9 +33,9 @@ def test_the_batch_does_not_change_a_text(loaded, name):
         batches = write(
             loaded,
             prompts,
-            parse(name),
+            name,
             seed=seed,
-            max_new_tokens=10,
+            max_new_tokens=7,
             max_prompt_tokens=12,
             batch_size=batch_size,
             amateur=loaded,  # only contrastive decoding has one, and its temperature sets it apart

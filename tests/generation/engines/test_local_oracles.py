@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from stepping import left
+from written_texts import continue_rows
 
-from guard_eval.generation.engines.batch import Batch
-from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.strategies import Greedy, TopP
+from guard_eval.generation.strategies import TopP
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +26,7 @@ def published() -> dict:
 @pytest.mark.parametrize("name", ["greedy_from_bos_200_steps", "greedy_doc"])
 def test_greedy_writes_the_published_stories(loaded, name):
     text = published()[name]
-    batch = Batch(prompts=[[BOS]], keys=torch.zeros(1).long(), ends=(BOS,), limit=260)
-    tokens = decode(loaded.model, batch, Greedy()).tokens[0]
+    [tokens] = continue_rows(loaded.model, [[BOS]], "greedy", ends=(BOS,), limit=260).tokens
     assert loaded.tokenizer.decode(tokens).startswith(text)
 
 

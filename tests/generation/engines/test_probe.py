@@ -8,19 +8,17 @@ import torch
 from small_tokenizers import bytes_of
 from tiny_models import FOREIGN, VOCABULARY, tiny
 from transformers import LlamaForCausalLM
-from written_texts import write
+from written_texts import continue_rows, write
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import packed
-from guard_eval.generation.engines.batch import Batch
-from guard_eval.generation.engines.decode import decode
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
 from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
 from guard_eval.generation.engines.probe import Abilities, check
 from guard_eval.generation.library import load_model
-from guard_eval.generation.strategies import ContrastiveSearch, Greedy, parse
+from guard_eval.generation.strategies import ContrastiveSearch, Greedy
 from guard_eval.records import Prompt
 
 pytestmark = pytest.mark.slow
@@ -62,7 +60,7 @@ def packing(monkeypatch):
 def test_foreign_models_write_batches_as_single_texts(kind):
     """Against transformers' greedy search, without packed layers or a batch."""
     loaded, reference = load_foreign(kind), tiny(kind)
-    texts = {c.prompt_id: c.text for b in write(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS) for c in b}
+    texts = {c.prompt_id: c.text for b in write(loaded, PROMPTS, "greedy", batch_size=3, **LIMITS) for c in b}
     allowed = list(range(len(loaded.tokenizer)))
     for prompt in PROMPTS:
         ids = torch.tensor([loaded.tokenizer(prompt.text)["input_ids"]])
@@ -79,10 +77,10 @@ def test_foreign_models_write_batches_as_single_texts(kind):
 def test_models_that_ignore_padding_write_row_by_row(kind):
     notices, loaded = Notices(), load_foreign(kind)
     with progress.attached(notices):
-        sizes = [len(b) for b in write(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS)]
+        sizes = [len(b) for b in write(loaded, PROMPTS, "greedy", batch_size=3, **LIMITS)]
     assert sizes == [1, 1, 1]
     assert any("padded rows fail (logits differ by" in text for text in notices.texts)
-    assert [len(b) for b in write(load_foreign("gpt-neo"), PROMPTS, Greedy(), batch_size=3, **LIMITS)] == [3]
+    assert [len(b) for b in write(load_foreign("gpt-neo"), PROMPTS, "greedy", batch_size=3, **LIMITS)] == [3]
 
 
 @pytest.mark.usefixtures("packing")
@@ -117,10 +115,11 @@ def test_contrastive_search_takes_the_cache_by_either_name():
     plain = tiny("mistral")
     renamed = OlderCache(tiny("llama").config).eval()
     renamed.load_state_dict(tiny("llama").state_dict())
-    for strategy in (ContrastiveSearch(k=3, alpha=0.6), parse("beam(beams=3)")):
-        batch = Batch(prompts=[[5, 9, 200], [7]], keys=torch.arange(2), ends=(0,), limit=8)
-        assert decode(renamed, batch, strategy) == decode(tiny("llama"), batch, strategy)
-    assert decode(plain, batch, parse("beam(beams=3)")).tokens
+    prompts = [[5, 9, 200], [7]]
+    for strategy in ("contrastive(k=3, alpha=0.6)", "beam(beams=3)"):
+        expected = continue_rows(tiny("llama"), prompts, strategy, limit=8)
+        assert continue_rows(renamed, prompts, strategy, limit=8) == expected
+    assert continue_rows(plain, prompts, "beam(beams=3)", limit=8).tokens
 
 
 def test_a_model_that_fails_is_refused_with_what_was_tried():

@@ -9,11 +9,10 @@ from transformers.generation.logits_process import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
+from written_texts import continue_rows
 
 from guard_eval.generation.decoding.noise import gumbel, row_key
 from guard_eval.generation.decoding.processor import breaker_ids
-from guard_eval.generation.engines.batch import Batch
-from guard_eval.generation.engines.decode import decode
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse, signature
 
@@ -35,14 +34,6 @@ every_model = pytest.mark.parametrize("loaded", MODELS, indirect=True)
 
 def encoded(loaded: LoadedModel) -> list[list[int]]:
     return [loaded.tokenizer(text)["input_ids"] for text in TEXTS]
-
-
-def made(
-    loaded: LoadedModel, prompts: list[list[int]], name: str, ends: tuple[int, ...] = ()
-) -> list[list[int]]:
-    keys = [row_key(3, " ".join(map(str, prompt)), signature(parse(name))) for prompt in prompts]
-    batch = Batch(prompts=prompts, keys=torch.tensor(keys), ends=ends, limit=STEPS)
-    return decode(loaded.model, batch, parse(name)).tokens
 
 
 @pytest.mark.slow
@@ -67,7 +58,8 @@ def test_what_people_combine_is_what_transformers_combines(loaded):
                 scores = processor(ids, scores)
             every = torch.arange(scores.shape[1])[None]
             text.append(int((scores.double() + gumbel(key, step, every)).argmax()))
-        assert made(loaded, [prompt], COMBINED) == [text[len(prompt) :]]
+        decoded = continue_rows(loaded.model, [prompt], COMBINED, keys=key, ends=(), limit=STEPS)
+        assert decoded.tokens == [text[len(prompt) :]]
 
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)

@@ -24,13 +24,13 @@ from guard_eval.study.settings import GenerationSettings
 pytestmark = pytest.mark.slow
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(4)]
-SETTINGS = {"seed": 1, "max_new_tokens": 40, "max_prompt_tokens": 32}
+SETTINGS = {"seed": 1, "max_new_tokens": 24, "max_prompt_tokens": 32}
 NAMES = ["greedy", "top_k(k=50)", "guard", "contrastive(k=5, alpha=0.6)", "acs(q=1)"]
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 def made(loaded, name, batch_size=4, **more):
-    batches = write(loaded, PROMPTS, parse(name), **SETTINGS, batch_size=batch_size, **more)
+    batches = write(loaded, PROMPTS, name, **SETTINGS, batch_size=batch_size, **more)
     return {one.prompt_id: one for batch in batches for one in batch}
 
 
@@ -121,7 +121,7 @@ def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
 def test_a_trace_ends_with_its_text(loaded):
     stop = list(pieces([made(loaded, "guard")["p1"].text]))
     planned = [(prompt, 1) for prompt in PROMPTS]
-    (batch,) = write_planned(loaded, planned, parse("guard"), **SETTINGS, stop=stop, batch_size=4, trace=True)
+    (batch,) = write_planned(loaded, planned, "guard", **SETTINGS, stop=stop, batch_size=4, trace=True)
     lengths = {text.id: text.new_tokens for text in batch.texts}
     assert [trace["id"] for trace in batch.traces] == list(lengths)
     series = [
@@ -130,5 +130,5 @@ def test_a_trace_ends_with_its_text(loaded):
         for value in trace.values()
         if isinstance(value, list)
     ]
-    assert {length for _, length in series} != {40}
+    assert {length for _, length in series} != {24}
     assert all(length == lengths[name] for name, length in series)

@@ -9,7 +9,6 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.engines import encoding
 from guard_eval.generation.engines.encoding import encode
 from guard_eval.generation.engines.loading import load
-from guard_eval.generation.strategies import Greedy
 from guard_eval.records import Prompt
 
 TEMPLATE = (
@@ -57,7 +56,7 @@ def test_control_tokens_in_a_prompt_are_words(chat):
 
 def test_chat_enters_the_recipe_and_changes_the_text(chat):
     settings = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 1}
-    plain, talked = (next(write(chat, [PROMPT], Greedy(), **settings, chat=c))[0] for c in (False, True))
+    plain, talked = (next(write(chat, [PROMPT], "greedy", **settings, chat=c))[0] for c in (False, True))
     assert (plain.recipe.chat, talked.recipe.chat) == (False, True)
     assert plain.id != talked.id
     assert talked.prompt_tokens > plain.prompt_tokens

@@ -22,7 +22,6 @@ from guard_eval.generation.engines.encoding import (
     stop_ids,
 )
 from guard_eval.generation.engines.loading import load
-from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
 
 pytestmark = pytest.mark.slow
@@ -38,7 +37,7 @@ def folder(llama_folder, tmp_path):
 
 
 def written(loaded, strategy="greedy", prompts=PROMPTS, **options):
-    batches = write(loaded, prompts, parse(strategy), **{**LIMITS, **options})
+    batches = write(loaded, prompts, strategy, **{**LIMITS, **options})
     return [text for batch in batches for text in batch]
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from guard_eval.generation.decoding.candidates import scatter, smallest_best, top_candidates
+from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, Adapted
@@ -27,32 +27,21 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "released": released.adapt,
 }
 
-TOTAL, WEIGHT, OVERALL, LOG_ALPHA = 0, 1, 2, 4
-_TRACED = {
-    "H_glob": OVERALL, "k": 3, "q": 5, "r_change": 6, "r_difference": 7,
-    "delta_loc": 8, "delta_glob": 9, "lambda_k": 10,
-}  # fmt: skip
-ENTROPIES = 11
+TOTAL, WEIGHT = 0, 1
+_TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
+"""How a trace names the columns after these two; that of alpha has ln α_t."""
+ENTROPIES = 2 + len(_TRACED)
 """Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, the fields of `Adapted`, and
 then H(X)_{t−w+1} … H(X)_t, zeros before the first."""
 
 
-class Candidates(NamedTuple):
-    """What a step computes.
+def score_candidates(
+    strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the candidates of a step, their scores, and the state that the step leaves, `[B, S]`.
 
-    Attributes:
-        ids: The 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`.
-        scores: Their penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
-        state: The state that the step leaves, `[B, S]`.
-    """
-
-    ids: Tensor
-    scores: Tensor
-    state: Tensor
-
-
-def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor) -> Candidates:
-    """Return the candidates of a step with their scores.
+    The candidates are the 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`. A score
+    is the penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
 
     Args:
         strategy: GUARD.
@@ -80,7 +69,8 @@ def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, 
     if strategy.formulation == "released":
         scores = unless_nothing_is_left(scores, log_p, ~left_out)
     numbers = torch.stack([total, weight, overall, *adapted], 1)
-    return Candidates(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
+    after = torch.cat([numbers, window[:, 1:]], 1)
+    return ids, scores.masked_fill(left_out, -torch.inf), after
 
 
 def leave_candidates(
@@ -104,7 +94,7 @@ def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 @apply_step.register
-def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
     """Leave candidates; see `leave_candidates`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
     leave = compile_step() if context.compiled else leave_candidates
@@ -122,5 +112,6 @@ def first_state(strategy: Guard) -> list[float]:
 @trace_values.register
 def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return every symbol of the method that a step has: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
-    values = {name: after[:, column] for name, column in _TRACED.items()}
-    return {"H": after[:, -1], "alpha": after[:, LOG_ALPHA].exp(), **values}
+    columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
+    values = {"H": after[:, -1], **dict(zip(_TRACED, columns, strict=True))}
+    return values | {"alpha": values["alpha"].exp()}

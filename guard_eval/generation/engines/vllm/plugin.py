@@ -15,18 +15,19 @@ its strategy, its key and its prompt: these decide what is written.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.noise import advance_keys
 from guard_eval.generation.decoding.processor import (
-    Context,
     breaker_ids,
     choose,
     first_state,
@@ -55,6 +56,7 @@ class Request:
     """A request in the batch.
 
     Attributes:
+        slot: Its slot among all, which the older runner does not have.
         wanted: Its strategy and key.
         prompt: The prompt's tokens, `[P]`.
         states: The state before each of the last steps, `[S]`, float64, by step.
@@ -63,6 +65,7 @@ class Request:
         step: How many tokens it has written.
     """
 
+    slot: int
     wanted: StrategyRequest
     prompt: Tensor
     states: dict[int, Tensor]
@@ -71,48 +74,48 @@ class Request:
     step: int = 0
 
 
-TextReader = Callable[[Sequence[Request]], Tensor]
-"""Returns the tokens of requests, prompt and text, `[B, T]`: the last one at the end, −1 before the first."""
-
-
-class Requests:
+class _Requests(ABC):
     """The requests of a worker, by whichever interface they come.
 
-    Attributes:
-        at: Those in the batch, by their slot or row.
-
     Args:
+        vllm_config: vLLM's settings.
         device: Where the logits are.
         running: How many requests run at once; as many are remembered after they left.
-        find_breakers: Returns the model's tokens at which DRY's sequences end, if a strategy needs them.
     """
 
-    def __init__(
-        self, device: torch.device, *, running: int, find_breakers: Callable[[], Sequence[int]] = tuple
-    ) -> None:
-        self._device, self._find_breakers = device, find_breakers
-        self.at: dict[int, Request] = {}
+    def __init__(self, vllm_config: Any, device: torch.device, running: int) -> None:  # noqa: ANN401 (vLLM's)
+        self._config = vllm_config
+        self._device = device
+        self._at: dict[int, Request] = {}  # by slot or row
         self._left: deque[Request] = deque(maxlen=2 * running)
 
-    def begin(self, index: int, wanted: StrategyRequest, prompt: Tensor, written: int) -> Request:
+    def is_argmax_invariant(self) -> bool:
+        """Say that greedy requests, too, are to pass through."""
+        return False
+
+    def _begin(self, index: int, wanted: StrategyRequest, prompt: Tensor, written: int) -> Request:
         """Take a request with a prompt `[P]` in; one that comes back has `written` tokens already.
 
         Raises:
             RuntimeError: It comes back, and its state is no longer in this worker.
         """
-        self.at[index] = Request(wanted, prompt, self._find_states(wanted, prompt, written))
-        return self.at[index]
+        self._at[index] = Request(index, wanted, prompt, self._find_states(wanted, prompt, written))
+        return self._at[index]
 
-    def release(self, request: Request | None) -> None:
-        """Keep the states of a request that is out of the batch; it may come back."""
-        if request is not None:
-            self._left.append(request)
+    def _release(self, index: int) -> None:
+        """Take a request, if there is one, out of the batch; its states are kept, for it may come back."""
+        if index in self._at:
+            self._left.append(self._at.pop(index))
+
+    @abstractmethod
+    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+        """Return prompts and texts, `[B, T]`: the last token at the end, −1 before the first."""
 
     def _find_states(self, wanted: StrategyRequest, prompt: Tensor, written: int) -> dict[int, Tensor]:
         first = torch.tensor(first_state(wanted.strategy), dtype=torch.float64, device=self._device)
         if written == 0 or not len(first):
             return {written: first}
-        for earlier in [*self.at.values(), *reversed(self._left)]:
+        for earlier in [*self._at.values(), *reversed(self._left)]:
             same = earlier.wanted == wanted and written in earlier.states
             if same and torch.equal(earlier.prompt, prompt):
                 return dict(earlier.states)
@@ -122,7 +125,7 @@ class Requests:
             "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 
-    def choose(self, logits: Tensor, requests: Sequence[Request], read_texts: TextReader) -> Tensor:
+    def _choose(self, logits: Tensor, requests: Sequence[Request]) -> Tensor:
         """Leave the chosen token alone in the lines of requests of `logits` `[B, V]`, and return `logits`."""
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
@@ -131,11 +134,12 @@ class Requests:
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.wanted.key, request.step] for request in group]
             lines, keys, steps = to_device(numbers, self._device).T
-            texts, longest = read_texts(group), max(request.step for request in group)
+            texts = self._read_texts(group)
+            longest = max(request.step for request in group)
             age = torch.arange(longest, 0, -1, device=self._device)
             written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
             states = torch.stack([request.states[request.step] for request in group])
-            breakers = self._breakers if needs_breakers(strategy) else None
+            breakers = self._breakers if needs_breakers(strategy) else keys[:0]
             context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
             tokens = choose(strategy, logits[lines].float(), context)
             for request, state in zip(group, context.state, strict=True):
@@ -147,7 +151,14 @@ class Requests:
 
     @cached_property
     def _breakers(self) -> Tensor:
-        return to_device(list(self._find_breakers()), self._device)
+        """The tokens at which DRY's sequences end, by the tokenizer of vLLM's model."""
+        from transformers import AutoTokenizer  # noqa: PLC0415 (few requests ask)
+
+        model = self._config.model_config
+        tokenizer = AutoTokenizer.from_pretrained(
+            model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
+        )
+        return to_device(breaker_ids(tokenizer), self._device)
 
 
 def _phase(strategy: LogitStrategy, step: int) -> int:
@@ -167,19 +178,7 @@ def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.dev
     return here.to(device, non_blocking=True)
 
 
-class _Plugin:
-    """What both interfaces have in common."""
-
-    def __init__(self, vllm_config: Any, device: torch.device, running: int) -> None:  # noqa: ANN401 (vLLM's)
-        find_breakers = partial(_find_breakers, vllm_config)
-        self._device, self._requests = device, Requests(device, running=running, find_breakers=find_breakers)
-
-    def is_argmax_invariant(self) -> bool:
-        """Say that greedy requests, too, are to pass through."""
-        return False
-
-
-class ForRunnerV2(_Plugin):
+class ForRunnerV2(_Requests):
     """Our strategies behind model runner V2's interface."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
@@ -194,7 +193,7 @@ class ForRunnerV2(_Plugin):
         Raises:
             RuntimeError: It is, and vLLM decodes speculatively.
         """
-        self._requests.release(self._requests.at.pop(req_idx, None))
+        self._release(req_idx)
         self._new.pop(req_idx, None)
         wanted = read_request(sampling_params)
         if wanted is None:
@@ -209,12 +208,13 @@ class ForRunnerV2(_Plugin):
         for slot, wanted in self._new.items():
             prompt, filled = self._lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
-            self._requests.begin(slot, wanted, tokens, filled - prompt)
+            self._begin(slot, wanted, tokens, filled - prompt)
         self._new.clear()
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:  # noqa: ANN401 (vLLM's LogitsContext)
         """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
-        slots, at = ctx.idx_mapping_np.tolist(), self._requests.at
+        slots = ctx.idx_mapping_np.tolist()
+        at = self._at
         if at.keys().isdisjoint(slots):
             return logits
         if len(slots) != len(logits):
@@ -226,14 +226,14 @@ class ForRunnerV2(_Plugin):
             if slot in at and length >= filled:
                 at[slot].line, at[slot].step = line, length - prompt
                 ready.append(at[slot])
-        return self._requests.choose(logits, ready, partial(self._read_texts, slots))
+        return self._choose(logits, ready)
 
-    def _read_texts(self, slots: Sequence[int], requests: Sequence[Request]) -> Tensor:
-        """Return the tokens of requests from vLLM's own memory; see `TextReader`."""
+    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+        """Return the tokens of requests from vLLM's own memory; see above."""
         lengths = [len(request.prompt) + request.step for request in requests]
-        places, ends = to_device([[slots[each.line] for each in requests], lengths], self._device)
+        slots, ends = to_device([[request.slot for request in requests], lengths], self._device)
         columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
-        tokens: Tensor = self._states.all_token_ids.gpu[places[:, None], columns.clamp(min=0)].long()
+        tokens: Tensor = self._states.all_token_ids.gpu[slots[:, None], columns.clamp(min=0)].long()
         return tokens.masked_fill(columns < 0, -1)
 
     def _lengths(self, slot: int) -> tuple[int, int]:
@@ -241,7 +241,7 @@ class ForRunnerV2(_Plugin):
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
 
-class ForRunnerV1(_Plugin):
+class ForRunnerV1(_Requests):
     """Our strategies behind the older interface, which a CPU has."""
 
     def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
@@ -252,46 +252,32 @@ class ForRunnerV1(_Plugin):
         """Note the requests that were removed, added and moved, in this order."""
         if batch_update is None:
             return
-        requests, at = self._requests, self._requests.at
+        at = self._at
         for index in [*batch_update.removed, *(added[0] for added in batch_update.added)]:
-            requests.release(at.pop(index, None))
+            self._release(index)
         for index, parameters, prompt, outputs in batch_update.added:
             if wanted := read_request(parameters):
                 if self._asynchronous:
                     raise RuntimeError(_ASYNCHRONOUS)
                 tokens = torch.tensor(prompt or [], dtype=torch.long, device=self._device)
-                requests.begin(index, wanted, tokens, len(outputs)).outputs = outputs
+                self._begin(index, wanted, tokens, len(outputs)).outputs = outputs
         for index, other, direction in batch_update.moved:
-            first, second = at.pop(index, None), at.pop(other, None)
-            if first is not None:
-                at[other] = first
-            if second is not None and direction.name == "SWAP":
-                at[index] = second
-            else:
-                requests.release(second)
+            if direction.name != "SWAP":
+                self._release(other)
+            moved = {other: at.pop(index, None), index: at.pop(other, None)}
+            at.update((row, request) for row, request in moved.items() if request is not None)
 
     def apply(self, logits: Tensor) -> Tensor:
         """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
-        for line, request in self._requests.at.items():
+        for line, request in self._at.items():
             request.line, request.step = line, len(request.outputs)
-        return self._requests.choose(logits, list(self._requests.at.values()), self._read_texts)
+        return self._choose(logits, list(self._at.values()))
 
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Return the tokens of requests; see `TextReader`."""
+        """Return the tokens of requests; see above."""
         texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
         longest = max(map(len, texts))
         return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
-
-
-def _find_breakers(vllm_config: Any) -> list[int]:  # noqa: ANN401 (vLLM's)
-    """Return the tokens that end a sequence, by the tokenizer of vLLM's model."""
-    from transformers import AutoTokenizer  # noqa: PLC0415 (few requests ask)
-
-    model = vllm_config.model_config
-    tokenizer = AutoTokenizer.from_pretrained(
-        model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
-    )
-    return breaker_ids(tokenizer)
 
 
 def make_processor(vllm_config: Any, *arguments: Any) -> ForRunnerV1 | ForRunnerV2:  # noqa: ANN401 (vLLM's)

@@ -44,17 +44,17 @@ BREAKERS = [3, 7, 11]
 @pytest.fixture(autouse=True)
 def _breakers(monkeypatch, own_registry):
     own.use_text("mine.py", OWN)
-    monkeypatch.setattr(plugin, "_find_breakers", lambda _config: BREAKERS)
+    monkeypatch.setattr(plugin._Requests, "_breakers", torch.tensor(BREAKERS))
 
 
-def jobs(names: list[str], count: int = 24) -> list[Job]:
+def jobs(names: list[str]) -> list[Job]:
     numbers = random.Random(1)
     made = []
-    for index in range(count):
+    for index in range(max(10, 2 * len(names))):  # beside others of the same strategy
         name = str(parse(names[index % len(names)])) if names[index % len(names)] else ""
         extra = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
         prompt = [numbers.randrange(V) for _ in range(numbers.randint(1, 9))]
-        made.append(Job(prompt, parameters(extra if name else None), limit=numbers.randint(1, 40)))
+        made.append(Job(prompt, parameters(extra if name else None), limit=numbers.randint(1, 30)))
     return made
 
 

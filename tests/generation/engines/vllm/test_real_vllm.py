@@ -11,7 +11,7 @@ from pathlib import Path
 import fake_vllm
 import pytest
 import torch
-from written_texts import write
+from written_texts import continue_rows, write
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +22,6 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
 from guard_eval.generation.decoding.noise import row_key  # noqa: E402
-from guard_eval.generation.engines.batch import Batch  # noqa: E402
-from guard_eval.generation.engines.decode import decode  # noqa: E402
 from guard_eval.generation.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
 from guard_eval.generation.engines.loading import LoadedModel, load  # noqa: E402
 from guard_eval.generation.engines.vllm import generation  # noqa: E402
@@ -93,15 +91,9 @@ def engine(location) -> Iterator:
 
 
 def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -> list[list[int]]:
-    strategy = parse(name)
-    keys = [row_key(SEED, row.prompt.id, signature(strategy)) for row in rows]
-    batch = Batch(
-        prompts=[row.ids for row in rows],
-        keys=torch.tensor(keys),
-        ends=eos_ids(loaded),
-        limit=NEW,
-    )
-    return decode(loaded.model, batch, strategy).tokens
+    keys = torch.tensor([row_key(SEED, row.prompt.id, signature(parse(name))) for row in rows])
+    prompts = [row.ids for row in rows]
+    return continue_rows(loaded.model, prompts, name, keys=keys, ends=eos_ids(loaded), limit=NEW).tokens
 
 
 def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
@@ -134,15 +126,15 @@ def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, nam
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
 def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
-    strategy, (llm, described) = parse("guard"), engine
+    llm, described = engine
     limits = {"max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": list(stop)}
-    recipe = described.recipe(strategy, GenerationSettings(**limits), SEED, engine=generation.ENGINE)
+    recipe = described.recipe(parse("guard"), GenerationSettings(**limits), SEED, engine=generation.ENGINE)
     expected = {
         text.prompt_id: text
         for batch in write(
             replace(reference, name=described.name),
             [row.prompt for row in rows],
-            strategy,
+            "guard",
             seed=SEED,
             **limits,
         )

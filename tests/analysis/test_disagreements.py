@@ -1,0 +1,46 @@
+"""Pairs on which raters disagree, and a judge that contradicts itself: against sums done by hand."""
+
+import pandas as pd
+import pytest
+from verdicts_by_hand import evidence, table
+
+from analysis.sections.disagreements import disagreements, section
+from analysis.sections.order_and_length import position
+from analysis.verdicts.tidy import validate
+
+PEOPLE = table({"p1": "xxyy", "p2": "xxx-", "p3": "xxxx", "p4": "y"})
+JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters=["gpt"])
+
+
+def test_worst_pairs_stand_first():
+    known = evidence(validate(pd.concat([PEOPLE, JUDGE])))
+    rows = disagreements(known)
+    people = {row.pair_id: row.disagreement for row in rows if not row.judge}
+    # Of the six couples of raters of a pair four differ on p1, and three on p2.
+    assert list(people.items()) == [("p1", pytest.approx(4 / 6)), ("p2", pytest.approx(3 / 6))]
+    judged = [(row.pair_id, row.share, row.disagreement) for row in rows if row.judge]
+    # People's shares are 1/2, 7/8 and 1; the judge's 1, 1/2 and 0.
+    assert judged == [("p3", 1.0, 1.0), ("p1", 0.5, 0.5), ("p2", 0.875, 0.375)]
+    page = section(known)
+    assert page.answer == "all 5 are in csv/disagreements.csv"
+    assert "p1" in page.tables[0].rows[0]
+
+
+def test_agreement_leaves_no_section():
+    assert section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
+
+
+def test_judge_contradicts_itself_in_samples_of_one_order():
+    """Of three samples in each order one differs, on p1; that the orders differ is no contradiction."""
+    said = {("p1", "x"): "xxy", ("p1", "y"): "yyy", ("p2", "x"): "---", ("p2", "y"): "xxx"}
+    rows = [
+        {"pair_id": pair, "dataset": "d", "method_a": "x", "method_b": "y", "rater": "gpt", "criterion": "c"}
+        | {"rater_kind": "model", "verdict": {"-": "tie"}.get(letter, letter), "shown_first": first}
+        | {"presentation": f"{pair}{first}{number}"}
+        for (pair, first), letters in said.items()
+        for number, letter in enumerate(letters)
+    ]
+    [row] = position(evidence(validate(pd.DataFrame(rows))))
+    assert (row.repeated, row.contradictions.value) == (4, 0.25)
+    [once] = position(evidence(validate(pd.DataFrame(rows[::3]))))
+    assert (once.repeated, once.contradictions.value) == (0, None)
