@@ -92,7 +92,8 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 for number, same in sorted(orders.items())
             ]
             people = {
-                name: [names.get(vote, vote) for vote in given] for name, given in votes[pair.id].items()
+                name: [names.get(vote, vote) for vote in verdicts]
+                for name, verdicts in votes[pair.id].items()
             }
             yield {
                 "id": pair.id,
@@ -118,13 +119,13 @@ def _compare_people(
     sides = {"text 1": 1, "tie": 0, "text 2": -1}
     apart = [0.0]
     split = [0.0]
-    for name, given in votes.items():
-        people = [sides[vote] for vote in given]
+    for name, people_votes in votes.items():
+        people = [sides[vote] for vote in people_votes]
         judged = [sides[verdict[name]] for verdict in verdicts if name in verdict]
         split.append(pvariance(people))
         if judged:
             apart.append(abs(fmean(people) - fmean(judged)))
-    counts = {name: Counter(given) for name, given in votes.items()}
+    counts = {name: Counter(people_votes) for name, people_votes in votes.items()}
     return {"people": counts, "apart": max(apart), "split": max(split)}
 
 
