@@ -193,13 +193,15 @@ def _tune_study(study: Study, *, dry_run: bool) -> Measured:
     prompts, _ = split_prompts(study)
     texts = find_first_texts(study, settings.systems, prompts)
     metrics = {"compute": metrics_of(settings.tuning), "baseline": None}
+    wanted = settings.metrics.model_copy(update=metrics)
     measured = _measure_texts(
         [text for by_prompt in texts.values() for text in by_prompt.values()],
-        settings.metrics.model_copy(update=metrics),
+        wanted,
         ScoringModels.of_study(study),
         folder=study.metrics,
         write=False,
         dry_run=dry_run,
+        warnings=_check_scorer(study, wanted),
     )
     if measured.failures:
         raise StudyError("\n".join(measured.failures))

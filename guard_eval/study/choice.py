@@ -14,8 +14,8 @@ FEW_PROMPTS = 30
 """With fewer tuning prompts there is a warning."""
 SAME_PROMPTS = (
     "The prompts that chose the settings also test them. The best of equal settings is then called better "
-    "too often: instead of in 2.5 % of the studies in up to 27 % if one judge chooses and tests, in up to "
-    "9 % if a judge chooses and people test, and in up to 4 % if a metric chooses and raters test."
+    "too often: instead of in 2.5 % of the studies in up to 20 % if one judge chooses and tests, in up to "
+    "10 % if a judge chooses and people test, and in up to 5 % if a metric chooses and raters test."
 )
 """The warning of a choice on the prompts that test it (docs/calibration.md)."""
 UNEQUAL = "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
