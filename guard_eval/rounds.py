@@ -94,16 +94,18 @@ def compare(contest: Contest) -> list[Comparison]:
     tested = []
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
-        tested.append(_test(contest, couple, [part[:, at] for part in leads[:last]]))
-    adjusted = adjust([each.lead.p for each in tested])
-    return [replace(each, p_adjusted=p or 0.0) for each, p in zip(tested, adjusted, strict=True)]
+        tested.append(_test(contest, couple, [lead[:, at] for lead in leads[:last]]))
+    adjusted = adjust([comparison.lead.p for comparison in tested])
+    return [replace(comparison, p_adjusted=p or 0.0) for comparison, p in zip(tested, adjusted, strict=True)]
 
 
 def _find_leads(contest: Contest, number: int) -> Floats:
     """Return the leads of all couples on the complete prompts of a round, `[prompts, couples]`."""
     playing = set(contest.playing(number))
     complete = [scores for at, scores in contest.prompts if at == number and playing <= scores.keys()]
-    rows = [[scores[each] if each in playing else 0.0 for each in contest.couples] for scores in complete]
+    rows = [
+        [scores[couple] if couple in playing else 0.0 for couple in contest.couples] for scores in complete
+    ]
     scores = np.array(rows).reshape(-1, len(contest.couples))
     if contest.plan.design == "candidate":
         return scores
@@ -122,8 +124,8 @@ def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Compari
     lead = Estimate(level=level, note=NO_DATA)
     ahead = ""
     smallest = 1.0
-    for number, part in enumerate(rounds, start=1):
-        leads = np.append(leads, part)
+    for number, prompts_of_round in enumerate(rounds, start=1):
+        leads = np.append(leads, prompts_of_round)
         n = len(leads)
         if n < 2:
             continue
@@ -149,8 +151,8 @@ def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Coup
     leaves.
     """
     playing = contest.playing(contest.done)
-    decided = [each for each in compared if each.p_adjusted <= contest.plan.alpha]
+    decided = [comparison for comparison in compared if comparison.p_adjusted <= contest.plan.alpha]
     if contest.plan.design == "candidate":
-        return [each.couple for each in decided if each.couple in playing]
-    staying = {*chain(*playing)}.difference(each.behind for each in decided)
+        return [comparison.couple for comparison in decided if comparison.couple in playing]
+    staying = {*chain(*playing)}.difference(comparison.behind for comparison in decided)
     return [couple for couple in playing if staying and not staying.issuperset(couple)]

@@ -92,7 +92,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 for number, same in sorted(orders.items())
             ]
             people = {
-                name: [names.get(vote, vote) for vote in given] for name, given in votes[pair.id].items()
+                name: [names.get(vote, vote) for vote in sides] for name, sides in votes[pair.id].items()
             }
             yield {
                 "id": pair.id,
@@ -118,13 +118,13 @@ def _compare_people(
     sides = {"text 1": 1, "tie": 0, "text 2": -1}
     apart = [0.0]
     split = [0.0]
-    for name, given in votes.items():
-        people = [sides[vote] for vote in given]
+    for name, texts in votes.items():
+        people = [sides[text] for text in texts]
         judged = [sides[verdict[name]] for verdict in verdicts if name in verdict]
         split.append(pvariance(people))
         if judged:
             apart.append(abs(fmean(people) - fmean(judged)))
-    counts = {name: Counter(given) for name, given in votes.items()}
+    counts = {name: Counter(texts) for name, texts in votes.items()}
     return {"people": counts, "apart": max(apart), "split": max(split)}
 
 

@@ -20,9 +20,11 @@ EMPTY_EVERYWHERE = {"again", "found", "given", "made", "one", "place"}
 
 PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
 ROOMS = (
-    *("guard_eval/cli", "guard_eval/demo", "guard_eval/reporting", "guard_eval/study", "guard_eval/texts"),
-    *("tests/cli", "tests/demo", "tests/docs", "tests/files", "tests/reporting", "tests/study"),
-    *("tests/texts", "tools"),
+    *("analysis/planning", "analysis/publication", "analysis/replication"),
+    *("guard_eval/cli", "guard_eval/demo", "guard_eval/files", "guard_eval/reporting", "guard_eval/study"),
+    *("guard_eval/texts", "tests/benchmarks", "tests/cli", "tests/demo", "tests/docs", "tests/files"),
+    *("tests/replication", "tests/reporting", "tests/stories", "tests/study", "tests/texts", "tests/typing"),
+    "tools",
 )
 """The rooms that hold to all words so far."""
 

@@ -91,8 +91,8 @@ def compare(
     return compared.assign(
         shown=texts["ours"],
         cell=[
-            f"{shown} {mark}".strip() if low == NOTHING else f"{shown} {mark} [{low}, {high}]"
-            for shown, mark, low, high in cells
+            f"{text} {mark}".strip() if low == NOTHING else f"{text} {mark} [{low}, {high}]"
+            for text, mark, low, high in cells
         ],
     )
 

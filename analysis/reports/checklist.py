@@ -118,7 +118,7 @@ def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str,
             results[role].append(row.verdict == right)
         elif role == "repeat" and ("study", name, pair_id, criterion) in last:
             results[role].append(row.verdict == last["study", name, pair_id, criterion].verdict)
-    return {role: (sum(found), len(found)) for role, found in results.items() if found}
+    return {role: (sum(passed), len(passed)) for role, passed in results.items() if passed}
 
 
 def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:

@@ -106,9 +106,9 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
     showings["ends_seen"] = groups["ends_seen"].max()
     verdicts_of, showings_of = (dict(iter(rows.groupby("cell"))) for rows in (table, showings))
     names = cast(list[tuple[str, str, str]], list(cells.groups))
-    for cell in sorted(showings_of, key=lambda cell: KIND_PLACE[names[cell][2]]):
+    for cell, name in sorted(enumerate(names), key=lambda numbered: KIND_PLACE[numbered[1][2]]):
         if len(showings_of[cell]) >= FEWEST:
-            yield names[cell], verdicts_of[cell], showings_of[cell]
+            yield name, verdicts_of[cell], showings_of[cell]
 
 
 def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:

@@ -81,7 +81,7 @@ def section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(disagreements)
     if not rows:
         return None
-    worst = [found[:SHOWN] for found in group_by(rows, lambda row: row.judge).values()]
+    worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
     table = row_table(
         list(chain(*worst)),
         lambda row: {**name_result(row), "Dataset": row.dataset, "Pair": row.pair_id},

@@ -12,7 +12,6 @@ from analysis.sections.section import Csv, Section, group_by, limits, row_table,
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, plural, title
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
@@ -148,28 +147,27 @@ def models(evidence: Evidence) -> list[ModelRow]:
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return how each judge did on pairs whose answer is known, by check and criterion."""
-    groups = group_by(
-        _usage(evidence).checked, lambda item: (item["judge"], CHECKS.index(item["check"]), item["criterion"])
-    )
     rows = []
-    for (judge, number, criterion), items in sorted(groups.items()):
-        check = CHECKS[number]
-        whole = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
-        outcomes = [_outcome(check, answers) for answers in whole]
+    groups = group_by(
+        _usage(evidence).checked, lambda item: (item["judge"], item["check"], item["criterion"])
+    )
+    for (judge, check, criterion), items in groups.items():
+        complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
+        outcomes = [_outcome(check, answers) for answers in complete]
         hits = [outcome == 1 for outcome in outcomes]
         rows.append(
             CalibrationRow(
                 judge=judge,
                 check=check,
                 criterion=criterion,
-                items=len(whole),
-                missing=len(items) - len(whole),
+                items=len(complete),
+                missing=len(items) - len(complete),
                 hits=sum(hits),
                 opposite=outcomes.count(-1),
                 share=unit_proportion(hits, np.arange(len(hits)), level=evidence.plan.level),
             )
         )
-    return rows
+    return sorted(rows, key=lambda row: (row.judge, CHECKS.index(row.check), row.criterion))
 
 
 def _outcome(check: str, answers: Sequence[str]) -> int:
@@ -219,64 +217,57 @@ def dollars(amount: float) -> str:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask how the judges were asked."""
-    tables = (*_spending_table(evidence), *_failure_table(evidence), *_calibration_table(evidence))
+    spent, failed = evidence.rows(spending), evidence.rows(failures)
+    tables = (
+        *row_table(
+            spent,
+            lambda row: {"Judge": row.judge},
+            lambda row: {
+                "Requests": f"{row.requests:,}",
+                "Answers": f"{row.answers:,}",
+                "Prompt tokens": f"{row.input_tokens:,}",
+                "Answer tokens": f"{row.output_tokens:,}",
+                "Cost": row.cost,
+                "Set aside": dollars(row.held_usd),
+            },
+            csv="judge_spending",
+            caption="What the judges took",
+        ),
+        *row_table(
+            failed,
+            lambda row: {
+                "Judge": row.judge,
+                "Failure": title(row.kind),
+                "What it means": FAILURES.get(row.kind, NOTHING),
+                "Reason given": row.reason[:MAX_REASON] or NOTHING,
+            },
+            lambda row: {"Showings": row.count},
+            csv="judge_failures",
+            caption="Showings of pairs without a verdict",
+        ),
+        *row_table(
+            evidence.rows(calibration),
+            lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
+            lambda row: {
+                "Items": row.items,
+                "As expected": share_with_limits(row.share),
+                "Missing": row.missing,
+            },
+            csv="judge_calibration",
+            caption="Calibration on pairs whose answer is known",
+        ),
+    )
     if not tables:
         return None
-    lost = sum(row.count for row in evidence.rows(failures))
-    spent = dollars(sum(row.usd for row in evidence.rows(spending)))
     prompts = [ASKED.format_map(row) for row in _usage(evidence).prompts]
+    dollars_spent = dollars(sum(row.usd for row in spent))
+    without = plural(sum(row.count for row in failed), "showing")
     return Section(
         anchor="judge-run",
         question="How were the judges asked?",
-        answer=f"{spent}; {plural(lost, 'showing')} of a pair without a verdict",
+        answer=f"{dollars_spent}; {without} of a pair without a verdict",
         notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
         tables=tables,
-    )
-
-
-def _spending_table(evidence: Evidence) -> tuple[Table, ...]:
-    return row_table(
-        evidence.rows(spending),
-        lambda row: {"Judge": row.judge},
-        lambda row: {
-            "Requests": f"{row.requests:,}",
-            "Answers": f"{row.answers:,}",
-            "Prompt tokens": f"{row.input_tokens:,}",
-            "Answer tokens": f"{row.output_tokens:,}",
-            "Cost": row.cost,
-            "Set aside": dollars(row.held_usd),
-        },
-        csv="judge_spending",
-        caption="What the judges took",
-    )
-
-
-def _failure_table(evidence: Evidence) -> tuple[Table, ...]:
-    return row_table(
-        evidence.rows(failures),
-        lambda row: {
-            "Judge": row.judge,
-            "Failure": title(row.kind),
-            "What it means": FAILURES.get(row.kind, NOTHING),
-            "Reason given": row.reason[:MAX_REASON] or NOTHING,
-        },
-        lambda row: {"Showings": row.count},
-        csv="judge_failures",
-        caption="Showings of pairs without a verdict",
-    )
-
-
-def _calibration_table(evidence: Evidence) -> tuple[Table, ...]:
-    return row_table(
-        evidence.rows(calibration),
-        lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
-        lambda row: {
-            "Items": row.items,
-            "As expected": share_with_limits(row.share),
-            "Missing": row.missing,
-        },
-        csv="judge_calibration",
-        caption="Calibration on pairs whose answer is known",
     )
 
 

@@ -204,6 +204,8 @@ def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level:
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the order or the length of texts matters."""
     positions, lengths = evidence.rows(position), evidence.rows(length)
+    if not (positions or lengths):
+        return None
     position_table = row_table(
         positions,
         name_criterion,
@@ -211,7 +213,7 @@ def section(evidence: Evidence) -> Section | None:
             "First text won": percent(row.first_share.value),
             "Interval": share_limits(row.first_share),
             "Ties": row.ties,
-            "Flipped with the order": _part(row.flipped, row.both_orders),
+            "Flipped with the order": f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING,
             "Contradicts itself": percent(row.contradictions.value),
         },
         csv="position",
@@ -230,8 +232,6 @@ def section(evidence: Evidence) -> Section | None:
         csv="length",
         caption="Preference for length",
     )
-    if not (positions or lengths):
-        return None
     return Section(
         anchor="order-length",
         question="Does the order or the length of texts matter?",
@@ -239,10 +239,6 @@ def section(evidence: Evidence) -> Section | None:
         notes=("Shares are of verdicts that are no ties.", *distinct_notes(row.note for row in lengths)),
         tables=(*position_table, *length_table),
     )
-
-
-def _part(count: int, whole: int) -> str:
-    return f"{count} of {whole}" if whole else NOTHING
 
 
 def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
@@ -253,13 +249,11 @@ def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> s
         decided = first + sum(row.second for row in rows)
         won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
         parts.append(f"the first-shown text {won}")
-    if lengths:
-        people = of_people(lengths)
-        shares = [(row.longer_share.value, row.pairs) for row in people if row.longer_share.value is not None]
-        pairs = sum(count for _, count in shares)
-        if pairs:
-            mean = sum(share * count for share, count in shares) / pairs
-            parts.append(f"the longer text won {percent(mean, 0)}")
+    people = of_people(lengths) if lengths else []
+    shares = [row for row in people if row.longer_share.value is not None]
+    if pairs := sum(row.pairs for row in shares):
+        won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)
+        parts.append(f"the longer text won {percent(won_by_longer / pairs, 0)}")
     return capital("; ".join(parts)) or "See the tables"
 
 

@@ -55,12 +55,12 @@ def raters(evidence: Evidence) -> list[RaterRow]:
     item, _ = item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
     counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
-    agreeing = counts.groupby(KEYS)[["same", "others"]].sum()
+    agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
     frame = with_units(evidence.frame)
     frame = frame.assign(**{name: None for name in ("shown_first", "seconds") if name not in frame})
     rows = []
     for (kind, name), group in frame.groupby(KEYS, sort=True):
-        same, compared = agreeing.loc[(kind, name)].tolist()
+        same, compared = agreeing[kind, name]
         is_tie = group["verdict"] == TIE
         placed = group[group["shown_first"].notna() & ~is_tie]
         is_hit = placed["verdict"] == placed["shown_first"]

@@ -150,13 +150,9 @@ def _has_sibling(table: Table, name: str) -> bool:
     """Return whether another column has the same heading for the other of two texts."""
     heading = plain_heading(name)
     swapped = set()
-    for couple in HEADINGS["siblings"]:
-        for text, other in (couple, couple[::-1]):
-            if heading.endswith(text):
-                swapped.add(heading.removesuffix(text) + other)
-            if heading.startswith(text):
-                swapped.add(other + heading.removeprefix(text))
-    return not swapped.isdisjoint(map(plain_heading, table.names))
+    for text, other in HEADINGS["siblings"].items():
+        swapped |= {re.sub(f"^{text}", other, heading), re.sub(f"{text}$", other, heading)}
+    return not (swapped - {heading}).isdisjoint(map(plain_heading, table.names))
 
 
 def _may_name_item(table: Table, name: str, rated: Sequence[str]) -> bool:
@@ -182,8 +178,7 @@ def _refuse_unknown(table: Table, items: Items, rated: Sequence[str], free: Sequ
     """Refuse a table with a column of an unknown name that repeats over pairs and is fixed within them."""
     rows = len(table.frame)
     pairs = table.count(*items.pair) if items.pair else rows
-    keys = [["dataset"]] if table.has("dataset") else []
-    keys += [list(METHODS), *([name] for name in rated if name not in METHODS)]
+    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
     # What a rater or a comparison has is the same in many of its rows, and not in one or two by chance.
     fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
     groups = table.declared.groups if items.pair else ()

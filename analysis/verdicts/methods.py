@@ -31,7 +31,6 @@ _COUPLE = (
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)"
 )
 _SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
-_ABOUT_METHODS = re.compile(rf"({SYSTEMS}|name|id)*")
 
 
 def find_methods(table: Table) -> None:
@@ -100,16 +99,16 @@ def _use_couples(table: Table, nouns: str) -> bool:
 def _use_won_and_lost(table: Table) -> bool:
     """Take the methods in alphabetical order, and the winner for the verdict."""
     plain = {plain_heading(name): name for name in table.names}
-    matches = [
+    couples = [
         (heading, heading.replace(won, lost, 1))
         for won, lost in HEADINGS["won_and_lost"]
         for heading in plain
-        if won in heading and _ABOUT_METHODS.fullmatch(heading.replace(won, "", 1))
+        if re.fullmatch(rf"({SYSTEMS}|name|id)*{won}({SYSTEMS}|name|id)*", heading)
     ]
-    matches = [(won, lost) for won, lost in matches if lost in plain]
-    if not matches:
+    couples = [couple for couple in couples if couple[1] in plain]
+    if not couples:
         return False
-    columns = [plain[heading] for heading in max(matches, key=lambda match: len(match[0]))]
+    columns = [plain[heading] for heading in max(couples, key=lambda couple: len(couple[0]))]
     won, lost = map(table.cells, columns)
     is_first = won.fillna("") < lost.fillna("")
     why = "the first won against the second"

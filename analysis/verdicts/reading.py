@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -35,8 +36,7 @@ _ROLES = {
 """What a reader calls the columns, in the order in which they are listed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Role:
+class Role(NamedTuple):
     """A role of a column.
 
     Attributes:
@@ -72,18 +72,14 @@ class Reading:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return a table of the roles with their columns and the reasons, and of the columns without one."""
-        order = list(_ROLES.values())
-        columns: dict[str, list[str]] = {}
-        reasons: dict[str, list[str]] = {}
+        roles: dict[str, list[Role]] = {name: [] for name in _ROLES.values()}
         for role in self.roles:
-            name = _ROLES.get(role.role, role.role)
-            columns.setdefault(name, []).extend([role.column] if role.column else [])
-            reasons.setdefault(name, []).append(role.why)
-        names = sorted(columns, key=lambda name: order.index(name) if name in order else len(order))
-        rows = [
-            (name, ", ".join(dict.fromkeys(columns[name])) or "–", "; ".join(dict.fromkeys(reasons[name])))
-            for name in names
-        ]
+            roles.setdefault(_ROLES.get(role.role, role.role), []).append(role)
+        rows = []
+        for name, same in roles.items():
+            columns = ", ".join(dict.fromkeys(role.column for role in same if role.column))
+            if same:
+                rows.append((name, columns or "–", "; ".join(dict.fromkeys(role.why for role in same))))
         return [*rows, ("not used", ", ".join(self.unused), "they have no role")] if self.unused else rows
 
     def lines(self) -> tuple[str, ...]:

@@ -93,9 +93,8 @@ def _use_marks(table: Table) -> bool:
     if sorted(word.side for word in words.values() if word.side != TIED) != [B, A]:
         return False
     marks = pd.DataFrame({name: _as_counts(table, name) for name in words})
-    names = pd.Series(
-        {name: {A: "model_a", B: "model_b", TIED: TIE}[word.side] for name, word in words.items()}
-    )
+    verdicts = {A: "model_a", B: "model_b", TIED: TIE}
+    names = {name: verdicts[word.side] for name, word in words.items()}
     total = marks.sum(axis=1)
     if total.max() > 1:
         _repeat_rows(table, marks, names)
@@ -109,14 +108,14 @@ def _use_marks(table: Table) -> bool:
     return True
 
 
-def _repeat_rows(table: Table, marks: pd.DataFrame, names: pd.Series) -> None:
+def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
     """Turn counts of wins into rows, one a win.
 
     Each win is of a pair of its own if no two rows count the same comparison. Otherwise a row may be an item,
     and each of its wins is by another rater.
     """
-    if not table.has(*METHODS) or not all(_is_count(name) or names[name] == TIE for name in marks):
-        listed = and_list(list(marks))
+    if not table.has(*METHODS) or not all(_is_count(name) or word == TIE for name, word in names.items()):
+        listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
     are_items = int(table.pair_codes().max(initial=-1)) + 1 < len(marks)
     if are_items and not table.has("pair_id"):
@@ -131,7 +130,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: pd.Series) -> None:
         if not table.has("rater"):
             table.set_frame(table.frame.assign(rater=[f"{UNKNOWN_RATER} {number}" for number in numbers]))
     why = f"they count wins, and each win is {each}"
-    table.use("verdict", list(marks), why, verdict=names.to_numpy()[column])
+    table.use("verdict", list(names), why, verdict=np.array(list(names.values()), dtype=object)[column])
 
 
 def _as_counts(table: Table, name: str) -> pd.Series:

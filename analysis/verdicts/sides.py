@@ -81,12 +81,12 @@ def name_winners(table: Table) -> None:
     names = verdict.map({text: table.declared.words.get(text, text) for text in texts})
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
     kinds = verdict.map({text: word.kind for text, word in words.items()}).mask(is_named, "").fillna("")
-    sides = verdict.map({text: word.side for text, word in words.items()}).fillna(TIED).to_numpy()
+    sides = verdict.map({text: word.side for text, word in words.items()}).fillna(TIED).to_numpy(np.int64)
     strong = verdict.isin([text for text, word in words.items() if word.strength]) & ~is_named
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
 
-    def winners(sides: Numbers) -> NDArray[np.object_]:
+    def winners(sides: NDArray[np.integer]) -> NDArray[np.object_]:
         return np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
 
     known = [name for name in ("shown_first", *table.free) if table.has(name)]

@@ -104,7 +104,7 @@ class Table:
 
     def record(self, role: str, column: str, why: str) -> None:
         """Write down what has a role."""
-        self.roles.append(Role(role=role, column=column, why=why))
+        self.roles.append(Role(role, column, why))
 
     def use(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
         """Record which columns have a role, and put new columns in their place."""
@@ -128,7 +128,7 @@ class Table:
     def reading(self) -> Reading:
         """Return what was read."""
         groups = [name for name in self.declared.groups if name in self.free]
-        by = [Role(role="by", column=name, why="declared") for name in groups]
+        by = [Role("by", name, "declared") for name in groups]
         return Reading(
             roles=(*self.roles, *by),
             unused=(*self.unused, *(name for name in self.free if name not in groups)),

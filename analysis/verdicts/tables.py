@@ -58,9 +58,7 @@ def tidied(
     _name_columns(table)
     _leave_out_index(table)
     if form is not None:
-        table.roles = [
-            Role(role=role, column=column, why="the format") for role, column in form.fields.items()
-        ]
+        table.roles = [Role(role, column, "the format") for role, column in form.fields.items()]
     _leave_out_votes(table)
     find_methods(table)
     for role in ("rater", "criterion"):

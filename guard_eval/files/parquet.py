@@ -39,13 +39,13 @@ def read_arrow(path: Path, data: bytes, *, limit: int, most_rows: int) -> Any:  
             file = arrow.ipc.open_file(BytesIO(data))
             batches = map(file.get_batch, range(file.num_record_batches))
             schema = file.schema
-        kept, size = [], 0
+        batch_rows, size = [], 0
         for batch in batches:
             size += batch.nbytes
             if size > limit:
                 raise ValueError(f"its table has more than {limit:,} bytes")  # noqa: TRY301 (reworded below)
-            kept.append(batch)
-        return arrow.Table.from_batches(kept, schema=schema)
+            batch_rows.append(batch)
+        return arrow.Table.from_batches(batch_rows, schema=schema)
     except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
         kind = "Parquet" if is_parquet else "Feather"
         raise StudyError(f"{path} cannot be read as {kind}: {error!s:.200}; write the file again") from None

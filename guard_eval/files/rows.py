@@ -177,8 +177,8 @@ def _separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, li
         else:
             columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
             sign = max(columns, key=columns.__getitem__)
-        rest = (line for _, line in lines)
-        reader = csv.reader(rest if match else chain([head], rest), delimiter=sign, strict=True)
+        contents = (line for _, line in lines)
+        reader = csv.reader(contents if match else chain([head], contents), delimiter=sign, strict=True)
         number = begin
         for row in reader:
             if any(row) or len(row) == 1:

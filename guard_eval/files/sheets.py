@@ -56,12 +56,12 @@ def _check_sizes(data: bytes) -> None:
     with zipfile.ZipFile(BytesIO(data)) as packed:
         parts = packed.infolist()
     allowed = min(LARGEST_WORKBOOK, max(UNPACKED_FREELY, LARGEST_RATIO * len(data)))
-    if sum(part.file_size for part in parts) > allowed:
+    if sum(member.file_size for member in parts) > allowed:
         raise ValueError(f"it unpacks to more than {allowed >> 20} MiB")
-    for part in parts:
-        holds_cells = part.filename.startswith(("xl/worksheets/", "xl/sharedStrings", "xl/media/"))
-        if part.file_size > _LARGEST_FORMATS and not holds_cells:
-            raise ValueError(f"{part.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
+    for member in parts:
+        holds_cells = member.filename.startswith(("xl/worksheets/", "xl/sharedStrings", "xl/media/"))
+        if member.file_size > _LARGEST_FORMATS and not holds_cells:
+            raise ValueError(f"{member.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
 
 
 def _filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)

@@ -81,36 +81,20 @@ def generate_texts(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
-    planned = plan_texts(study)
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
     results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
-        for one_model, (names, prompts) in product(study.by_model(), planned):
-            model = one_model.settings.model
-            named = [each for each in local if each.name in names]
-            own_systems = [each for each in named if study.settings.model_of(each) == model]
-            if not own_systems:
-                continue
-            plan = GenerationPlan(
-                study=one_model,
-                systems={str(each.strategy): each.name for each in own_systems},
-                prompts=[prompt for prompt in prompts if part.holds(prompt.id)],
-                shard=part,
-                known=_expect_model(one_model),
-                engine="vllm" if engine == "vllm" else None,
-                workers=workers,
-                trace=trace,
-            )
+        for plan in _plan_models(study, local, part, engine=engine, workers=workers, trace=trace):
             own.check_loaded(plan.missing)
             results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
             plans = [
                 ServedPlan.of(study, system, prompts)
-                for names, prompts in planned
+                for names, prompts in plan_texts(study)
                 for system in served
                 if system.name in names
             ]
@@ -160,6 +144,36 @@ def _describe_tuning(study: Study) -> Iterator[str]:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
         yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
+
+
+def _plan_models(
+    study: Study,
+    systems: Sequence[System],
+    shard: Shard,
+    *,
+    engine: EngineName,
+    workers: int | None,
+    trace: bool,
+) -> Iterator[GenerationPlan]:
+    """Yield what each local model has to write for these systems."""
+    for part, (names, prompts) in product(study.by_model(), plan_texts(study)):
+        model = part.settings.model
+        planned = {
+            str(each.strategy): each.name
+            for each in systems
+            if each.name in names and study.settings.model_of(each) == model
+        }
+        if planned:
+            yield GenerationPlan(
+                study=part,
+                systems=planned,
+                prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
+                shard=shard,
+                known=_expect_model(part),
+                engine="vllm" if engine == "vllm" else None,
+                workers=workers,
+                trace=trace,
+            )
 
 
 def _expect_model(study: Study) -> Known:

@@ -34,14 +34,15 @@ def read_in_batches(
     """
     present = [(index, row) for index, row in enumerate(rows) if row is not None]
     present.sort(key=lambda pair: length(pair[1]), reverse=True)
-    values: dict[int, Any] = {}
+    values: list[Any] = [None] * len(rows)
 
     def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Any]:
         return read([row for _, row in batch])
 
     for batch, results in in_batches(present, read_batch, BatchSizes(most)):
-        values |= {index: value for (index, _), value in zip(batch, results, strict=True)}
-    return [values.get(index) for index in range(len(rows))]
+        for (index, _), value in zip(batch, results, strict=True):
+            values[index] = value
+    return values
 
 
 def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:

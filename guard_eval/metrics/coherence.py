@@ -76,12 +76,16 @@ def log_likelihoods(
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     rows = []
     for prompt, text in zip(prompts, continuations, strict=True):
-        row = _fit(_encode(tokenizer, prompt), _encode(tokenizer, text if text.strip() else ""), start, limit)
-        rows.append(row if row.first < len(row.ids) else None)
+        words = text if text.strip() else ""
+        row = _fit(_encode(tokenizer, prompt), _encode(tokenizer, words), start, limit)
+        is_scored = row.first < len(row.ids)
+        rows.append(row if is_scored else None)
     scored = [row for row in rows if row is not None]
     if scored:  # as many rows as have room if the longest text follows the shortest prompt
-        predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
-        batch_size = max(1, min(batch_size, MAX_LOGITS[device.type] // (predicted * config.vocab_size)))
+        longest = max(len(row.ids) for row in scored)
+        predicted = longest + 1 - min(row.first for row in scored)
+        room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
+        batch_size = max(1, min(batch_size, room))
     return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), most=batch_size)
 
 
@@ -95,7 +99,9 @@ def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _R
     before = start + prompt
     fitted = text[: limit - max(1, len(start))] if before else text[:limit]
     room = limit - len(fitted)
-    kept = before if len(before) <= room else start + before[len(before) - (room - len(start)) :]
+    kept = before
+    if len(before) > room:
+        kept = start + before[len(before) - (room - len(start)) :]
     # The token at position i is predicted at i − 1: a text without anything before it loses its first token.
     return _Row(kept + fitted, max(1, len(kept)), len(kept) < len(before), len(fitted) < len(text))
 

@@ -92,22 +92,21 @@ def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         cells = lines.setdefault((row.dataset, row.strategy), {"texts": 0} | dict.fromkeys(names, NOTHING))
+        value = format_value(row.metric, row.value)
         star = "*" if (row.metric, row.dataset, row.strategy) in closest else ""
         limits = format_interval(row.metric, row.low, row.high) if intervals else ""
-        cells[row.metric] = f"{format_value(row.metric, row.value)}{star} {limits}".strip()
+        cells[row.metric] = f"{value}{star} {limits}".strip()
         cells["texts"] = max(cells["texts"], row.n)
     notes = [CLOSEST] if closest else []
     if intervals and any(row.low is not None for row in rows):
         notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
-    places = ("Dataset",) if len(datasets) > 1 else ()
+    places = ("Dataset", "Strategy") if len(datasets) > 1 else ("Strategy",)
     return Table(
-        columns=(*places, "Strategy", "Texts", *(METRICS[name].heading for name in names)),
-        rows=tuple(
-            (*map(_shorten, key[-len(places) - 1 :]), *cells.values()) for key, cells in lines.items()
-        ),
+        columns=(*places, "Texts", *(METRICS[name].heading for name in names)),
+        rows=tuple((*map(_shorten, key[-len(places) :]), *cells.values()) for key, cells in lines.items()),
         caption=_shorten(datasets[0]) if len(datasets) == 1 else "Scores",
         note=" ".join(notes),
-        text_columns=1 + len(places),
+        text_columns=len(places),
     )
 
 

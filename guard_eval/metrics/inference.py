@@ -153,8 +153,8 @@ def estimate_differences(
                 continue
             pairs = sides[strategy]
             tried = [sides[name] for name in searches.get(strategy, ())]
-            for place, pair in enumerate(pairs):
-                family.append(_difference([pair], level, [[each[place]] for each in tried]))
+            for index, pair in enumerate(pairs):
+                family.append(_difference([pair], level, [[each[index]] for each in tried]))
             family += [_difference(pairs, level, tried)] if len(pairs) == len(datasets) > 1 else []
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)

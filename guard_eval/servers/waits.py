@@ -53,7 +53,7 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
         used[1] if used else "",
         *(headers.get(name.replace("remaining", "reset"), "") for name in used_up if "remaining" in name),
     ]
-    sent_at = _read_date(headers.get("date", "")) or time.time()
+    sent_at = _read_number(headers.get("date", "")) or time.time()
     waits = (_read_seconds(value, sent_at) for value in stated)
     return next((seconds for seconds in waits if seconds is not None), None)
 
@@ -64,8 +64,6 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
         return sum(float(count) * _factor(unit) for count, unit in times)
     date = _read_number(value)
-    if date is None:
-        date = _read_date(value)
     if date is None or not 0 <= date < 1e4 * _EPOCH:
         return None
     if date < _EPOCH:
@@ -73,18 +71,14 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
     return max(0.0, (date if date < 1e3 * _EPOCH else date / 1e3) - sent_at)
 
 
-def _read_number(value: str) -> float | None:
-    with suppress(ValueError):
-        return float(value)
-    return None
-
-
 def _factor(unit: str) -> float:
     return next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
 
 
-def _read_date(value: str) -> float | None:
-    """Return the seconds since 1970 of a date as RFC 3339 or HTTP writes it."""
+def _read_number(value: str) -> float | None:
+    """Return a number, or the seconds since 1970 of a date as RFC 3339 or HTTP writes it."""
+    with suppress(ValueError):
+        return float(value)
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         with suppress(ValueError):
             return read(value).timestamp()

@@ -27,6 +27,8 @@ BUNDLED = "bundled"
 
 _AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
 """A folder, or a name and a revision."""
+_DROP_MAIN = partial(re.sub, r"^([^./~@][^@]*)@main$", r"\1")
+"""Returns an amateur without the branch that is meant anyway, so that it is declared in one way."""
 
 Source = Literal["file", "strategy", "server"]
 """Where a system's texts are from."""
@@ -59,7 +61,7 @@ class Model(SettingsTable):
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: Device | dict[str, int | str] = Field(default="auto", exclude=True)
-    amateur: Annotated[str, Field(pattern=_AMATEUR)] | None = None
+    amateur: Annotated[str, Field(pattern=_AMATEUR), AfterValidator(_DROP_MAIN)] | None = None
 
     @property
     def amateur_name(self) -> str | None:

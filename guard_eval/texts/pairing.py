@@ -121,10 +121,10 @@ def _check_existing(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
     """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
-    shown = {pair.id: (pair.for_people, pair.round) for pair in pairs}
+    pages = {pair.id: (pair.for_people, pair.round) for pair in pairs}
     couples = {tuple(couple) for couple in compare}
     prompts = {prompt.id for prompt in drawn}
-    changed = [pair for pair in existing if shown.get(pair.id) != (pair.for_people, pair.round)]
+    changed = [pair for pair in existing if pages.get(pair.id) != (pair.for_people, pair.round)]
     if existing and pairs[0].round and len(pairs) > len(existing):
         raise StudyError(
             "systems or prompts were added to a study in rounds, whose rounds are drawn once; take them out, "
@@ -136,9 +136,9 @@ def _check_existing(
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
             return f"prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of {pair.dataset}"
-        if pair.id in shown and shown[pair.id][1] != pair.round:
+        if pair.id in pages and pages[pair.id][1] != pair.round:
             return "pairs.design or pairs.rounds put prompts into other rounds"
-        if pair.id in shown:
+        if pair.id in pages:
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
 

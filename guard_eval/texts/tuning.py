@@ -84,9 +84,9 @@ def hash_choice(study: Study, searches: Sequence[Search]) -> str:
     texts = find_texts(study, chain(*settings.grids.values()), prompts)
     ids = [(name, text.id) for name, by_prompt in texts.items() for text in by_prompt.values()]
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_judged(study)]
-    found = [search.model_dump(mode="json") for search in searches]
+    dumps = [search.model_dump(mode="json") for search in searches]
     named = sorted(prompt.id for prompt in prompts)
-    return content_id(settings.rule, named, sorted(ids), sorted(verdicts), found)
+    return content_id(settings.rule, named, sorted(ids), sorted(verdicts), dumps)
 
 
 def read_compared(study: Study) -> list[Prompt]:

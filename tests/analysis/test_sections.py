@@ -44,7 +44,8 @@ def test_fields_are_columns_and_limits_stand_beside():
 
 
 def test_a_table_without_rows_has_its_columns():
-    frame = analysis.judges(table({f"{pair}": "xxy" for pair in range(9)}))
+    with pytest.warns(UserWarning, match="judges has no rows: no pair was judged by people and by a model"):
+        frame = analysis.judges(table({f"{pair}": "xxy" for pair in range(9)}))
     assert frame.empty
     assert {"simulated", "judge", "cohen_kappa", "kappa_low", "kappa_high", "note"} < set(frame)
 

@@ -44,11 +44,11 @@ def test_a_client_rates_a_whole_study_on_the_real_page(load, tmp_path):
 
 
 def test_the_documented_configuration_takes_several_servers(load, tmp_path):
-    shown = load("annotation_server").documented(tmp_path, port=4443, servers=[5001, 5002])
-    assert "    server 127.0.0.1:5001 max_fails=0;\n    server 127.0.0.1:5002 max_fails=0;\n" in shown
-    assert f"ssl_certificate     {tmp_path}/fullchain.pem;" in shown
+    text = load("annotation_server").documented(tmp_path, port=4443, servers=[5001, 5002])
+    assert "    server 127.0.0.1:5001 max_fails=0;\n    server 127.0.0.1:5002 max_fails=0;\n" in text
+    assert f"ssl_certificate     {tmp_path}/fullchain.pem;" in text
     for other in ("8501", "/etc/", "/var/", "listen 443", "listen 80;"):
-        assert other not in shown
+        assert other not in text
 
 
 @pytest.mark.skipif(

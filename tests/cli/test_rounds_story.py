@@ -26,9 +26,9 @@ def folder(tmp_path):
     study = tmp_path / "s"
     study.mkdir()
     prompts = [{"id": f"p{n}", "prompt": f"Tale number {n} begins"} for n in range(40)]
-    (study / "prompts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in prompts))
+    (study / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
     for name, text in TEXTS.items():
-        lines = [json.dumps({"id": each["id"], "text": text(n)}) for n, each in enumerate(prompts)]
+        lines = [json.dumps({"id": prompt["id"], "text": text(n)}) for n, prompt in enumerate(prompts)]
         (study / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     systems = "".join(f'[[system]]\nname = "{name}"\nfile = "{name}.jsonl"\n' for name in TEXTS)
     head = 'name = "s"\nseed = 4\n[annotation]\ncriteria = ["fluency", "coherence"]\nraters_per_pair = 2\n'
@@ -41,14 +41,14 @@ def status_of(run):
     return run("status", "s").out
 
 
-def read(folder, name):
+def read_rows(folder, name):
     text = (folder / "csv" / f"{name}.csv").read_text(encoding="utf-8-sig")
     return list(csv.DictReader(text.splitlines()))
 
 
 def by_people(folder, name, *key):
     """Return the rows of people by some of their columns."""
-    rows = read(folder / "report", name)
+    rows = read_rows(folder / "report", name)
     return {tuple(row[column] for column in key): row for row in rows if not row["judge"]}
 
 
@@ -89,7 +89,7 @@ def test_a_tournament_in_rounds(run, folder):
     assert shares["fluency", "rich", "plain"]["pairs"] == "30"
     assert shares["fluency", "rich", "loop"]["pairs"] == rows["rich", "loop"]["prompts"] < "30"
     # nothing is tested as if the prompts had been fixed
-    for row in read(folder / "report", "win_shares"):
+    for row in read_rows(folder / "report", "win_shares"):
         assert {row[name] for name in ("p", "p_adjusted", "low", "high", "p_pooled_binomial")} == {""}
         assert "comparisons stopped when they were decided" in row["note"]
     assert not (folder / "report" / "csv" / "sensitivity.csv").exists()
@@ -114,7 +114,7 @@ def test_a_published_study_and_an_exported_table_have_no_fixed_test(run, folder,
     assert run("report", str(folder / "verdicts.csv")).code == 0
     assert run("publish", "s", "data").code == 0
     for report in (tmp_path / "verdicts-report", tmp_path / "data" / "report"):
-        assert {row["p"] for row in read(report, "win_shares")} == {""}
+        assert {row["p"] for row in read_rows(report, "win_shares")} == {""}
         assert "stopped when they were decided" in (report / "report.md").read_text()
 
 

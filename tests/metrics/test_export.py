@@ -134,6 +134,10 @@ SHOWN = [
 ]
 
 
+def test_no_scores_are_a_table_without_rows():
+    assert (score_table([]).rows, score_table([]).caption) == ((), "Scores")
+
+
 def test_values_are_shown_with_the_decimals_of_their_metric():
     assert [format_value(metric, value) for metric, value, _ in SHOWN] == [shown for _, _, shown in SHOWN]
 

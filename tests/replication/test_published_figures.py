@@ -36,9 +36,9 @@ def cells_of(tex, label):
     result, bold = [], 0
     for cell in cells:
         bare = re.sub(r"\\(?:colorbox|cellcolor)\{Best\}|\\textbf|\\%|[{}]", "", cell).strip()
-        shown = ticks.get(bare) or (bare if re.fullmatch(r"-?\d+(\.\d+)?", bare) else None)
-        if shown is not None:
-            result.append(shown)
+        printed = ticks.get(bare) or (bare if re.fullmatch(r"-?\d+(\.\d+)?", bare) else None)
+        if printed is not None:
+            result.append(printed)
             bold += "textbf" in cell
     return result, bold
 
@@ -76,5 +76,5 @@ def test_no_table_is_missing():
 )
 def test_figures_read_from_the_paper_by_eye(label, key, value, mark):
     figures = published(label).set_index(["dataset", "strategy", "metric"]).sort_index()
-    ((shown, its_mark),) = figures.loc[[key], ["value", "mark"]].to_numpy()
-    assert (shown, its_mark) == (value, mark)
+    ((our_value, its_mark),) = figures.loc[[key], ["value", "mark"]].to_numpy()
+    assert (our_value, its_mark) == (value, mark)

@@ -36,10 +36,10 @@ def _prompts(tmp_path):
 
 
 def test_every_float_of_the_paper_is_listed(tex):
-    known = {table.label for table in paper_tables()}
+    labels = {table.label for table in paper_tables()}
     floats = re.findall(r"\\label\{((?:tab|fig):.+?)\}", tex)
     assert len(floats) == 26
-    assert set(floats) == {label for label in known if not label.startswith("app:")}
+    assert set(floats) == {label for label in labels if not label.startswith("app:")}
     algorithms = re.findall(r"\\begin\{breakablealgorithm\}", tex)
     boxes = re.findall(r"\\begin\{tcolorbox\}", tex)
     assert len(paper_tables()) == len(floats) + len(algorithms) + len(boxes)
@@ -66,8 +66,8 @@ def test_the_search_is_written_and_not_run():
     forecast = replicate("search", dry_run=True, overrides=small).lines[1]
     assert "6 prompts" in forecast
     assert "at most 120 texts" in forecast
-    made = replicate("search", overrides=small)
-    assert made.next[1] == "guard-eval measure replication/search --tune"
+    first = replicate("search", overrides=small)
+    assert first.next[1] == "guard-eval measure replication/search --tune"
     assert Study.open(Path("replication/search")).settings.grids["top_p"][0] == "top_p(p=0.6)"
 
 
@@ -111,8 +111,8 @@ def test_a_table_from_nothing_and_again(tmp_path):
     assert {*zip(ours["metric"], ours["state"], strict=True)} == {("diversity", "other setting")}
     page = tmp_path / "made" / "replication-lambda.md"
     before = page.read_bytes()
-    again = replicate("lambda", Path("made"))
-    assert again.figures.equals(result.figures)
+    second = replicate("lambda", Path("made"))
+    assert second.figures.equals(result.figures)
     assert page.read_bytes() == before
     for changed in ({**options, "limit": 2}, {**options, "prompts": [Path("tales.jsonl")]}):
         with pytest.raises(StudyError, match="made holds a replication with other settings or prompts"):

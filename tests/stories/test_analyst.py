@@ -34,8 +34,8 @@ def table(tmp_path, monkeypatch):
 
 
 def test_a_table_becomes_a_report_and_a_paper(run, table):
-    asked = ("report", "judged.csv", "--set", "rater_kind=person", "--output", "out")
-    ran = run(*asked, "--paper", "--set", 'family=["quality"]')
+    arguments = ("report", "judged.csv", "--set", "rater_kind=person", "--output", "out")
+    ran = run(*arguments, "--paper", "--set", 'family=["quality"]')
     assert ran.code == 0, ran
     assert "new was preferred to old on quality (83\u00a0%)" in ran.out
     assert not Path("judged-report").exists()
@@ -56,8 +56,8 @@ def test_a_table_becomes_a_report_and_a_paper(run, table):
 def test_a_notebook_makes_texts_and_reads_verdicts(table):
     model = load_model("bundled")
     texts = [
-        generate(["Once upon a time", "The dog"], each, model, max_new_tokens=9)
-        for each in (Greedy(), Guard())
+        generate(["Once upon a time", "The dog"], strategy, model, max_new_tokens=9)
+        for strategy in (Greedy(), Guard())
     ]
     scores = measure(*texts, metrics=["length", "diversity"], baseline="greedy")
     assert set(scores.to_frame()["strategy"]) == {"greedy", "guard"}

@@ -117,7 +117,7 @@ def judge_blindly(typed, judge):
     address = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": judge.url}
     model = "judge[1].model=gpt-4o-2024-11-20"
     assert typed("judge", "s", "--yes", "--set", model, **address).code == 0
-    sent = b"".join(each.raw + repr(each.headers).encode() for each in judge.seen).lower()
+    sent = b"".join(request.raw + repr(request.headers).encode() for request in judge.seen).lower()
     judge.close()
     assert sent.count(b"marigold") == 12
     assert b"you will compare two answers (a and b)" in sent
@@ -167,10 +167,12 @@ def test_a_published_study_gives_its_own_result(tmp_path, names):
         assert sum(row.verdict == names[0] for row in unblind.tidy(store)) == 18
     publish(study, tmp_path / "out")
     report(folder)
-    ours, published = (each / "report" for each in (folder, tmp_path / "out"))
+    ours, published = (parent / "report" for parent in (folder, tmp_path / "out"))
     assert shares_of(ours) == shares_of(published)
     assert shares_of(published)[0][-1] == "0.75"
-    answers = [json.loads((each / "report.json").read_text())["answer"] for each in (ours, published)]
+    answers = [
+        json.loads((folder_of / "report.json").read_text())["answer"] for folder_of in (ours, published)
+    ]
     assert [names[0] in answer for answer in answers] == [True, True]
 
 

@@ -36,10 +36,10 @@ def server():
 
 
 def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
-    asked = command("judge", "small", "--yes", "--set", f"judge[1].concurrency={IN_FLIGHT}")
+    arguments = command("judge", "small", "--yes", "--set", f"judge[1].concurrency={IN_FLIGHT}")
     account = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
     process = subprocess.Popen(
-        asked, cwd=paired.parent, env=environment(**account), stderr=subprocess.DEVNULL
+        arguments, cwd=paired.parent, env=environment(**account), stderr=subprocess.DEVNULL
     )
     for _ in range(IN_FLIGHT):
         assert server.waiting.acquire(timeout=120), "the run did not get that far"

@@ -20,9 +20,9 @@ def test_from_prompts_to_a_report(typed, run, study):
     assert "would make 24 continuations of at most 288 tokens with bundled" in dry.out
     assert not (study / "continuations").exists()
 
-    made = typed("generate", "small")
-    assert made.code == 0, made
-    assert "Next: guard-eval measure small" in made.out
+    ran = typed("generate", "small")
+    assert ran.code == 0, ran
+    assert "Next: guard-eval measure small" in ran.out
     before = lines(study)
     assert sorted(before) == ["acs(q=1).jsonl", "greedy.jsonl", "guard.jsonl", "top_k(k=50).jsonl"]
     assert {len(data.splitlines()) for data in before.values()} == {6}

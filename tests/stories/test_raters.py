@@ -80,12 +80,12 @@ def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(served, vis
     rate_all(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
 
     other = visit("ben")
-    shown = ""
+    sides = ""
     while where(other) != "Thank you":
-        shown += other.locator(".ge-sides").inner_text()
+        sides += other.locator(".ge-sides").inner_text()
         prefer(other, coherence=SECOND_WORD, fluency="Similar")
         save(other)
-    assert shown.count("(this text is empty)") == 1
+    assert sides.count("(this text is empty)") == 1
 
     assert served.rows("ann") == {("coherence", built.first): 3, ("fluency", built.second): 3}
     assert served.revisions("ann") == 12

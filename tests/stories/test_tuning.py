@@ -53,14 +53,14 @@ def test_from_grids_to_a_report(run, tmp_path):
     folder = tmp_path / "tuned"
     assert run("new", "tuned").code == 0
     (folder / "study.toml").write_text(STUDY)
-    lines = [f'{{"prompt": "There once was a {each} who", "dataset": "tales"}}\n' for each in "ABCDEFGHI"]
+    lines = [f'{{"prompt": "There once was a {letter} who", "dataset": "tales"}}\n' for letter in "ABCDEFGHI"]
     (folder / "prompts.jsonl").write_text("".join(lines))
     dry = run("generate", "tuned", "--dry-run").out
     assert "5 prompts choose among 10 settings of top_p, top_k, min_p, contrastive" in dry
     assert "would make 55 continuations" in dry
-    made = run("generate", "tuned")
-    assert made.code == 0, made
-    assert "Next: guard-eval measure tuned --tune" in made.out
+    ran = run("generate", "tuned")
+    assert ran.code == 0, ran
+    assert "Next: guard-eval measure tuned --tune" in ran.out
     counts = count_texts(folder)
     assert len(counts) == 11
     assert set(counts.values()) == {5}
@@ -91,11 +91,11 @@ def test_from_grids_to_a_report(run, tmp_path):
     reported = run("report", "tuned")
     assert reported.code == 0, reported
     page = (folder / "report" / "index.html").read_text()
-    screen, rest = page.split('id="search"')
+    screen, search = page.split('id="search"')
     assert "coherence chose the settings on 5 prompts apart · tested by raters and judge" in screen
     assert "Strategies had unequal numbers of settings to choose from" in screen
     with (folder / "report" / "csv" / "search.csv").open() as file:
         rows = {row["setting"] for row in csv.DictReader(file) if row["chosen"] == "true"}
     assert rows == {"guard", *chosen.values()}
-    assert "coherence against diversity of all settings; diamonds: chosen" in rest.lower()
-    assert "was the largest tried" in rest or "was the smallest tried" in rest
+    assert "coherence against diversity of all settings; diamonds: chosen" in search.lower()
+    assert "was the largest tried" in search or "was the smallest tried" in search

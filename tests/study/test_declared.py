@@ -64,3 +64,12 @@ def test_what_people_see_changes_their_part(changes):
 def test_what_all_were_told_to_compare_changes_every_part(changes):
     alpha = ("analysis.alpha from 0.05 to 0.01",)
     assert changes("analysis.alpha=0.01") == {PEOPLE: alpha, JUDGE: alpha}
+
+
+def test_the_branch_main_of_an_amateur_is_declared_as_none(study):
+    """A folder's name may end in it, and any other branch is another model."""
+    named = {amateur: study(f"model.amateur={amateur}").settings.model.amateur for amateur in AMATEURS}
+    assert named == AMATEURS
+
+
+AMATEURS = {"gpt2": "gpt2", "gpt2@main": "gpt2", "gpt2@v2": "gpt2@v2", "./x@main": "./x@main"}

@@ -138,10 +138,9 @@ BAD_FUNCTIONS = {
 def test_what_goes_wrong_in_a_function_is_an_error_of_the_file(own_registry, body):
     function = IDENTITY.replace("return logits", body)
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
-    with pytest.raises(StudyError) as error:
-        Follower(parse("a"), torch.tensor([1]))(torch.zeros(1, 9))
-    assert BAD_FUNCTIONS[body] in str(error.value)
-    assert "mine.py: the function of A" in str(error.value)
+    says = re.escape(BAD_FUNCTIONS[body])
+    with pytest.raises(StudyError, match=rf"mine\.py: the function of A .*{says}"):
+        Follower("a", torch.tensor([1]))(torch.zeros(1, 9))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +167,7 @@ def test_an_initial_state_is_a_list_of_numbers(own_registry, numbers):
     state = f"@initial_state.register(A)\ndef _(strategy):\n    return {numbers}\n"
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
     with pytest.raises(StudyError, match=r"mine\.py: the function of A failed: (TypeError|ValueError)"):
-        Follower(parse("a"), torch.tensor([1]))
+        Follower("a", torch.tensor([1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +191,7 @@ def test_defined_in_a_program():
 
 
 def test_a_state_is_traced_by_its_place(examples):
-    follower = Follower(parse("wave"), torch.tensor([1, 2]))
+    follower = Follower("wave", torch.tensor([1, 2]))
     for step in torch.randn(3, 2, 9, generator=torch.Generator().manual_seed(1)):
         follower(step)
     assert follower.trace["Wave.1"][:, 0].tolist() == [1, 1]
