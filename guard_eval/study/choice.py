@@ -12,8 +12,8 @@ from guard_eval.study.tuning_settings import JUDGE, Tuning
 FILE = "tuning.json"
 FEW_PROMPTS = 30
 """With fewer tuning prompts there is a warning."""
-SEEN = 0.005
-"""A share that is not printed as 0 %."""
+ROUNDS_TO_ZERO = 0.005
+"""The largest share that is printed as 0 %."""
 SAME_PROMPTS = (
     "The prompts that chose the settings also test them. The best of equal settings is then called better "
     "too often: instead of in 2.5 % of the studies in up to 20 % if one judge chooses and tests, in up to "
