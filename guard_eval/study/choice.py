@@ -67,10 +67,12 @@ class Search(SettingsTable):
     @property
     def alternatives(self) -> list[str]:
         """Return how often another setting would be chosen, in words."""
-        others = [
-            setting for setting in self.settings if setting.name != self.chosen and setting.chosen_share
+        others = [setting for setting in self.settings if setting.name != self.chosen]
+        return [
+            f"{setting.name} in {100 * setting.chosen_share:.0f} %"
+            for setting in others
+            if setting.chosen_share > ROUNDS_TO_ZERO
         ]
-        return [f"{setting.name} in {100 * setting.chosen_share:.0f} %" for setting in others]
 
 
 class Choice(SettingsTable):
