@@ -43,6 +43,7 @@ def with_sign(sign):
         (with_sign(";").replace("1.5", "1,5"), "a.csv"),  # as a German Excel writes it
         ('"sep=;"\r\n' + with_sign(";").replace("\n", "\r\n"), "a.csv"),
         ("sep=\t\n" + with_sign("\t"), "a.csv"),
+        ("sep=\n" + with_sign("\t"), "a.csv"),
         ("sep=#\n" + with_sign("#"), "a.csv"),
         (gzip.compress(GOOD.encode(), mtime=0), "a.csv.gz"),
         (gzip.compress(with_sign("\t").encode(), mtime=0), "named-like-nothing"),
