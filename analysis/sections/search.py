@@ -11,7 +11,7 @@ from analysis.sections.answering import answering
 from analysis.sections.section import Csv, Section, group_by, group_name, labelled_table, row_table
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import and_list, capital, number, percent, sentence, spaced
+from guard_eval.reporting.words import and_list, capital, number, percent, spaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,7 +134,7 @@ def section(evidence: Evidence) -> Section | None:
         question="How were the settings chosen?",
         answer="; ".join(described),
         tables=(*tables, *_curves(evidence.rows(expected_best), score)),
-        notes=tuple(map(sentence, choice.warnings())) if choice else (),
+        notes=tuple(choice.warnings()) if choice else (),
         figures=(_draw(rows, score),) if rows and score != "Diversity" else (),
     )
 

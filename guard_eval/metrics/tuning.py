@@ -78,6 +78,8 @@ def choose_settings(
         tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
         seed = int(content_id(study.settings.seed, "tuning", strategy), 16)
         searches.append(tried.search(strategy, seed=seed))
+    digest = hash_choice(study, searches)
+    _refuse_change(study, digest)
     rows = [
         {
             "strategy": search.strategy,
@@ -98,11 +100,10 @@ def choose_settings(
     choice = Choice(
         tuning=rule,
         rule=study.settings.rule,
-        hash=hash_choice(study, searches),
+        hash=digest,
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
     )
-    _refuse_change(study, choice.hash)
     write_whole(study.folder / FILE, (choice.model_dump_json(indent=1) + "\n").encode())
     lines = [f"{strategy}: {choice.chosen[strategy]} was chosen" for strategy in grids]
     return replace(

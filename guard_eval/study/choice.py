@@ -12,6 +12,8 @@ from guard_eval.study.tuning_settings import JUDGE, Tuning
 FILE = "tuning.json"
 FEW_PROMPTS = 30
 """With fewer tuning prompts there is a warning."""
+ROUNDS_TO_ZERO = 0.005
+"""The largest share that is printed as 0 %."""
 SAME_PROMPTS = (
     "The prompts that chose the settings also test them. The best of equal settings is then called better "
     "too often: instead of in 2.5 % of the studies in up to 20 % if one judge chooses and tests, in up to "
@@ -65,10 +67,12 @@ class Search(SettingsTable):
     @property
     def alternatives(self) -> list[str]:
         """Return how often another setting would be chosen, in words."""
-        others = [
-            setting for setting in self.settings if setting.name != self.chosen and setting.chosen_share
+        others = [setting for setting in self.settings if setting.name != self.chosen]
+        return [
+            f"{setting.name} in {100 * setting.chosen_share:.0f} %"
+            for setting in others
+            if setting.chosen_share > ROUNDS_TO_ZERO
         ]
-        return [f"{setting.name} in {100 * setting.chosen_share:.0f} %" for setting in others]
 
 
 class Choice(SettingsTable):
@@ -124,14 +128,14 @@ class Choice(SettingsTable):
         yield from filter(None, [self.same_prompts, self.unequal])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:
-            yield f"nothing but {maximized} chose, so it may have chosen dull texts; set tuning.where"
+            yield f"Nothing but {maximized} chose, so it may have chosen dull texts: set tuning.where."
         for search in self.searches:
             if extremes := " and ".join(search.extremes):
-                yield f"{search.chosen}: {extremes}, so a better value may lie beyond"
+                yield f"Of {search.chosen}, {extremes}: a better value may lie beyond."
         if len(self.prompts) < FEW_PROMPTS:
             others = ", ".join(chain(*(search.alternatives for search in self.searches)))
             more = f": another sample would choose {others} of the cases" if others else ""
-            yield f"only {len(self.prompts)} prompts chose the settings{more}"
+            yield f"Only {len(self.prompts)} prompts chose the settings{more}."
 
 
 def strategy_of(name: str) -> str:

@@ -161,11 +161,13 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     pair(before)
     rate(before)
     chosen = (folder / "tuning.json").read_bytes()
+    table = (folder / "tuning.csv").read_bytes()
     measure(before, tune=True)
     assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
     changed = ('tuning.where=["diversity <= 50"]',)
     with pytest.raises(StudyError, match="there are verdicts that rest on another choice of settings"):
         measure(opened(folder, *changed), tune=True)
+    assert (folder / "tuning.csv").read_bytes() == table
     (folder / "tuning.json").unlink()
     with pytest.raises(StudyError, match="there are verdicts that rest on another choice of settings"):
         measure(opened(folder, *changed), tune=True)

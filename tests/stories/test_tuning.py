@@ -70,7 +70,7 @@ def test_from_grids_to_a_report(run, tmp_path):
     chose = run("measure", "tuned", "--tune")
     assert chose.code == 0, chose
     assert "top_p 2, top_k 2, min_p 2, contrastive 4, guard 1 (it has none to choose)" in chose.out
-    assert "only 5 prompts chose the settings" in chose.err
+    assert "Only 5 prompts chose the settings" in chose.err
     assert "bundled scores what it wrote itself" in chose.err
     study = Study.open(folder)
     chosen = {name: study.choice.chosen[name] for name in GRIDS}

@@ -133,12 +133,12 @@ def test_budgets_are_said_and_unequal_ones_warn(study):
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"where": []}, "nothing but coherence chose"),
-        ({"chosen": "top_p(p=0.95)"}, "top_p(p=0.95): p = 0.95 was the largest tried"),
-        ({"chosen": "top_p(p=0.8)"}, "top_p(p=0.8): p = 0.8 was the smallest tried"),
+        ({"where": []}, "Nothing but coherence chose"),
+        ({"chosen": "top_p(p=0.95)"}, "Of top_p(p=0.95), p = 0.95 was the largest tried"),
+        ({"chosen": "top_p(p=0.8)"}, "Of top_p(p=0.8), p = 0.8 was the smallest tried"),
         (
             {"prompts": 29},
-            "only 29 prompts chose the settings: another sample would choose top_p(p=0.8) in 38 %",
+            "Only 29 prompts chose the settings: another sample would choose top_p(p=0.8) in 38 %",
         ),
     ],
 )
