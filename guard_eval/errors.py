@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from importlib import metadata
+from urllib.parse import unquote
 
 _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^\s&'\"]+")
 
@@ -35,7 +36,7 @@ def _name_with_extra(extra: str) -> str:
         source = {}
     url = source.get("url", "")
     if source.get("dir_info", {}).get("editable"):
-        return f"-e '{url.removeprefix('file://')}[{extra}]'"
+        return f"-e '{unquote(url).removeprefix('file://')}[{extra}]'"
     return f"'guard-eval[{extra}] @ {url}'" if url else f"'guard-eval[{extra}]'"
 
 

@@ -25,7 +25,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 HEAD = """# study.toml, key by key
 
-This page lists every table of `study.toml`, its keys, their values and their defaults.
+This page lists every table of `study.toml`, its keys, their values and their defaults. A key without
+values takes a text.
 `guard-eval new NAME` writes a file with the usual keys, and `study.schema.json`, by which editors
 complete and check it. Paths start at the study's folder. An unknown key or a wrong value is refused
 before anything starts, with its place and the nearest name that exists. The hash of all settings is
@@ -78,20 +79,20 @@ def _values(schema: dict[str, Any]) -> str:
     limits = [
         f"{words} {schema[key]}"
         for key, words in (
-            ("minimum", "at least"),
+            ("minimum", "from"),
             ("exclusiveMinimum", "above"),
-            ("maximum", "at most"),
+            ("maximum", "to"),
             ("exclusiveMaximum", "below"),
         )
         if key in schema and abs(schema[key]) < HUGE
     ]
     kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
-    name = kind.get(str(schema.get("type")), "")
+    name = "" if limits else kind.get(str(schema.get("type")), "")
     if schema.get("type") == "array":
         name = f"list of {_values(schema.get('items', {})) or 'values'}"
     if schema.get("type") == "object":
         name = "table"
-    return " ".join([name, ", ".join(limits)]).strip()
+    return " ".join([name, *limits]).strip()
 
 
 def _default(schema: dict[str, Any], *, required: bool) -> str:
@@ -106,7 +107,7 @@ def _default(schema: dict[str, Any], *, required: bool) -> str:
 def page() -> str:
     """Return the page, in Markdown."""
     result = describe(Settings, "study.toml")
-    parts = [HEAD]
+    parts = [wrap(HEAD)]
     for heading, table in tables():
         schema = result if table is Settings else result["$defs"][table.__name__]
         title = f"`[{heading}]`" if heading else "At the top"
@@ -133,7 +134,8 @@ def _rows(table: type[BaseModel], schema: dict[str, Any], keys: Sequence[str]) -
         values = "text or table" if inner else _values(value)
         default = _default(value, required=key in schema.get("required", ()))
         words = " ".join(filter(None, [value.get("description", ""), default]))
-        rows.append(wrap(f"- `{key}` ({values}): {words}"))
+        kind = "" if values == "text" else f" ({values})"
+        rows.append(wrap(f"- `{key}`{kind}: {words}"))
     return ["\n".join([*rows, ""])] if rows else []
 
 

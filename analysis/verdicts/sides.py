@@ -80,7 +80,8 @@ def name_winners(table: Table) -> None:
     words = {text: word for text in texts if (word := _word(table, text))}
     names = verdict.map({text: table.declared.words.get(text, text) for text in texts})
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
-    kinds = verdict.map({text: word.kind for text, word in words.items()}).mask(is_named, "").fillna("")
+    kinds = verdict.map({text: word.kind for text, word in words.items()}).astype(object)
+    kinds = kinds.mask(is_named, "").fillna("")
     sides = verdict.map({text: word.side for text, word in words.items()}).fillna(TIED).to_numpy(np.int64)
     strong = verdict.isin([text for text, word in words.items() if word.strength]) & ~is_named
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))

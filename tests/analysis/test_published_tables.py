@@ -171,12 +171,6 @@ def test_first_screen_keeps_comparisons_apart(tmp_path):
     assert "a2 was preferred" not in answer
 
 
-def test_table_of_three_raters_has_one_criterion():
-    frame = read("irr_wide_raters.csv")
-    assert sorted(set(frame["rater"])) == ["rater1", "rater2", "rater3"]
-    assert set(frame["criterion"]) == {"overall"}
-
-
 @pytest.mark.parametrize(
     ("name", "left_out"),
     [

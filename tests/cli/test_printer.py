@@ -112,7 +112,7 @@ def test_pages_in_messages_have_their_path(capsys, monkeypatch, tmp_path):
     [
         (None, "'guard-eval[judge]'"),
         ({"url": "file:///tmp/g.whl", "archive_info": {}}, "'guard-eval[judge] @ file:///tmp/g.whl'"),
-        ({"url": "file:///src/g", "dir_info": {"editable": True}}, "-e '/src/g[judge]'"),
+        ({"url": "file:///my%20src", "dir_info": {"editable": True}}, "-e '/my src[judge]'"),
     ],
 )
 def test_a_missing_extra_is_named_as_pip_finds_it(monkeypatch, source, name):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import Escaped, csv_text, unescape_csv
-from guard_eval.reporting.rendering import render
+from guard_eval.reporting.rendering import render, render_lines
 from guard_eval.reporting.tables import Table, table_of, to_html, to_latex, to_markdown
 
 TABLE = Table(
@@ -42,6 +42,14 @@ def test_a_page_escapes_each_value_once(tmp_path):
     assert "<b>markup</b>" in page
     assert "<title>&lt;t&gt;</title>" in page
     assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
+
+
+def test_a_value_stays_in_its_line(tmp_path):
+    (tmp_path / "own.txt.j2").write_text(
+        "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ plural(n, 'pair') }}\n"
+    )
+    lines = render_lines(tmp_path / "own.txt.j2", n=2, value="a\n<b>\u2028{{ 7*7 }}")
+    assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
 
 
 def test_a_table_from_columns():

@@ -247,8 +247,8 @@ def rate_by_keyboard(built, url, page):
         "background",
         "instructions",
         *["practice"] * 2,
-        "check",
-        "check",
+        *["check"] * 2,
+        "conduct",  # a program drives this browser
         "finished",
     ]
     assert [kind for kind, _ in stored] == kinds
