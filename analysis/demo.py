@@ -19,6 +19,7 @@ from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.study import Study
+from guard_eval.study.schema import STUDY_TOML, schema_name, write_study_toml
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
@@ -76,14 +77,15 @@ def make_folder(folder: Path) -> None:
     prompts = folder / "prompts.jsonl"
     is_interrupted = prompts.is_file() and prompts.read_bytes() == PROMPTS.read_bytes()
     others = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if (folder.exists() and not folder.is_dir()) or others - ({prompts.name} if is_interrupted else set()):
+    if is_interrupted:
+        others -= {prompts.name, schema_name(STUDY_TOML)}
+    if others or (folder.exists() and not folder.is_dir()):
         raise StudyError(
             f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
             "name another folder: guard-eval demo FOLDER"
         )
     write_whole(prompts, PROMPTS.read_bytes(), make_folder=True)
-    # Last, because its presence says that the folder is complete.
-    write_whole(folder / "study.toml", STUDY.read_bytes())
+    write_study_toml(folder, STUDY.read_bytes())
 
 
 def generate_texts(study: Study) -> Result:

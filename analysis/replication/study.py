@@ -20,6 +20,7 @@ from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings, seen_from
+from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import read_toml, with_overrides
@@ -70,8 +71,7 @@ def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> 
     lines = prompt_lines(prompts)
     if not settings.exists():
         write_whole(prompts_path, lines, make_folder=True)
-        # Last, because its presence says that the folder is complete.
-        write_whole(settings, tomli_w.dumps(tables).encode())
+        write_study_toml(folder, tomli_w.dumps(tables).encode())
         progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
     elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
         raise StudyError(

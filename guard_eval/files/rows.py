@@ -48,7 +48,7 @@ _START = 4096
 """The bytes at the start of a file that show what it is."""
 _HEAD_ROWS = 20
 """Rows among which the header is looked for."""
-_SIGN_LINE = re.compile(r'\s*"?sep=([^"]?)"?\s*', re.IGNORECASE)
+_SIGN_LINE = re.compile(r'\s*"?sep=([^"\r\n]?)"?\s*', re.IGNORECASE)
 """A first line by which a spreadsheet names the separator; without one it is a tab."""
 _QUALTRICS = '{"ImportId"'
 """Every cell of Qualtrics' third header row begins so."""

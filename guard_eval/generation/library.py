@@ -116,10 +116,11 @@ def generate(
     strategy = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(strategy, Strategy):
         raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
+    stops = [stop] if isinstance(stop, str) else stop
     values = {
         "seed": seed,
         "runs": runs,
-        "stop": [stop] if isinstance(stop, str) else list(stop),
+        "stop": list(stops) if isinstance(stops, Iterable) else stops,
         "max_new_tokens": max_new_tokens,
         "max_prompt_tokens": max_prompt_tokens,
         "batch_size": "auto" if batch_size is None else batch_size,

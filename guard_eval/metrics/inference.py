@@ -192,7 +192,8 @@ def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Scor
     if estimate.value is None:
         return row | {"note": estimate.note}
     if tried:
-        estimate = replace(estimate, low=None, high=None)  # an interval is not corrected for the search
+        # An interval would not be corrected for the search.
+        estimate = replace(estimate, low=None, high=None, method="no interval")
         test = _test_best(pairs, tried)
     elif any(side.noise for side in sides):  # flipped signs would not show what the seeds change
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")

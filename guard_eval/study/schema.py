@@ -12,8 +12,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from guard_eval.reporting.writing import write_whole
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
+from guard_eval.study.settings import Settings
 
+STUDY_TOML = "study.toml"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -37,6 +40,12 @@ def schema_name(file: str) -> str:
 def schema_line(file: str) -> str:
     """Return the first line of a file, by which editors find its schema."""
     return f"#:schema ./{schema_name(file)}\n"
+
+
+def write_study_toml(folder: Path, settings: bytes) -> None:
+    """Write study.toml after its schema: its presence says that the folder is complete."""
+    write_whole(folder / schema_name(STUDY_TOML), schema_file(Settings, STUDY_TOML), make_folder=True)
+    write_whole(folder / STUDY_TOML, schema_line(STUDY_TOML).encode() + settings)
 
 
 def schema_file(table: type[BaseModel], file: str) -> bytes:

@@ -21,8 +21,8 @@ from guard_eval.results import Result
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.folder import check_settings, locate_model, seen_from
-from guard_eval.study.schema import schema_file, schema_line, schema_name
-from guard_eval.study.settings import MetricSettings, Settings
+from guard_eval.study.schema import STUDY_TOML, write_study_toml
+from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import parse_toml
 from guard_eval.texts.models import check_name, known_revision
@@ -30,7 +30,6 @@ from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems.cues import describe_endings
 from guard_eval.texts.systems.imported import Imported, import_texts
 
-SETTINGS = "study.toml"
 PROMPTS = "prompts.jsonl"
 
 _TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
@@ -135,7 +134,7 @@ def new(
     return NewStudy(
         folder=folder,
         prompts=len(copied),
-        lines=(f"{folder / SETTINGS}: the settings, to be edited", *lines),
+        lines=(f"{folder / STUDY_TOML}: the settings, to be edited", *lines),
         next=(study.command("generate", "--dry-run"),),
     )
 
@@ -170,7 +169,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         )
     content = _settings_of_texts(folder, systems, couples)
     # A name may be one that no system can have.
-    check_settings(parse_toml(content, folder / SETTINGS), folder)
+    check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
     study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
     compared = f"{len(couples)} comparison{'' if len(couples) == 1 else 's'} of {len(systems)} systems"
@@ -180,7 +179,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         prompts=len(prompts),
         systems={system.name: len(system.texts) for system in systems},
         lines=(
-            f"{folder / SETTINGS}: the settings, to be edited: {compared}",
+            f"{folder / STUDY_TOML}: the settings, to be edited: {compared}",
             _line_of(folder, prompts),
             *(system.line for system in systems),
             *filter(None, [endings]),
@@ -195,17 +194,16 @@ def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
     Raises:
         StudyError: The folder has a study, or one of the files with another content.
     """
-    _refuse_existing(folder / SETTINGS)
+    _refuse_existing(folder / STUDY_TOML)
     for name, content in files.items():
         path = folder / name
         # An interrupted command leaves the same files without settings.
         has_size = path.is_file() and path.stat().st_size == len(content)
         if not has_size or read_bytes(path, limit=len(content)) != content:
             _refuse_existing(path)
-    schema = {schema_name(SETTINGS): schema_file(Settings, SETTINGS)}
-    for name, content in {**files, **schema}.items():
+    for name, content in files.items():
         write_whole(folder / name, content, make_folder=True)
-    write_whole(folder / SETTINGS, settings.encode())
+    write_study_toml(folder, settings.encode())
     return Study.open(folder)
 
 
@@ -277,7 +275,7 @@ def _fill_template(
     scorer: str = _SCORER,
 ) -> str:
     """Return the text of a study.toml."""
-    return schema_line(SETTINGS) + _TEMPLATE.format(
+    return _TEMPLATE.format(
         name=_toml_text(folder.resolve().name or "study"),
         question=question,
         systems=systems,

@@ -212,9 +212,10 @@ def test_label_studio(tmp_path):
             annotation({"id": 3, "email": "a@b.c"}, fluency="tie"),
         ),
         task(2, annotation(10, cancelled=True, fluency="A"), annotation(10, coherence="right")),
-        task(3),
+        task(3) | {"predictions": [{"result": []}]},
     ]
     table = read(save(tmp_path, records))
+    assert "1 left out: predictions are no verdicts (record 3)" in notes(table)
     assert column(table, "pair_id", "rater", "criterion", "verdict", "shown_first", "seconds") == [
         ("p1", "10", "coherence", "acs", "acs", 4.25),
         ("p1", "10", "fluency", "guard", "acs", 4.25),
@@ -236,6 +237,8 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
         StudyError, match=r"on record 1 is a side, and the column 'swapped' may say that sides"
     ):
         read(save(tmp_path, [blind(swapped=True)]))
+    with pytest.raises(StudyError, match="on record 1 is a side, and the column 'order' may say that sides"):
+        read(save(tmp_path, [blind(order="BA")]))
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
     assert "read by left and right" in notes(table)

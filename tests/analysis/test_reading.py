@@ -1,8 +1,6 @@
 """Tables as programs write them: any usual delimiter and encoding; what is refused says what to do."""
 
-import bz2
 import gzip
-import lzma
 import sys
 import zipfile
 
@@ -43,6 +41,7 @@ def with_sign(sign):
         (with_sign(";").replace("1.5", "1,5"), "a.csv"),  # as a German Excel writes it
         ('"sep=;"\r\n' + with_sign(";").replace("\n", "\r\n"), "a.csv"),
         ("sep=\t\n" + with_sign("\t"), "a.csv"),
+        ("sep=\n" + with_sign("\t"), "a.csv"),
         ("sep=#\n" + with_sign("#"), "a.csv"),
         (gzip.compress(GOOD.encode(), mtime=0), "a.csv.gz"),
         (gzip.compress(with_sign("\t").encode(), mtime=0), "named-like-nothing"),
@@ -61,8 +60,6 @@ def with_sign(sign):
             "\n".join((f",{HEADER}", *(f"{number},{row}" for number, row in enumerate(ROWS)))),
             "a.csv",
         ),  # R, pandas
-        (bz2.compress(GOOD.encode()), "a.csv.bz2"),
-        (lzma.compress(GOOD.encode()), "a.csv.xz"),
     ],
 )
 def test_the_same_table_however_it_is_written(tmp_path, plain, content, name):

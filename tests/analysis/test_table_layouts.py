@@ -301,6 +301,7 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path):
         (b"FEA1" + bytes(400), "is a program's file and no text"),
         ("a,b\n1,2\n".encode("utf-16-be"), "is UTF-16 without a byte order mark"),
         ("a,b\n1,2\n".encode("utf-32-le"), "is UTF-32 without a byte order mark"),
+        (b"a\rb,c\n1,2\n", "line 1: not valid CSV (new-line character"),
         (b"My study, made in June, 2025\na,b,c,d,e\n1,2,3,4,5\n", "remove what is above the header"),
     ],
 )
@@ -334,6 +335,21 @@ def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
     assert "no column has only ids of the file that names the methods ('100', '101'" in refusal(
         [answers, key]
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda key: pd.concat([key, key[:1]]), "key.csv: two items have the id '0' (line 17)"),
+        (lambda key: key.rename(columns={"stim": "x"}), "no column has the ids of the items"),
+        (lambda key: key.replace({"A": {"alpha": "Left"}}), "the method 'Left' is called as a side is"),
+    ],
+)
+def test_key_that_names_no_method_of_an_item_is_refused(tmp_path, change, message):
+    answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
+    ANSWERS.to_csv(answers, index=False)
+    change(KEY).to_csv(key, index=False)
+    assert message in refusal([answers, key])
 
 
 def test_survey_is_read_with_a_key(tmp_path):

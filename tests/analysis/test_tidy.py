@@ -54,7 +54,6 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "2,d,x,Y,anna,coherence,x\n", "method_b is 'y', and 'Y' on line 4"),
         (GOOD + "2,d,x,X,anna,coherence,x\n", "method_b is 'x', and 'X' on line 4"),
         (GOOD + "2,d, ,y,anna,coherence,y\n", "method_a is empty on line 4"),
-        (GOOD.encode("utf-16")[2:], "is UTF-16 without a byte order mark"),
         (GOOD.encode("utf-16")[:-1], "is damaged UTF-16"),
     ],
 )

@@ -18,7 +18,7 @@ from guard_eval.study.own_strategies import RECORD
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
-OF_STUDIES = set(COMMANDS) - {"new", "demo", "try", "replicate", "power"}
+OF_STUDIES = set(COMMANDS) - {"new", "demo", "try", "replicate", "power", "check"}
 
 MINE = """
 from dataclasses import dataclass

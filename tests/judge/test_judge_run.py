@@ -21,12 +21,13 @@ from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.servers.form import Form
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.schema import add_rows, query
 from guard_eval.store.sqlite_files import select_all
 from judge import journal as judge_journal
-from judge.questions import read_left
+from judge.questions import RequestBuilder, read_left
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
@@ -331,6 +332,26 @@ def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, c
     assert ledger.failures.total() == 0
     assert judged_in(store) == 80
     assert sum(count - 1 for count in server.paid.values()) <= 16
+
+
+@both
+def test_an_answer_after_its_lease_leaves_the_key_to_the_next_run(store, pairs, judge):
+    pairs(1)
+    rater = raters.get_or_add(store, judge.rater_name, "model")
+    question, _ = read_left(store, judge, seed=11)
+    sent = RequestBuilder(judge, seed=11).describe(Form(), max_output_tokens=9)
+    same = {"key": "k", "instruction": sent.id, "body": b"q", "max_output_tokens": 9, "cost": 5}
+    planned = [requests.Planned(question=question, **same)]
+    with store.write() as (db, now):
+        requests.keep_instruction(db, sent)
+        runs = {"killed": now, "next": now + requests.LEASE}
+        rows = [
+            requests.reserve(db, planned, judge=rater, run=run, now=moment, limit=None)[0].row
+            for run, moment in runs.items()
+        ]
+        requests.settle(db, now, [requests.Settled(row=rows[0], state="answered", response=b"late")])
+        states = {row.run: row.state for row in db.execute(select_all("request"))}
+    assert states == {"killed": "lost", "next": "open"}
 
 
 @both

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from guard_eval.metrics.choice import TriedSettings
+from guard_eval.metrics.inference import estimate_differences
 from guard_eval.metrics.outcomes import Outcome
 from guard_eval.study.tuning_settings import Tuning
 
@@ -22,7 +23,7 @@ def outcomes_of(settings, dataset="d"):
                 strategy=name,
                 places=np.arange(len(parts)),
                 runs=1,
-                value=None,
+                value=0.0,  # what is chosen rests on the parts
                 n=1,
                 parts=parts,
             )
@@ -118,3 +119,16 @@ def test_the_curve_does_not_rise_where_settings_are_alike(monkeypatch):
         curves.append(result.expected_best)
     assert np.mean(best) == pytest.approx(1.54 / 40**0.5, abs=0.03)
     assert np.abs(np.mean(curves, axis=0)).max() < 0.06
+
+
+def test_the_best_of_two_is_tested_against_both():
+    """Gains of 1, 1, 1 and 1, 1, −1: under 4 patterns of signs the larger sum is 3, 1, 1 and 3."""
+    scores = {"base": [0.0, 0, 0], "a": [1.0, 1, 1], "b": [1.0, 1, -1]}
+    outcomes = outcomes_of({name: {"coherence": values} for name, values in scores.items()})
+    alone = estimate_differences(outcomes, "base", level=0.5)
+    assert alone.set_index("strategy")["p_value"].to_dict() == {"a": 2 / 8, "b": 1}
+    best = estimate_differences(outcomes, "base", level=0.5, searches={"a": ["a", "b"]})
+    [row] = best.to_dict(orient="records")
+    assert (row["strategy"], row["p_value"], row["p_holm"]) == ("a", 2 / 4, 2 / 4)
+    assert row["method"] == "no interval; max-T test, best of 2, corrected for the search"
+    assert row["low"] is row["high"] is None

@@ -199,6 +199,10 @@ def test_a_choice_on_the_tested_prompts_is_corrected(study):
     assert "best of 3, corrected for the search" in row["method"]
     assert row["low"] is None
     assert 0 < row["p_value"] <= 1
+    rate(tuned)
+    report(folder)
+    head, _, _ = (folder / "report" / "report.md").read_text().partition("rated")
+    assert "The prompts that chose the settings also test them." in head
 
 
 def test_a_single_setting_has_an_unknown_search(study):

@@ -59,8 +59,8 @@ class ComparedPairs:
         utilities = np.maximum(parameters, LEAST_LOG_NU)[places] @ UTILITIES.T
         chances = special.softmax(utilities, axis=-1)
         expected = chances @ UTILITIES
-        squares = np.einsum("no,oi,oj->nij", chances, UTILITIES, UTILITIES)
-        information = squares - expected[:, :, None] * expected[:, None, :]
+        products = UTILITIES[:, :, None] * UTILITIES[:, None, :]
+        information = np.tensordot(chances, products, 1) - expected[:, :, None] * expected[:, None, :]
         return cls(places=places, chances=chances, expected=expected, information=information)
 
     def total_information(self, weights: Floats) -> Floats:

@@ -12,7 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import StrategyProcessor
 from guard_eval.generation.strategies import Guard
 
-V, PAD, NEW = 90, 0, 30
+V, PAD, NEW = 90, 0, 20
 
 
 def llama():

@@ -7,10 +7,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guard_eval.generation.engines import batch
 from guard_eval.generation.engines.batch import BatchSizes, in_batches
 from guard_eval.generation.strategies import parse
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_garbage():
+    """Leave Python's search for garbage out, which takes long among the objects of all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "gc", types.SimpleNamespace(collect=lambda: None))
+        yield
 
 
 class Memory:
@@ -28,7 +37,7 @@ class Memory:
 
 
 def run(rows, memory, sizes):
-    return [(list(batch), made) for batch, made in in_batches(rows, memory, sizes)]
+    return [(list(batch), texts) for batch, texts in in_batches(rows, memory, sizes)]
 
 
 def test_batches_double_until_memory_runs_out_and_then_stay():

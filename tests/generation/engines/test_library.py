@@ -112,6 +112,7 @@ def test_runs_differ_where_something_is_drawn(loaded):
             lambda loaded: generate("x", model=loaded, stop=""),
             r"stop\[1\]: '': string should",
         ),
+        (lambda loaded: generate("x", model=loaded, stop=5), "stop: 5: input should be a valid list"),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
         (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
         (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
