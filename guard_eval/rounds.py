@@ -91,7 +91,7 @@ def compare(contest: Contest) -> list[Comparison]:
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
         tested.append(_test(contest, couple, [lead[:, at] for lead in leads[:last]]))
-    order = np.argsort([each.p for each in tested], kind="stable").tolist()
+    order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
     adjusted = 0.0
     for count, index in zip(range(len(order), 0, -1), order, strict=True):
         adjusted = max(adjusted, min(1.0, count * tested[index].p))
@@ -122,8 +122,8 @@ def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Compari
     ahead = ""
     smallest = 1.0
     time = 0.0
-    for number, part in enumerate(rounds, start=1):
-        leads = np.append(leads, part)
+    for number, new in enumerate(rounds, start=1):
+        leads = np.append(leads, new)
         time = sum(sizes[:number]) / sum(sizes)
         z = float(leads.sum()) / (float(np.linalg.norm(leads)) or 1.0)
         # no p is below that of so few prompts that are all of one mind
