@@ -22,9 +22,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
 
-from guard_eval.estimate import NO_DATA, Estimate, adjust
 from guard_eval.records import Contest, Couple
 
 METHOD = "largest |z| t^¼ over the rounds"
@@ -33,21 +31,24 @@ SHAPE = 0.25
 """The power of t: with 0 each round may conclude as easily as the last, with ½ early ones hardly can."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Comparison:
     """What the rounds so far say about a couple.
 
     Attributes:
         couple: The two systems.
+        leads: On each complete prompt the first system's expected share less the second's.
+        time: The part of all prompts in the couple's rounds.
         ahead: The system that was ahead where the evidence was strongest; empty if neither was.
-        lead: The first system's expected share less the second's, with limits that hold for all couples at
-            all rounds together, and the p that holds at all rounds.
+        p: The p that holds at all rounds.
         p_adjusted: The p after Holm's correction over all couples.
     """
 
     couple: Couple
+    leads: Floats
+    time: float
     ahead: str
-    lead: Estimate
+    p: float
     p_adjusted: float = 1.0
 
     @property
@@ -70,8 +71,9 @@ def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
     for before, now in pairwise(ends):
         step = math.sqrt(now - before)
         limit = peak * now ** (0.5 - SHAPE)  # a walk of variance t has the size |z| t^½
-        leave = special.ndtr((-limit - walks) / step) + special.ndtr((walks - limit) / step)
-        chance += float(masses @ leave)
+        beyond = np.concatenate([limit + walks, limit - walks]) / (step * math.sqrt(2))
+        leave = np.array([math.erfc(distance) / 2 for distance in beyond.tolist()])
+        chance += float(np.tile(masses, 2) @ leave)
         points, weights = _legendre(int(16 + 4 * limit / step))
         density = np.exp(-(((limit * points[:, None] - walks) / step) ** 2) / 2) @ masses
         masses = limit * weights * density / (step * math.sqrt(2 * math.pi))
@@ -82,12 +84,6 @@ def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
 _legendre = lru_cache(np.polynomial.legendre.leggauss)
 
 
-@lru_cache
-def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
-    """Return the peak whose p is `alpha`."""
-    return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
-
-
 def compare(contest: Contest) -> list[Comparison]:
     """Return what the rounds so far say about each couple."""
     leads = [_find_leads(contest, number) for number in range(1, contest.done + 1)]
@@ -95,8 +91,12 @@ def compare(contest: Contest) -> list[Comparison]:
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
         tested.append(_test(contest, couple, [lead[:, at] for lead in leads[:last]]))
-    adjusted = adjust([comparison.lead.p for comparison in tested])
-    return [replace(comparison, p_adjusted=p or 0.0) for comparison, p in zip(tested, adjusted, strict=True)]
+    order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
+    adjusted = 0.0
+    for count, index in zip(range(len(order), 0, -1), order, strict=True):
+        adjusted = max(adjusted, min(1.0, count * tested[index].p))
+        tested[index] = replace(tested[index], p_adjusted=adjusted)
+    return tested
 
 
 def _find_leads(contest: Contest, number: int) -> Floats:
@@ -118,17 +118,12 @@ def _find_leads(contest: Contest, number: int) -> Floats:
 def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
     """Return what a couple's leads, round by round, say about it."""
     sizes = contest.sizes
-    level = 1 - contest.plan.alpha
-    peak = find_peak(contest.plan.alpha / len(contest.couples), sizes)
     leads = np.zeros(0)
-    lead = Estimate(level=level, note=NO_DATA)
     ahead = ""
     smallest = 1.0
-    for number, prompts_of_round in enumerate(rounds, start=1):
-        leads = np.append(leads, prompts_of_round)
-        n = len(leads)
-        if n < 2:
-            continue
+    time = 0.0
+    for number, new in enumerate(rounds, start=1):
+        leads = np.append(leads, new)
         time = sum(sizes[:number]) / sum(sizes)
         z = float(leads.sum()) / (float(np.linalg.norm(leads)) or 1.0)
         # no p is below that of so few prompts that are all of one mind
@@ -136,12 +131,7 @@ def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Compari
         if p < smallest:
             smallest = p
             ahead = couple[z < 0]
-        # few prompts have wider tails than a normal distribution
-        quantile = -float(special.stdtrit(n - 1, special.ndtr(-peak * time**-SHAPE)))
-        half = quantile * float(leads.std(ddof=1)) / math.sqrt(n)
-        mean = float(leads.mean())
-        lead = Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
-    return Comparison(couple=couple, ahead=ahead, lead=replace(lead, p=smallest, method=METHOD))
+    return Comparison(couple=couple, leads=leads, time=time, ahead=ahead, p=smallest)
 
 
 def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from analysis.sections.rounds import find_limits, find_peak
 from guard_eval.records import Contest, RoundPlan
-from guard_eval.rounds import compare, find_peak, find_stopping, p_of_peak
+from guard_eval.rounds import compare, find_stopping, p_of_peak
 
 AB, AC, BC = ("a", "b"), ("a", "c"), ("b", "c")
 
@@ -44,43 +45,44 @@ def test_p_of_a_peak_agrees_with_another_program(sizes, peak):
 def test_a_lead_is_the_difference_of_expected_shares():
     """On one prompt a beats b and c, which tie: a's expected share is 1, theirs are 1/4."""
     first, _, last = compare(contest([(1, 1, 0)] * 4))
-    assert first.lead.value == pytest.approx(1 - 1 / 4)
-    assert last.lead.value == 0
+    assert first.leads.mean() == pytest.approx(1 - 1 / 4)
+    assert last.leads.mean() == 0
     assert (first.ahead, first.behind, last.ahead) == ("a", "b", "")
 
 
 def test_a_candidates_lead_is_the_couples_own_score():
     first, second = compare(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
-    assert (first.lead.value, second.lead.value) == (1, 0)
+    assert (first.leads.mean(), second.leads.mean()) == (1, 0)
 
 
 def test_the_statistic_follows_hand_arithmetic():
     """1, 1, 1, −1: z = 2/√4 = 1 after half of the prompts, so 1 · ½^¼. Then z = 4/√6 after all of six."""
     ones = [(1,), (1,), (1,), (-1,)]
     half = compare(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
-    assert half.lead.p == pytest.approx(p_by_library(0.5**0.25, (4, 4)), abs=2e-4)
+    assert half.p == pytest.approx(p_by_library(0.5**0.25, (4, 4)), abs=2e-4)
     whole = compare(contest(ones, [(1,), (1,)], design="candidate", sizes=(4, 2), couples=(AB,)))[0]
-    assert whole.lead.p == pytest.approx(p_by_library(4 / 6**0.5, (4, 2)), abs=2e-4)
-    assert (whole.lead.value, whole.lead.n) == (pytest.approx(4 / 6), 6)
+    assert whole.p == pytest.approx(p_by_library(4 / 6**0.5, (4, 2)), abs=2e-4)
+    assert (whole.leads.mean(), len(whole.leads)) == (pytest.approx(4 / 6), 6)
 
 
 def test_p_is_the_smallest_of_all_rounds():
     """What a round has shown is not unlearned: the later prompts all say the opposite."""
     early = contest([(1,)] * 8, design="candidate", sizes=(8, 8), couples=(AB,))
     late = contest([(1,)] * 8, [(-1,)] * 8, design="candidate", couples=(AB,))
-    assert compare(late)[0].lead.p == compare(early)[0].lead.p
+    assert compare(late)[0].p == compare(early)[0].p
     assert compare(late)[0].ahead == "a"
 
 
 def test_few_prompts_of_one_mind_have_the_p_of_their_signs():
     """Five of five: z = √5 would be .03, and 2 of 2⁵ patterns are as extreme."""
-    assert compare(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].lead.p == 2 / 2**5
+    assert compare(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].p == 2 / 2**5
 
 
 def test_limits_hold_for_all_couples_at_once():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
-    lead = compare(contest([(each, 0, 0) for each in scores], design="candidate"))[0].lead
+    played = contest([(each, 0, 0) for each in scores], design="candidate")
+    lead = find_limits(compare(played)[0], played)
     half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
     assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
 

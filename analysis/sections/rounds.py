@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from scipy import optimize, special
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
 from analysis.sections.section import (
@@ -17,9 +21,10 @@ from analysis.sections.section import (
     row_table,
 )
 from analysis.sections.shares import TestedRow
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import NO_DATA, Estimate
+from guard_eval.records import Contest
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
-from guard_eval.rounds import METHOD, compare, find_stopping
+from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, p_of_peak
 
 UNSUPPORTED = "stopped on the record, and today's verdicts would not stop it: they were changed or excluded"
 HOW_TO_READ = (
@@ -64,18 +69,38 @@ def rounds(evidence: Evidence) -> list[RoundsRow]:
                     *each.couple,
                     *who,
                     contest.plan.criterion,
-                    lead=each.lead,
+                    lead=find_limits(each, contest),
                     ahead=each.ahead,
                     behind=each.behind,
-                    prompts=each.lead.n,
+                    prompts=len(each.leads),
                     stopped_after=stopped,
-                    p=each.lead.p,
+                    p=each.p,
                     p_adjusted=each.p_adjusted,
                     family=len(compared),
                     note=UNSUPPORTED if stopped and each.couple not in due else "",
                 )
             )
     return rows
+
+
+def find_limits(each: Comparison, contest: Contest) -> Estimate:
+    """Return the mean lead, with limits that hold for all couples at all rounds together."""
+    level = 1 - contest.plan.alpha
+    n = len(each.leads)
+    if n < 2:
+        return Estimate(level=level, note=NO_DATA)
+    peak = find_peak(contest.plan.alpha / len(contest.couples), contest.sizes)
+    # few prompts have wider tails than a normal distribution
+    quantile = -float(special.stdtrit(n - 1, special.ndtr(-peak * each.time**-SHAPE)))
+    half = quantile * float(each.leads.std(ddof=1)) / math.sqrt(n)
+    mean = float(each.leads.mean())
+    return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
+
+
+@lru_cache
+def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
+    """Return the largest statistic whose p is `alpha`."""
+    return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
 
 
 def find_left(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:

@@ -91,7 +91,7 @@ def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, no
 
 def close_round(db: Connection, now: datetime, part: str, plan: RoundPlan) -> bool:
     """Record what follows from the round that is over; False if there is no round any more."""
-    from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (it takes a second)
+    from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (numpy, once a round)
 
     contest = read_contest(db, part, plan, now=1)
     if contest.done > len(contest.sizes) or not contest.playing(contest.done):
