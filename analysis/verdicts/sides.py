@@ -19,7 +19,7 @@ from guard_eval.reporting.words import and_list
 
 ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
-    r"|displayed|shown).*"
+    r"|displayed|shown|invert|mirror|permut|counterbal|arrang).*"
 )
 """Headings of columns that may say where a text stood."""
 _NAMES_FIRST = re.compile(
@@ -34,7 +34,7 @@ _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells that say that sides did not change."""
-_SWAPS = re.compile(r".*(swap|flip|revers|switch).*")
+_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
 _LISTED = 12
@@ -99,6 +99,7 @@ def name_winners(table: Table) -> None:
         columns, first = SHOWN, _first_of_shown(table, kinds)
         turned |= kinds == "letter"
         sides = np.where(turned, sides * first, sides)
+        _refuse_fixed_sides(table, turned, winners(sides))
     else:
         _refuse_changed_sides(table, kinds, firsts, winners(sides))
         if turned.any():
@@ -200,11 +201,29 @@ def _refuse_changed_sides(
         )
 
 
+def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.object_]) -> None:
+    """Refuse columns left and right that never change, where another column may say that sides changed."""
+    left, right = (table.cells(name)[sided] for name in SHOWN)
+    orders = set(zip(left, right, strict=True))
+    is_fixed = len(orders) < len(left) and not any((second, first) in orders for first, second in orders)
+    if not is_fixed:
+        return
+    for name in table.free:
+        refuse(
+            table.frame,
+            _may_have_changed(table, name, sided, winners),
+            "left and right never change, but the column {name!r} may say that sides changed on {where}; "
+            "write in left and right the methods as shown, or remove that column",
+            name=name,
+        )
+
+
 def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
     """Return the rows in which a column may say that texts changed sides, though it is not clear how.
 
-    Its heading speaks of sides and it has one or two values, of which one is not "no"; or its cells are
-    AB and BA; or it names one of the methods of each row, and not always the first or the winner.
+    Its heading speaks of sides and it has one or two values, of which one is not "no"; or its two values
+    are one in another order, such as AB and BA; or it names one of the methods of each row, and not always
+    the first or the winner.
     """
     cells, a, b = map(table.cells, (name, *METHODS))
     if ((cells == a) | (cells == b))[sided].all():
@@ -212,7 +231,8 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
         return sided & (cells != a) & (not is_winner)
     words = cells.fillna("").str.strip().str.casefold()
     values = set(words[sided])
-    is_order = {"".join(filter(str.isalnum, text)) for text in values} <= {"ab", "ba"}
+    orders = {"".join(filter(str.isalnum, text)) for text in values}
+    is_order = orders <= {"ab", "ba"} or len({tuple(sorted(order)) for order in orders}) < len(orders)
     speaks = len(values) <= 2 and (is_order or ABOUT_SIDES.fullmatch(plain_heading(name)) is not None)
     return sided & ~words.isin(_STRAIGHT) & speaks
 

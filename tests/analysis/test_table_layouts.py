@@ -78,7 +78,16 @@ def test_raters_of_any_name_are_never_one(rater):
         assert f"columns.rater={rater}" in str(error)  # noqa: PT017 (either will do)
 
 
-@pytest.mark.parametrize("words", [("Response 1", "Response 2"), ("left", "right"), ("first", "second")])
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (("method_a", "method_b"), ("Response 1", "Response 2")),
+        (("method_a", "method_b"), ("left", "right")),
+        (("method_a", "method_b"), ("first", "second")),
+        (("left", "right"), ("left", "right")),
+        (("model_a", "model_b"), ("A", "B")),
+    ],
+)
 @pytest.mark.parametrize(
     ("heading", "cells"),
     [
@@ -90,14 +99,18 @@ def test_raters_of_any_name_are_never_one(rater):
         ("order", ("original", "reversed")),
         ("option_1", ("min_p", "top_p")),
         ("cond", ("min_p-top_p", "top_p-min_p")),
+        ("inverted", ("no", "yes")),
+        ("permutation", ("[0, 1]", "[1, 0]")),
+        ("counterbalancing", (1, 2)),
     ],
 )
-def test_changed_sides_never_even_out(heading, cells, words):
+def test_changed_sides_never_even_out(heading, cells, columns, words):
     """min_p is better on 30 of 40 prompts, and stood first on every other one."""
     rows = []
     for number in range(40):
         is_second, is_lost = number % 2, number % 4 == 3
-        row = {"prompt": f"p{number}", "method_a": "min_p", "method_b": "top_p", heading: cells[is_second]}
+        systems = dict(zip(columns, ("min_p", "top_p"), strict=True))
+        row = {"prompt": f"p{number}", **systems, heading: cells[is_second]}
         rows.append({**row, "winner": words[is_second != is_lost]})
     try:
         assert counts(pd.DataFrame(rows)) == ("30/0/10", 40)
