@@ -39,7 +39,7 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
     texts = getattr(app.words, ending)
     rated = len(visit.trail) if visit else 0
     if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
-        state.record(app, visit, "finished", {"rated": rated})
+        state.note_progress(app, visit, "finished", {"rated": rated})
     with markup.page(texts.title, fill(texts.lead, count=rated)):
         _show_code(app, ending)
         if ending == "no_place":

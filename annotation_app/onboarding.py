@@ -68,7 +68,7 @@ def _ask_consent(app: App, visit: Visit) -> str:
     if agreed or declined:
         visit.open("")
         words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
-        state.record(app, visit, "consent", {"agreed": agreed, **words})
+        state.note_progress(app, visit, "consent", {"agreed": agreed, **words})
         st.rerun()
     return "consent"
 
@@ -81,7 +81,7 @@ def _ask_background(app: App, visit: Visit) -> str:
     with markup.page(texts.title, texts.lead):
         answers = _ask("background", texts.questions, texts.button)
     if answers is not None:
-        state.record(app, visit, "background", answers)
+        state.note_progress(app, visit, "background", answers)
         st.rerun()
     return "background"
 
@@ -126,7 +126,7 @@ def _show_instructions(app: App, visit: Visit) -> str:
     if pressed:
         visit.open("")
         if not begun:
-            state.record(app, visit, "instructions", {"language": app.words.language})
+            state.note_progress(app, visit, "instructions", {"language": app.words.language})
         st.rerun()
     return "instructions"
 
@@ -155,7 +155,7 @@ def _note_practice(app: App, visit: Visit, submission: Submission) -> None:
     pair = pairs.get(submission.pair)
     if pair in _unpractised(app, visit):
         detail = {"pair": pair.name, "choices": submission.choices, "expected": pair.expected}
-        state.record(app, visit, "practice", detail)
+        state.note_progress(app, visit, "practice", detail)
         visit.clear_messages()
         visit.acknowledged = (submission.pair, submission.press)
         visit.open("practice")
@@ -204,6 +204,6 @@ def _check(app: App, visit: Visit) -> str:
             ]
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": not wrong}
             visit.open("instructions" if wrong else "")
-            state.record(app, visit, "check", detail)
+            state.note_progress(app, visit, "check", detail)
             st.rerun()
     return name

@@ -65,7 +65,7 @@ def enter(app: App) -> Visit | None:
     if arrival is not None:
         detail = {"source": arrival.source, **arrival.detail}
         if detail not in visit.progress["arrival"]:
-            state.record(app, visit, "arrival", detail)
+            state.note_progress(app, visit, "arrival", detail)
         # In place of the parameters: a reloaded page need not enrol anybody.
         st.query_params.from_dict({"invite": visit.token})
     st.session_state["visit"] = visit

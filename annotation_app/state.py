@@ -193,7 +193,7 @@ def _progress(app: App, rater: Rater) -> dict[str, list[Any]]:
     return progress
 
 
-def record(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
+def note_progress(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
     """Note how far the rater is, on disk when this returns.
 
     A second press, or another tab, may have noted the same since this page was shown: nothing is added.

@@ -36,8 +36,8 @@ class _Classes:
         sizes: The steps of each class, above 0, [classes].
         counts: The units of each class, [classes].
         step: The length of a step.
-        residual: The sum of the squares of what rounding took from the scores, in steps.
-        largest_residual: The sum of what it took, in steps.
+        residual: The sum of the squared rounding errors of the scores, in steps.
+        largest_residual: The sum of the absolute rounding errors, in steps.
     """
 
     sizes: Counts
@@ -53,7 +53,7 @@ class _Classes:
 
     @property
     def points(self) -> int:
-        """Return how many neighbouring sums hold all but a negligible part of the distribution.
+        """Return the number of neighbouring sums that hold all but a negligible part of the distribution.
 
         The bound is Hoeffding's (1963), which holds for coins that are not fair, too.
         """
@@ -107,7 +107,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
 
 
 def _classify(magnitudes: Floats) -> _Classes:
-    """Return scores by their size in steps: those of fractions, or the finest that can be computed."""
+    """Group scores by their size in steps: those of fractions, or the finest that can be computed."""
     values, counts = np.unique(magnitudes, return_counts=True)
     if bottom := _common_denominator(values):
         sizes = np.rint(values * bottom)
@@ -135,7 +135,7 @@ def _merge(sizes: Floats, counts: Counts, step: float) -> _Classes:
 
 
 def _common_denominator(values: Floats) -> int:
-    """Return a number that makes all values whole, or 0 if there is none that is small enough."""
+    """Return a number that makes all values whole; 0 if no small enough number exists."""
     bottom = 1
     for value in values.tolist():
         bottom = math.lcm(bottom, Fraction(value).limit_denominator(MAX_DENOMINATOR).denominator)
@@ -215,7 +215,7 @@ def flip_limits(
 
     Args:
         scores: The units' summed scores, `[units]`.
-        sizes: What the units weigh, `[units]`.
+        sizes: The weights of the units, `[units]`.
         p: The p-value of `sign_flip(scores)`.
         alpha: One minus the level.
         bounds: The smallest and the largest possible shift, on either side of zero.

@@ -135,7 +135,7 @@ def judge(
             result = replace(result, next=(pairing,)) if tune else result
     if command.errors:
         progress.show(result)
-        raise command.error()
+        raise command.join_errors()
     return result
 
 
@@ -326,12 +326,12 @@ class JudgeCommand:
             failures=reasons,
         )
 
-    def error(self) -> StudyError:
-        """Return what kept judges from their end, as one error."""
+    def join_errors(self) -> StudyError:
+        """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
         lines = [f"{visible(name)}: {error}" for name, error in self.errors.items()]
-        return StudyError("\n  ".join(("some judges did not come to the end:", *lines)))
+        return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 
 def _show_spending(spending: Sequence[Row[Any]]) -> Table:
