@@ -31,7 +31,8 @@ def show_next(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page ea
     pages = app.settings.pages
     notes = visit.progress
     begun = bool(visit.trail)
-    unchecked = pages.check and not begun and not any(attempt["passed"] for attempt in notes["check"])
+    passed = any(attempt["passed"] for attempt in notes["check"])
+    unchecked = pages.check and not begun and not passed
     if pages.consent and not _has_agreed(visit):
         return _ask_consent(app, visit)
     if unchecked and len(notes["check"]) >= CHECK_ATTEMPTS:
@@ -87,7 +88,7 @@ def _ask_background(app: App, visit: Visit) -> str:
 
 
 def _ask(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
-    """Ask questions; once the button is pressed and all are answered, return the answers by name.
+    """Ask questions; once the button is pressed, return the answers by name, without empty ones.
 
     Options have names, but only their words reach the browser.
     """
@@ -105,8 +106,10 @@ def _ask(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, 
                 chosen[question.name] = st.text_input(text, key=name, max_chars=ANSWER_LENGTH)
         name = f"{key}-send"
         pressed = st.form_submit_button(label(button), key=name, type="primary", shortcut="Ctrl+Enter")
-    answers = {name: answer.strip() for name, answer in chosen.items() if answer and answer.strip()}
-    return answers if pressed else None
+    if not pressed:
+        return None
+    answers = {name: (answer or "").strip() for name, answer in chosen.items()}
+    return {name: answer for name, answer in answers.items() if answer}
 
 
 # Instructions.
@@ -115,11 +118,14 @@ def _ask(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, 
 def _show_instructions(app: App, visit: Visit) -> str:
     texts = app.words.instructions
     with markup.page(texts.title, texts.lead):
-        if visit.progress["check"] and not visit.progress["check"][-1]["passed"]:
+        attempts = visit.progress["check"]
+        if attempts and not attempts[-1]["passed"]:
             st.html(markup.problem(app.words.check.wrong))
-        st.html(markup.definitions(texts.questions, app.criteria) + markup.points(texts.points))
+        rubric = markup.definitions(texts.questions, app.criteria)
+        st.html(rubric + markup.points(texts.points))
         if visit.progress["arrival"]:  # the rater came without an invite
-            address = f"{(st.context.url or '').rstrip('/')}/?invite={visit.token}"
+            app_url = (st.context.url or "").rstrip("/")
+            address = f"{app_url}/?invite={visit.token}"
             st.html(markup.code(texts.link, address, lead=texts.link_lead))
         begun = visit.trail or visit.progress["instructions"]
         pressed = forward(texts.again if begun else texts.start, key="start")
@@ -169,13 +175,15 @@ def _show_feedback(app: App, visit: Visit) -> str:
     pair = next(pair for pair in app.practice if pair.name == noted["pair"])
     with markup.page(texts.feedback, texts.answers):
         for criterion in app.criteria:
-            if criterion.name in pair.expected:
-                chosen = noted["choices"][criterion.name]
-                expected = pair.expected[criterion.name]
-                sentence = texts.agreed if chosen == expected else texts.differed
-                reason = fill(sentence, given=getattr(words, chosen), expected=getattr(words, expected))
-                text = f"{reason} {pair.because[criterion.name]}"
-                st.html(markup.remark(criterion.title, text, agreed=chosen == expected))
+            name = criterion.name
+            if name not in pair.expected:
+                continue
+            chosen = noted["choices"][name]
+            expected = pair.expected[name]
+            agreed = chosen == expected
+            sentence = texts.agreed if agreed else texts.differed
+            result = fill(sentence, given=getattr(words, chosen), expected=getattr(words, expected))
+            st.html(markup.remark(criterion.title, f"{result} {pair.because[name]}", agreed=agreed))
         if forward(texts.button if _unpractised(app, visit) else texts.last, key="next"):
             visit.open("")
             st.rerun()
@@ -199,10 +207,10 @@ def _check(app: App, visit: Visit) -> str:
         if answers is not None and len(answers) < len(texts.questions):
             st.html(markup.problem(texts.missing))
         elif answers is not None:
-            wrong = [
-                question.name for question in texts.questions if answers[question.name] != question.right
-            ]
-            detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": not wrong}
+            right = {question.name: question.right for question in texts.questions}
+            wrong = [name for name in right if answers[name] != right[name]]
+            passed = not wrong
+            detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": passed}
             visit.open("instructions" if wrong else "")
             state.note_progress(app, visit, "check", detail)
             st.rerun()

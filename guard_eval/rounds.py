@@ -69,15 +69,17 @@ def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
     chance = 0.0
     ends = np.unique([0, *np.cumsum(sizes)]) / sum(sizes)  # empty rounds take no time
     for before, now in pairwise(ends):
-        step = math.sqrt(now - before)
+        step = math.sqrt(now - before)  # the standard deviation of a round
         limit = peak * now ** (0.5 - SHAPE)  # a walk of variance t has the size |z| t^½
         beyond = np.concatenate([limit + walks, limit - walks]) / (step * math.sqrt(2))
         leave = np.array([math.erfc(distance) / 2 for distance in beyond.tolist()])
         chance += float(np.tile(masses, 2) @ leave)
         points, weights = _legendre(int(16 + 4 * limit / step))
-        density = np.exp(-(((limit * points[:, None] - walks) / step) ** 2) / 2) @ masses
+        positions = limit * points
+        distances = (positions[:, None] - walks) / step
+        density = np.exp(-(distances**2) / 2) @ masses
         masses = limit * weights * density / (step * math.sqrt(2 * math.pi))
-        walks = limit * points
+        walks = positions
     return min(1.0, chance)
 
 
@@ -91,9 +93,11 @@ def compare(contest: Contest) -> list[Comparison]:
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
         tested.append(_test(contest, couple, [lead[:, at] for lead in leads[:last]]))
+    # Holm: the smallest p counts as often as there are couples, the next one once less, and so on.
     order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
+    counts = range(len(order), 0, -1)
     adjusted = 0.0
-    for count, index in zip(range(len(order), 0, -1), order, strict=True):
+    for count, index in zip(counts, order, strict=True):
         adjusted = max(adjusted, min(1.0, count * tested[index].p))
         tested[index] = replace(tested[index], p_adjusted=adjusted)
     return tested
@@ -111,7 +115,9 @@ def _find_leads(contest: Contest, number: int) -> Floats:
         return scores
     systems = {*chain(*playing)}
     sides = np.array([[(name == a) - (name == b) for name in systems] for a, b in contest.couples])
-    leads = scores @ sides @ sides.T / (2 * max(1, len(systems) - 1))
+    totals = scores @ sides  # each system's score against all others
+    others = max(1, len(systems) - 1)
+    leads = totals @ sides.T / (2 * others)
     return np.asarray(np.round(leads, 9))  # scores that cancel out leave nothing behind
 
 
@@ -125,9 +131,11 @@ def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Compari
     for number, new in enumerate(rounds, start=1):
         leads = np.append(leads, new)
         time = sum(sizes[:number]) / sum(sizes)
-        z = float(leads.sum()) / (float(np.linalg.norm(leads)) or 1.0)
-        # no p is below that of so few prompts that are all of one mind
-        p = max(p_of_peak(abs(z) * time**SHAPE, sizes), 2.0 ** (1 - np.count_nonzero(leads)))
+        length = float(np.linalg.norm(leads)) or 1.0
+        z = float(leads.sum()) / length
+        # No p is below that of a sign test on which all prompts agree.
+        smallest_possible = 2.0 ** (1 - np.count_nonzero(leads))
+        p = max(p_of_peak(abs(z) * time**SHAPE, sizes), smallest_possible)
         if p < smallest:
             smallest = p
             ahead = couple[z < 0]
@@ -144,5 +152,8 @@ def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Coup
     decided = [comparison for comparison in compared if comparison.p_adjusted <= contest.plan.alpha]
     if contest.plan.design == "candidate":
         return [comparison.couple for comparison in decided if comparison.couple in playing]
-    staying = {*chain(*playing)}.difference(comparison.behind for comparison in decided)
-    return [couple for couple in playing if staying and not staying.issuperset(couple)]
+    beaten = {comparison.behind for comparison in decided}
+    staying = {*chain(*playing)} - beaten
+    if not staying:
+        return []
+    return [couple for couple in playing if not staying.issuperset(couple)]

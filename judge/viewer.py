@@ -10,12 +10,13 @@ import base64
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, pvariance
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, TIE, Choice, content_id
+from guard_eval.records import PEOPLE_OF, TIE, Choice, Pair, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -41,16 +42,18 @@ def write_page(
     """
     if path.is_dir():
         raise StudyError(f"{path} is a folder; name the file to write, such as {path / 'exchanges.html'}")
-    titles = {criterion.name: criterion.title for judge in judges for criterion in judge.rubric}
+    rubrics = chain.from_iterable(judge.rubric for judge in judges)
+    titles = {criterion.name: criterion.title for criterion in rubrics}
     comparisons = list(read_comparisons(store, seed=seed, only=only))
     if not comparisons:
         raise StudyError("no judge has been asked anything yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
     page = render(
         _HERE / "view.html.j2",
         title="What the judges were asked and answered",
         script=Escaped(script),
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        digest=base64.b64encode(digest).decode(),
         own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
         comparisons=comparisons,
         criteria=titles,
@@ -60,51 +63,65 @@ def write_page(
         show_usd=show_usd,
     )
     write_whole(path, page.encode("utf-8", "replace"))
-    return sum(len(criterion["orders"]) for criterion in comparisons)
+    return sum(len(comparison["orders"]) for comparison in comparisons)
+
+
+_Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
+"""Requests by the pair's position, the judge and the sample, and then by the question's number."""
 
 
 def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yield the comparisons for the page: one for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
-    votes: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.tidy(store, include_excluded=True):
         choices[row.pair_id, row.rater, row.slot][row.criterion] = row.position
         if row.rater_kind not in PEOPLE_OF and not row.excluded:
             side = {row.method_a: "a", row.method_b: "b"}.get(row.verdict, TIE)
-            votes[row.pair_id].setdefault(row.criterion, []).append(side)
+            votes[row.pair_id][row.criterion].append(side)
     pairs = store_pairs.read(store)
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
-        with store.read() as db:
-            attempts = requests.read_attempts(db, list(pairs_by_id))
-        groups: dict[tuple[int, str, int], dict[int, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
-        for attempt in attempts:
-            if only is None or attempt.judge in only:
-                question = attempt.question
-                key = pairs_by_id[question.pair_id].position, attempt.judge, question.number // 2
-                groups[key][question.number].append(attempt)
-        for (_, judge, sample), orders in sorted(groups.items()):
-            pair = pairs_by_id[next(iter(orders.values()))[0].question.pair_id]
+        by_position = {pair.position: pair for pair in pairs_by_id.values()}
+        groups = _group_attempts(store, pairs_by_id, only)
+        for (position, judge, sample), orders in sorted(groups.items()):
+            pair = by_position[position]
             drawn = "ba" if int(content_id(seed, "view", pair.id), 16) % 2 else "ab"
             names = {drawn[0]: "text 1", drawn[1]: "text 2"}
             described = [
-                _describe_order(same, choices[pair.id, judge, number], names)
-                for number, same in sorted(orders.items())
+                _describe_order(attempts, choices[pair.id, judge, number], names)
+                for number, attempts in sorted(orders.items())
             ]
+            verdicts = [order["better"] for order in described]
             people = {
                 name: [names.get(vote, vote) for vote in sides] for name, sides in votes[pair.id].items()
             }
+            texts = {"a": pair.text_a, "b": pair.text_b}
             yield {
                 "id": pair.id,
                 "judge": judge,
                 "sample": sample,
                 "source": f"{pair.dataset}, prompt {pair.prompt_id}",
                 "prompt": pair.prompt,
-                "texts": [{"a": pair.text_a, "b": pair.text_b}[attempt] for attempt in drawn],
+                "texts": [texts[side] for side in drawn],
                 "orders": sorted(described, key=lambda order: str(order["first"])),
-                "flip": _compare_orders([order["better"] for order in described]),
-                **_compare_people(people, [order["better"] for order in described]),
+                "flip": _compare_orders(verdicts),
+                **_compare_people(people, verdicts),
             }
+
+
+def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | None) -> _Groups:
+    """Return the requests about these pairs, from all judges or only those in `only`."""
+    with store.read() as db:
+        attempts = requests.read_attempts(db, list(pairs))
+    groups: _Groups = defaultdict(lambda: defaultdict(list))
+    for attempt in attempts:
+        if only is None or attempt.judge in only:
+            question = attempt.question
+            sample = question.number // 2
+            position = pairs[question.pair_id].position
+            groups[position, attempt.judge, sample][question.number].append(attempt)
+    return groups
 
 
 def _compare_people(
@@ -138,13 +155,14 @@ def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
 def _describe_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    first, second = (names[letter] for letter in ("ab" if attempts[0].question.first == "a" else "ba"))
+    sides = "ab" if attempts[0].question.first == "a" else "ba"
+    first, second = (names[side] for side in sides)
     letters = {"A": first, "B": second, "tie": "tie"}
     return {
         "first": first,
         "second": second,
         "better": {name: letters[choice] for name, choice in choices.items()},
-        "verdict": "; ".join(f"{name}: {letter} ({letters[letter]})" for name, letter in choices.items()),
+        "verdict": "; ".join(f"{name}: {choice} ({letters[choice]})" for name, choice in choices.items()),
         "failure": None if choices else attempts[-1].failure,
         "attempts": attempts,
     }

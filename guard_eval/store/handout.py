@@ -19,15 +19,15 @@ from guard_eval.store.schema import query
 from guard_eval.store.sides import DRAWS, choose_slot, count_lead
 
 SPARE_SKIPS = 2
-"""A rater may skip so many pairs more than it has rated: else a few could take every pair from the others."""
+"""A rater may skip this many pairs more than it has rated. Otherwise a few raters could close every pair."""
 
 MOST_COUNTED = 10_000
-"""Up to how many what a rater without a quota can still get is counted."""
+"""The limit up to which the remaining pairs of a rater without a quota are counted."""
 
 _REPEAT_EVERY = 10
-"""A rater's own pairs come again one in so many, and the rest of them at the end."""
+"""The size of a block of pairs with one repeat. Remaining repeats come at the end."""
 
-# What a rater has lost comes last. What somebody else has taken since is no longer the rater's.
+# Presentations whose lease has expired come last. Those that another rater has taken are left out.
 _OPEN_PRESENTATIONS = query("""
     SELECT presentation.id, presentation.slot_id, presentation.first, slot.held_by
     FROM presentation LEFT JOIN slot ON slot.id = presentation.slot_id
@@ -134,7 +134,8 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
             return rated, 0
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
         new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_left())
-        return rated, len(hand_out.open) + new + hand_out.count_checks(hand_out.counted + new)
+        checks = hand_out.count_checks(hand_out.counted + new)
+        return rated, len(hand_out.open) + new + checks
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
@@ -156,7 +157,9 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         # no longer than a lease after the rater did something: a lease can be renewed for ever
         last_act = db.execute(_LAST_ACT, {"rater": who.id}).scalar_one() or now
         longest = min(last_act, now) + plan.lease
-        return None if next_end is None or longest <= now else min(next_end, longest)
+        if next_end is None or longest <= now:
+            return None
+        return min(next_end, longest)
 
 
 def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
@@ -180,7 +183,8 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         if not problems:
             raise StudyError(f"no reason to skip presentation {number} is given; give one, or rate it")
         rated = db.execute(_COUNT_RATED, {"rater": rater.id}).scalar_one()
-        if db.execute(_COUNT_SKIPS, {"rater": rater.id}).scalar_one() >= rated + SPARE_SKIPS:
+        skipped = db.execute(_COUNT_SKIPS, {"rater": rater.id}).scalar_one()
+        if skipped >= rated + SPARE_SKIPS:
             return False
         notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
         notes.write(store, rater, "comment", comment, presentation=number, unless_same=True)
@@ -243,8 +247,9 @@ class _HandOut:
     def _present_slot(self) -> int | None:
         """Show a pair in an open slot."""
         start = slots.ring_position(self.plan.seed, self.who.name, self.shown)
-        found_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
-        choice = choose_slot(found_slots, self.lead, self._draw(DRAWS, "side", self.who.name, self.shown))
+        open_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
+        coin = self._draw(DRAWS, "side", self.who.name, self.shown)
+        choice = choose_slot(open_slots, self.lead, coin)
         if choice is None:
             return None
         chosen, side = choice
@@ -289,9 +294,12 @@ class _HandOut:
 
     def count_checks(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who sees this number of pairs."""
-        gold = sum(self._find_turn("gold", index) <= pairs for index in range(len(self._read_gold())))
+        turns = [self._find_turn("gold", index) for index in range(len(self._read_gold()))]
+        gold = sum(turn <= pairs for turn in turns)
         repeats = min(self.plan.repeats, pairs // 2)
-        return max(0, gold - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
+        gold_left = max(0, gold - len(self.checks["gold"]))
+        repeats_left = max(0, repeats - len(self.checks["repeat"]))
+        return gold_left + repeats_left
 
     def _find_turn(self, role: Role, index: int) -> int:
         """Return the number of pairs before the n-th gold pair or repeat: each block of pairs has one."""
