@@ -60,40 +60,40 @@ def rounds(evidence: Evidence) -> list[RoundsRow]:
     rows = []
     for who, recorded in evidence.context.contests.items():
         contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
-        compared = compare(contest)
-        due = find_stopping(replace(contest, stopped={}), compared)
-        for each in compared:
-            stopped = contest.stopped.get(each.couple)
+        duels = compare(contest)
+        due = find_stopping(replace(contest, stopped={}), duels)
+        for duel in duels:
+            stopped = contest.stopped.get(duel.couple)
             rows.append(
                 RoundsRow(
-                    *each.couple,
+                    *duel.couple,
                     *who,
                     contest.plan.criterion,
-                    lead=find_limits(each, contest),
-                    ahead=each.ahead,
-                    behind=each.behind,
-                    prompts=len(each.leads),
+                    lead=find_limits(duel, contest),
+                    ahead=duel.ahead,
+                    behind=duel.behind,
+                    prompts=len(duel.leads),
                     stopped_after=stopped,
-                    p=each.p,
-                    p_adjusted=each.p_adjusted,
-                    family=len(compared),
-                    note=UNSUPPORTED if stopped and each.couple not in due else "",
+                    p=duel.p,
+                    p_adjusted=duel.p_adjusted,
+                    family=len(duels),
+                    note=UNSUPPORTED if stopped and duel.couple not in due else "",
                 )
             )
     return rows
 
 
-def find_limits(each: Comparison, contest: Contest) -> Estimate:
+def find_limits(compared: Comparison, contest: Contest) -> Estimate:
     """Return the mean lead, with limits that hold for all couples at all rounds together."""
     level = 1 - contest.plan.alpha
-    n = len(each.leads)
+    n = len(compared.leads)
     if n < 2:
         return Estimate(level=level, note=NO_DATA)
     peak = find_peak(contest.plan.alpha / len(contest.couples), contest.sizes)
     # few prompts have wider tails than a normal distribution
-    quantile = -float(special.stdtrit(n - 1, special.ndtr(-peak * each.time**-SHAPE)))
-    half = quantile * float(each.leads.std(ddof=1)) / math.sqrt(n)
-    mean = float(each.leads.mean())
+    quantile = -float(special.stdtrit(n - 1, special.ndtr(-peak * compared.time**-SHAPE)))
+    half = quantile * float(compared.leads.std(ddof=1)) / math.sqrt(n)
+    mean = float(compared.leads.mean())
     return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
 
 
