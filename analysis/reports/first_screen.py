@@ -399,7 +399,7 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
     """Name criteria with the share of the first method, which is named if the other one is ahead."""
     parts = []
     for row in rows:
-        whose = "" if row.ahead == row.method_a else f"{row.method_a} "
+        whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
     return some_of(parts, MAX_SPELT_OUT)
 

@@ -115,9 +115,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         seed=settings.seed,
         study_hash=study.hash,
         parts=compare_declared(study.declared, stored),
-        criteria=tuple(
-            criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion
-        ),
+        criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=() if study.plan.rounds else _unfinished(settings, pairs, with_excluded),

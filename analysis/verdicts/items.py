@@ -141,7 +141,7 @@ def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemCo
 
 
 def _of_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair. The prompt is the column with the fewest values among those fixed by the pair."""
+    """Use a column as the pair. A column that is fixed by it and has fewer values is the prompt."""
     prompts = [name for name in others if table.is_fixed_by(name, [pair])]
     prompts = [name for name in prompts if table.count(name) < table.count(pair)]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count, default=""), why=why)

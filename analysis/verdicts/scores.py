@@ -199,11 +199,11 @@ def with_units(frame: pd.DataFrame) -> pd.DataFrame:
 def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
     """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
 
-    def place(cell: ResultKey) -> tuple[int, str, ResultKey]:
+    def sort_key(cell: ResultKey) -> tuple[int, str, ResultKey]:
         return KIND_PLACE[cell.rater_kind], cell.judge, cell
 
     cells = {ResultKey(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
-    for cell in sorted(cells, key=place):
+    for cell in sorted(cells, key=sort_key):
         yield cell, cells[cell]
 
 

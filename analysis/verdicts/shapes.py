@@ -82,7 +82,7 @@ def _marked_word(table: Table, name: str) -> Word | None:
     """Return the verdict that a heading means, if the cells of its column are marks or counts."""
     parts = re.findall("[a-z]+|[0-9]+", name.casefold())
     ignored = {*HEADINGS["counting"], *HEADINGS["marking"]}
-    text = " ".join(part for part in parts if part not in ignored)
+    text = " ".join(token for token in parts if token not in ignored)
     word = meaning(f"model {text}" if text in {"1", "2"} else text)
     is_tie = word is not None and word.side == TIED
     has_marks = is_tie or _is_count(name) or table.is_boolean(name)
@@ -271,7 +271,7 @@ def _survey_problem(table: Table, names: Sequence[str]) -> str:
     sides = filter(_names_side, dict.fromkeys(table.values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading('rater', 'HEADING')}"]
     parts += [f'verdicts."{word}"=METHOD' for word in sides]
-    options = " ".join(f"--set {shlex.quote(part)}" for part in parts)
+    options = " ".join(f"--set {shlex.quote(setting)}" for setting in parts)
     return (
         f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
         f"column for each question write: {options}. If the methods changed sides, "
