@@ -20,6 +20,7 @@ EMPTY_EVERYWHERE = {"again", "found", "given", "made", "one", "place"}
 
 PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
 ROOMS = (
+    *("guard_eval/generation", "guard_eval/metrics", "tests/generation", "tests/metrics"),
     *("analysis/planning", "analysis/publication", "analysis/replication"),
     *("guard_eval/cli", "guard_eval/demo", "guard_eval/files", "guard_eval/reporting", "guard_eval/study"),
     *("guard_eval/texts", "tests/benchmarks", "tests/cli", "tests/demo", "tests/docs", "tests/files"),
