@@ -1,4 +1,4 @@
-"""The pairs of a study, and gold pairs, whose better text is known: written once, never changed."""
+"""The pairs of a study, and gold pairs with a known answer. They are written once and never changed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
 
 
 def why_fixed(store: Store) -> str | None:
-    """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
+    """Return why the study's pairs cannot be drawn again; None if they can."""
     with store.write() as (db, now):
         for reason, rows in _FIXED.items():
             if db.execute(rows).first() is not None:
@@ -108,7 +108,7 @@ def read_gold(store: Store) -> list[Gold]:
 
 
 def _read(store: Store, statement: Executable) -> list[Gold]:
-    """Return pairs in position order; the study's expect nothing."""
+    """Return pairs in position order. Only gold pairs have an expected answer."""
     with store.read() as db:
         rows = [row._asdict() for row in db.execute(statement)]
     entries = [Gold(expected=row.pop("expected") or {}, pair=Pair(**row)) for row in rows]
@@ -117,7 +117,7 @@ def _read(store: Store, statement: Executable) -> list[Gold]:
 
 
 def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of pairs that are not stored."""
+    """Return the rows of pairs that are not stored yet."""
     rows_by_id = {row.id: row._asdict() for row in db.execute(_ALL_PAIRS)}
     stored = len(rows_by_id)
     for values in rows:

@@ -1,7 +1,7 @@
-"""Rounds in the database: which pairs are shown now, and what was decided after each round.
+"""Rounds in the database: which pairs are shown now, and the decisions after each round.
 
-A decision is recorded once, so that everybody is handed the same pairs. Whether today's verdicts would still
-decide so is for the report to say.
+A decision is recorded once, so that all raters get the same pairs. The report says whether today's verdicts
+still support it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
         db: The study's database.
         group: Whose verdicts: those of people, of simulated raters, or of one judge.
         plan: How comparisons stop; by default as it was when the last round was over.
-        now: The number of further rounds.
+        now: The number of further rounds to read.
     """
     closed = db.execute(_CLOSED, {"part": group}).scalars().all()
     plan = plan or RoundPlan(**closed[-1]["plan"])
@@ -97,7 +97,7 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
 
 
 def close_round(db: Connection, now: datetime, group: str, plan: RoundPlan) -> bool:
-    """Record what follows from the round that is over; False if there is no round any more."""
+    """Record the decisions after the finished round; return False if no round remains."""
     from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (numpy, once a round)
 
     contest = read_contest(db, group, plan, now=1)
