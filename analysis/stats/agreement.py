@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
 
 FEWEST_OFF = 5
-"""Items with any but one and the same verdict below which no interval is given. In simulated studies of
+"""No interval is given if fewer items have any verdict but the most frequent one. In simulated studies of
 nearly all ties 95 % intervals then covered down to .13: the few others are there by chance."""
-FEW_OFF = f"fewer than {FEWEST_OFF} items have a verdict other than the most frequent one, so no interval is given"
+FEW_OFF = f"fewer than {FEWEST_OFF} items have any verdict but the most frequent one, so no interval is given"
 NOT_PAIRED = "no item was rated twice"
 SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
