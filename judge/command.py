@@ -23,6 +23,7 @@ from guard_eval.store import Store, judging, pairs
 from guard_eval.store.requests import Attempt, Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.tuning_settings import TUNING_DATABASE
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import plan_questions, read_left, split_rounds
@@ -108,7 +109,9 @@ def judge(
     judges = _choose(study, only)
     study = study.of_tuning() if tune else study
     pairing = study.command("measure", "--tune") if tune else study.command("pair")
-    with Store.open(study.database, create=tune, declared=study.declared) as store:
+    if tune and not (study.folder / TUNING_DATABASE).exists():
+        raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
+    with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
             names = None if only is None else {each.rater_name for each in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)

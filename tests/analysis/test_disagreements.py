@@ -26,7 +26,7 @@ def test_worst_pairs_stand_first():
     assert "p1" in page.tables[0].rows[0]
 
 
-def test_agreement_leaves_no_section():
+def test_full_agreement_has_no_section():
     assert section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
 
 

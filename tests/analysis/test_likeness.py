@@ -33,7 +33,7 @@ def test_items_without_judge_or_others_do_not_count():
 
 
 @pytest.mark.parametrize("others", [0.55, 0.6])
-def test_copiers_are_found(others):
+def test_raters_who_copy_a_judge_are_found(others):
     """On 100 pairs a copier agrees with the judge on 80 %, and three others independently on fewer."""
     rng = np.random.default_rng(3)
     studies = 300
@@ -80,7 +80,7 @@ def test_report_shows_both_signs_and_excludes_nobody():
     assert people.raters == 4
 
 
-def test_agreement_alone_says_that_nothing_was_counted():
+def test_likeness_says_if_page_counts_are_missing():
     signs = describe_signs(likeness(evidence(verdicts())), {})
     assert list(signs) == ["ann"]
     assert signs["ann"].endswith("no copies or events of a program were counted")

@@ -19,7 +19,7 @@ def full(items, raters):
     return TwoWayDesign(item, rater, np.full(items * raters, 1 / (items * raters)))
 
 
-def test_a_full_table_is_the_published_analysis_of_variance():
+def test_full_table_gives_published_analysis_of_variance():
     result = full(6, 4).mean(SHROUT_FLEISS.ravel())
     targets, judges, rest = 11.24, 32.49, 1.02  # mean squares, their table 3
     assert result.raters == pytest.approx((judges - rest) / 6, abs=0.005)
@@ -43,7 +43,7 @@ def designs(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(designs())
-def test_the_expectations_are_those_of_the_linear_forms(design):
+def test_expectations_agree_with_linear_forms(design):
     """The matrices that the formulas stand for, made in full: v'y over each rater, item and score."""
     n, w, s = len(design.item), design.weight, design.stratum
     centred = np.eye(n) - np.stack([w * (s == own) / w[s == own].sum() for own in s])
@@ -55,7 +55,7 @@ def test_the_expectations_are_those_of_the_linear_forms(design):
     assert target == pytest.approx([((w @ effect) ** 2).sum() for effect in effects])
 
 
-def test_raters_with_pairs_of_their_own_are_what_is_drawn():
+def test_raters_without_shared_pairs_are_the_sampled_units():
     """Then the mean over raters is what varies: the t interval of their own shares, wider than over pairs."""
     rng = np.random.default_rng(5)
     shares = np.clip(np.repeat(rng.random(6), 10) + 0.2 * rng.standard_normal(60), 0, 1)
@@ -65,7 +65,7 @@ def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     assert (result.df, result.variance) == pytest.approx((5, own.var(ddof=1) / 6))
 
 
-def test_unequal_loads_have_paule_and_mandels_variance():
+def test_unequal_loads_have_variance_of_paule_and_mandel():
     """The variance between raters is that of a meta-analysis of their means, as statsmodels has it."""
     rng, loads = np.random.default_rng(8), np.array([200, 100, 60, 40, 20, 20, 10, 10])
     rater = np.repeat(np.arange(8), loads)

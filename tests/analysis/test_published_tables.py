@@ -102,7 +102,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "declared", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_table_gives_the_counts_of_its_owner(name, declared, expected):
+def test_table_gives_its_published_counts(name, declared, expected):
     rows = totals(read(name, **declared))
     for compared, (counts, units, p) in expected.items():
         row = rows[compared]
@@ -137,13 +137,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("names", "message"), REFUSED, ids=[case[0][0] for case in REFUSED])
-def test_table_that_could_mean_either_is_refused(names, message):
+def test_ambiguous_published_table_is_refused(names, message):
     with pytest.raises(StudyError, match=message):
         read(*names)
 
 
 @pytest.mark.parametrize("names", [["answers.csv", "key.csv"], ["key.csv", "answers.csv"]])
-def test_key_in_a_second_file_names_the_methods(names):
+def test_second_file_names_the_methods(names):
     row = totals(read(*names))["alpha beta"]
     assert (row.wins, row.ties, row.losses) == (10, 17, 13)
 

@@ -92,7 +92,7 @@ def four(study):
     return four
 
 
-def test_agreement_is_by_method_and_sides_by_letter(four):
+def test_agreement_is_by_method_and_preference_by_side(four):
     (row,) = four.ratings().criteria
     # Three of four pairs agree; chance: 3/8 for a, 2/8 ties, 3/8 for b, so 22/64.
     assert row.same == 3 / 4
@@ -104,7 +104,7 @@ def test_agreement_is_by_method_and_sides_by_letter(four):
     assert row.first.n == 6
 
 
-def test_what_exists_and_what_is_missing_also_after_a_change_of_mind(four):
+def test_status_counts_ratings_after_changed_answers(four):
     ratings = four.ratings()
     assert (ratings.counted, ratings.wanted, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
     assert ratings.seconds == 30.0  # of 20, 30, 30, 30, 30, 30, 40, 50
@@ -115,7 +115,7 @@ def test_what_exists_and_what_is_missing_also_after_a_change_of_mind(four):
     assert (ratings.seconds, ratings.counted) == (30.0, 8)
 
 
-def test_excluded_raters_do_not_count_and_are_told_of(four):
+def test_status_reports_excluded_raters_without_counting_them(four):
     raters.decide(four.store, "ben", "exclude", "for the test", "owner")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
@@ -123,7 +123,7 @@ def test_excluded_raters_do_not_count_and_are_told_of(four):
     assert [row.state for row in ratings.raters] == ["", "excluded"]
 
 
-def test_nothing_tells_which_method_is_ahead(study, four):
+def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
@@ -136,7 +136,7 @@ def test_nothing_tells_which_method_is_ahead(study, four):
     assert asdict(four.ratings()) == asdict(mirrored.ratings())
 
 
-def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
+def test_last_remark_counts_unless_withdrawn(four):
     four.note("ann", "comment", "odd", 1)
     four.note("ben", "comment", "both good", 2, minute=5)
     four.note("ann", "comment", "not so odd", 1, minute=6)
@@ -151,7 +151,7 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
     assert [row.remarks for row in ratings.raters] == [1, 1]
 
 
-def test_a_study_in_which_nothing_happened(study):
+def test_status_of_an_untouched_study_is_empty(study):
     ratings = study((), pairs=0).ratings()
     assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
@@ -170,7 +170,7 @@ FAST, SLOW = 1.26, 1.27
         ([FAST] * 4, False),  # too few to say
     ],
 )
-def test_fast_is_more_than_half_below_reading(study, seconds, flagged):
+def test_fast_flag_needs_less_than_half_the_reading_time(study, seconds, flagged):
     paced = study(pairs=len(seconds))
     for number, taken in enumerate(seconds):  # to no side, and in no run
         paced.pressed(number, f"p{number}", "ann", fluency="AB"[number % 2], seconds=taken)
@@ -178,7 +178,7 @@ def test_fast_is_more_than_half_below_reading(study, seconds, flagged):
 
 
 @pytest.mark.parametrize(("n", "flagged"), [(10, False), (11, True)])
-def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(study, n, flagged):
+def test_one_side_flag_has_a_chance_of_one_in_a_thousand(study, n, flagged):
     # All of n on one side: 2 / 2**n, which is .00195 and .00098.
     sided = study(pairs=n + 1)
     sided.pressed(n, f"p{n}", "ann", fluency="A", coherence="B")  # which cancel, and lean to no side
@@ -189,7 +189,7 @@ def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(study, n, flagged):
     assert ("one side" in line.flags) is flagged
 
 
-def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
+def test_same_answer_flag_compares_with_other_raters(study):
     # Nine others press A, tie and B in turn; ann presses B twelve times.
     others = [f"r{number}" for number in range(9)]
     running = study(("ann", *others), pairs=12)
@@ -204,7 +204,7 @@ def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
     assert not any("same answer" in lines[name].flags for name in others)
 
 
-def test_ties_throughout_are_no_run_where_all_say_tie(study):
+def test_constant_ties_are_not_flagged_if_all_raters_tie(study):
     tied = study(("ann", "ben", "cas"), pairs=30)
     for number in range(90):
         tied.pressed(number, f"p{number // 3}", ("ann", "ben", "cas")[number % 3], fluency="tie")
@@ -212,7 +212,7 @@ def test_ties_throughout_are_no_run_where_all_say_tie(study):
 
 
 @pytest.mark.parametrize(("failed", "passed", "flagged"), [(2, 2, True), (1, 1, False), (2, 3, False)])
-def test_gold_is_two_failures_and_half(study, failed, passed, flagged):
+def test_gold_flag_needs_two_failures_and_half_of_the_checks(study, failed, passed, flagged):
     golden = study(pairs=1)
     for number in range(failed + passed):
         with golden.store.write() as (db, _):
@@ -227,7 +227,7 @@ def test_gold_is_two_failures_and_half(study, failed, passed, flagged):
     assert ("gold" in line.flags) is flagged
 
 
-def test_the_comprehension_check(study):
+def test_failed_comprehension_check_is_flagged(study):
     names = {"once": [False], "passed": [False, True], "twice": [False, False]}
     checked = study(tuple(names), pairs=1)
     for name, tries in names.items():
@@ -237,7 +237,7 @@ def test_the_comprehension_check(study):
     assert flags == {"once": (), "passed": (), "twice": ("failed the check",)}
 
 
-def test_a_rater_who_finished_and_got_more_has_not_finished(study):
+def test_rater_with_new_pairs_has_not_finished(study):
     more = study(pairs=2)
     more.note("ann", "finished", '{"rated": 1}')
     more.pressed(1, "p0", "ann", fluency="A")
@@ -246,7 +246,7 @@ def test_a_rater_who_finished_and_got_more_has_not_finished(study):
     assert more.lines()["ann"].state == ""
 
 
-def test_agreement_with_others_is_over_pairs_and_criteria(study):
+def test_rater_agreement_runs_over_pairs_and_criteria(study):
     agreeing = study(("ann", "ben", "cas"), pairs=2)
     agreeing.pressed(1, "p0", "ann", fluency="A", coherence="A")
     agreeing.pressed(2, "p0", "ben", fluency="A", coherence="B")
@@ -257,7 +257,7 @@ def test_agreement_with_others_is_over_pairs_and_criteria(study):
     assert (lines["ann"].same, lines["ben"].same, lines["ann"].repeats_changed) == (2 / 4, 3 / 4, 0)
 
 
-def test_a_pair_that_many_skipped_is_counted(study):
+def test_often_skipped_pair_is_counted(study):
     skipped = study(("ann", "ben", "cas"), pairs=1)
     for number, name in enumerate(("ann", "ben", "cas"), start=1):
         skipped.pressed(number, "p0", name)
@@ -266,7 +266,7 @@ def test_a_pair_that_many_skipped_is_counted(study):
     assert [row.skipped for row in skipped.ratings().raters] == [1, 1, 1]
 
 
-def test_the_headline_counts_the_pairs_that_people_rate(study):
+def test_headline_counts_pairs_for_people(study):
     running = study(["ada"], pairs=1)
     running.pressed(1, "p0", "ada", coherence="A")
     assert headline(running.ratings()) == (
