@@ -180,7 +180,7 @@ def _check_counts(
 ) -> tuple[Claim, ...]:
     """Return what each comparison's counts support, corrected for all comparisons."""
     pooled = [pooled_binomial(wins, losses).p for wins, _, losses in counts]
-    clustered = [clustered_p(*each, per_pair=per_pair, icc=icc) for each in counts]
+    clustered = [clustered_p(*outcomes, per_pair=per_pair, icc=icc) for outcomes in counts]
     unknown = [None] * (tests - len(counts))
     pooled_adjusted = adjust([*pooled, *unknown])
     adjusted = adjust([*clustered, *unknown])

@@ -203,17 +203,17 @@ class Context:
 
     @property
     def changed_judges(self) -> tuple[str, ...]:
-        """Return for each judge whose settings changed after its first verdict what changed."""
-        changed = [part for part in self.parts if part.name != PEOPLE and part.changes]
-        return tuple(f"{part.name}: {'; '.join(part.changes)}" for part in changed)
+        """Describe the settings of judges that changed after the first verdict, one text for each judge."""
+        changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
+        return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
 
     @property
     def why_exploratory(self) -> tuple[str, ...]:
-        """Return why the results are exploratory; nothing if the analysis is the one declared."""
+        """Return the reasons why the results are exploratory; none if they follow the declared analysis."""
         reasons = [
-            f"settings were changed after the first verdict: {'; '.join(part.changes)}"
-            for part in self.parts
-            if part.name == PEOPLE and part.changes
+            f"settings were changed after the first verdict: {'; '.join(people.changes)}"
+            for people in self.parts
+            if people.name == PEOPLE and people.changes
         ]
         reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
         if self.planned is None:
@@ -325,8 +325,8 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def part(self) -> Evidence:
-        """Return the evidence on the comparisons in full; all of it if there are none."""
+    def in_full_only(self) -> Evidence:
+        """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
         return self.only(self.in_full) if self.in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:

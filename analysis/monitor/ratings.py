@@ -153,8 +153,8 @@ class Ratings:
     Attributes:
         rater_kind: Whose they are: people's, or simulated raters' if there are no people.
         pairs: The study's pairs, those for judges alone too.
-        slots: Ratings that are wanted of each.
-        wanted: Ratings that are wanted in all.
+        slots: Ratings that are planned of each.
+        planned: Ratings that are planned in all.
         counted: Those that exist and count.
         surplus: Ratings that came too late to count.
         excluded: Ratings of excluded raters.
@@ -170,7 +170,7 @@ class Ratings:
     rater_kind: RaterKind
     pairs: int
     slots: int
-    wanted: int
+    planned: int
     counted: int
     surplus: int
     excluded: int
@@ -201,7 +201,7 @@ def read_ratings(
     Args:
         store: The study's database.
         everybody: All raters.
-        slots: Ratings that are wanted of each pair.
+        slots: Ratings that are planned of each pair.
         most_skips: A pair that so many raters skipped is given to no new rater.
         criteria: What people are asked now.
     """
@@ -232,7 +232,7 @@ def read_ratings(
         rater_kind=kind,
         pairs=len(pairs),
         slots=slots,
-        wanted=len(per_pair) * slots,
+        planned=len(per_pair) * slots,
         counted=len(counted),
         surplus=int(study["surplus"].sum()),
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
@@ -391,7 +391,7 @@ def _labels(choices: pd.DataFrame) -> pd.DataFrame:
     return labels
 
 
-def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
     names = study["rater"]
     choices = {
@@ -401,13 +401,13 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
         - 1,
         "compared": names.groupby([study[name] for name in _RATED], observed=True).transform("size") - 1,
     }
-    seconds, net = shown["seconds"], shown["net"].fillna(0)
-    timed = seconds.notna() & shown["characters"].notna()
-    leaning = (shown["role"] == "study") & (net != 0)
+    seconds, net = showings["seconds"], showings["net"].fillna(0)
+    timed = seconds.notna() & showings["characters"].notna()
+    leaning = (showings["role"] == "study") & (net != 0)
     presentations = {
         "seconds": seconds,
         "timed": timed,
-        "fast": timed & (seconds < shown["characters"] / READING),
+        "fast": timed & (seconds < showings["characters"] / READING),
         "leaning": leaning,
         "to_a": leaning & (net > 0),
     }
@@ -419,9 +419,9 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
         "repeats": ~is_gold,
         "repeats_changed": ~is_gold & is_wrong,
     }
-    parts = ((study, choices), (shown, presentations), (checks, answers))
+    parts = ((study, choices), (showings, presentations), (checks, answers))
     sums = [pd.DataFrame(columns).groupby(rows["rater"]).sum() for rows, columns in parts]
-    pace = shown.groupby("rater")["seconds"].median().rename("pace")
+    pace = showings.groupby("rater")["seconds"].median().rename("pace")
     table: pd.DataFrame = pd.concat([*sums, pace], axis=1)
     return table
 

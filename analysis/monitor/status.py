@@ -49,9 +49,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Part:
-    """One step of a study: what there is of it, and the commands that continue from here."""
+    """One step of a study: its state, and the commands that continue it."""
 
-    part: str
+    name: str
     state: State
     text: str
     next: tuple[str, ...] = ()
@@ -144,11 +144,11 @@ def _status(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    width = max(len(step.part) for step in parts)
-    lines = [f"{MARKS[step.state]} {step.part:{width}}  {step.text}" for step in parts]
+    width = max(len(step.name) for step in parts)
+    lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in parts]
     is_broken = any(step.state == "broken" for step in parts)
-    needed = [step for step in parts if step.next and step.part not in OPTIONAL][:1]
-    choices = [step for step in parts if step.next and step.part in OPTIONAL]
+    needed = [step for step in parts if step.next and step.name not in OPTIONAL][:1]
+    choices = [step for step in parts if step.next and step.name in OPTIONAL]
     following = [] if is_broken else [command for step in (*needed, *choices) for command in step.next]
     if not is_broken and not following:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
@@ -174,14 +174,14 @@ def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
-        read = Part("prompts", "broken", str(error))
+        prompts_step = Part("prompts", "broken", str(error))
     else:
         datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
-        read = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
+        prompts_step = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
     state, texts = _texts(study, prompts)
     chosen_systems = Part("settings", "complete", f"{_systems(study)}, seed {chosen.seed}")
     metrics = _metrics(study, has_texts=state.state != "missing")
-    return [chosen_systems, read, state, *_tuning(study, state), metrics], texts
+    return [chosen_systems, prompts_step, state, *_tuning(study, state), metrics], texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,13 +226,13 @@ def _systems(study: Study) -> str:
 
 def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
-    part = "texts" if study.settings.system else "continuations"
+    name = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, study.settings.systems, prompts)
         missing, needed = _count_missing(study, existing) if prompts else ({}, 0)
     except (StudyError, OSError) as error:
-        return Part(part, "broken", str(error)), {}
-    return _count_texts(study, part, missing, needed), existing
+        return Part(name, "broken", str(error)), {}
+    return _count_texts(study, name, missing, needed), existing
 
 
 def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[dict[str, int], int]:
@@ -246,22 +246,22 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[d
     return missing, needed
 
 
-def _count_texts(study: Study, part: str, missing: Mapping[str, int], needed: int) -> Part:
+def _count_texts(study: Study, name: str, missing: Mapping[str, int], needed: int) -> Part:
     """Return whether each system has the texts that are needed."""
     total = needed - sum(missing.values())
     text = f"{total} of {needed}"
     if total == needed and total:
-        return Part(part, "complete", text)
+        return Part(name, "complete", text)
     lacking = {name: count for name, count in missing.items() if count}
     # What is missing in a file is written by whoever wrote the others.
     is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     if not total:
-        return Part(part, "missing", text, generate)
+        return Part(name, "missing", text, generate)
     named = [f"{name} lacks {count}" for name, count in lacking.items()]
     kind = "systems" if study.settings.system else "strategies"
     more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
-    return Part(part, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
+    return Part(name, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
 
 
 def _tuning(study: Study, texts: Part) -> Iterator[Part]:
@@ -286,37 +286,38 @@ def _metrics(study: Study, *, has_texts: bool) -> Part:
 
 
 def _page(
-    part: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
+    name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Part:
     """Return whether a page is there, and newer than what it is made from."""
     if not page.is_file():
-        return Part(part, "missing", missing, then)
+        return Part(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
-        return Part(part, "partial", f"{page}, older than {older}", then)
-    return Part(part, "complete", str(page))
+        return Part(name, "partial", f"{page}, older than {older}", then)
+    return Part(name, "complete", str(page))
 
 
 def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
     """Return how far people and each judge are, if comparisons stop after a round."""
     if study.plan.rounds is None:
         return []
-    judges = {each.rater_name: settings_part(each.rater_name, "model") for each in study.settings.judge}
+    names = [judge.rater_name for judge in study.settings.judge]
+    judges = {name: settings_part(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
     parts = []
-    for who, part in {PEOPLE: pool, **judges}.items():
+    for who, settings_name in {PEOPLE: pool, **judges}.items():
         with store.read() as db:
-            done = count_closed(db, part)
-            playing = couples - read_stopped(db, part).keys()
-            unrated = slots.count_unrated(db, part)
-        left = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
+            done = count_closed(db, settings_name)
+            playing = couples - read_stopped(db, settings_name).keys()
+            unrated = slots.count_unrated(db, settings_name)
+        eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         (text,) = render_lines(
             _TEMPLATES / "rounds.txt.j2",
             who=who,
             done=done,
             last=last,
-            left=left,
+            eliminated=eliminated,
             unrated=_count(unrated, "rating") if unrated else "",
             is_over=is_over,
         )
@@ -337,10 +338,10 @@ def _verdicts(
     yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
+    text = f"{ratings.counted} of {ratings.planned} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
     text += "".join(f", {count} without {spaced(name)}" for name, count in ratings.lacking.items())
-    if ratings.counted >= ratings.wanted and not ratings.lacking:
+    if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Part("people", "complete", text)
     elif invited:
         yield Part("people", "partial", text, (study.command("annotate"),))
@@ -360,7 +361,7 @@ def _verdicts(
     missing = max(0, of_people) + of_judges
     is_rated = bool(ratings.counted or models)
     if rounds:  # a report is on the rounds that are over
-        is_rated = any(part.state != "missing" for part in rounds)
+        is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
     yield _report(study, is_rated=is_rated, missing=missing)
 
@@ -400,7 +401,7 @@ def headline(ratings: Ratings) -> str:
     lines = render_lines(
         _TEMPLATES / "headline.txt.j2",
         ratings=ratings,
-        done=100 * ratings.counted / max(1, ratings.wanted),
+        done=100 * ratings.counted / max(1, ratings.planned),
         pairs=pairs if for_people == ratings.pairs else f"{for_people} of {pairs}",
         raters=raters if ratings.slots > 1 else rater,
         duration=duration,

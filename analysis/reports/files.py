@@ -111,7 +111,7 @@ def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
         "exploratory_because": list(context.why_exploratory),
         "seed": context.seed,
         "study_hash": context.study_hash,
-        "parts": [asdict(part) for part in context.parts],
+        "parts": [asdict(settings) for settings in context.parts],
         "versions": dict(context.versions),
     }
 

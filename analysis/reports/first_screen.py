@@ -226,9 +226,9 @@ def _remarks(
         results=first,
         criteria=len({row.criterion for row in first}),
         different=sum(row.is_significant(alpha) for row in first),
-        leads=_leads(unclear),
+        leads=_describe_leads(unclear),
         is_significant_alone=any(row.p is not None and row.p <= alpha for row in unclear),
-        detectable=_detectable(unclear, evidence),
+        detectable=_find_detectable_share(unclear, evidence),
         units=plural(max((row.units for row in unclear), default=0), first[0].unit),
         equivalent=_list_criteria(same) if same else "",
         judges=list(_answer_judges(judges, first, evidence)),
@@ -352,7 +352,7 @@ def _answer_comparisons(rows: Sequence[WinShareRow], alpha: float) -> Iterator[s
 def _answer_comparison(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
     """Say of one comparison who was preferred, and on what no difference was found."""
     by_word = group_by(rows, lambda row: PREFERRED if row.is_significant(alpha) else conclude(row, alpha))
-    winners = group_by(by_word.get(PREFERRED, ()), lambda row: (row.ahead, row.behind))
+    winners = group_by(by_word.get(PREFERRED, ()), lambda row: (row.leader, row.other_method))
     for (winner, loser), won in winners.items():
         yield f"{winner} was preferred to {loser} on {_list_shares(won)}."
     for word, text in UNDECIDED.items():
@@ -367,20 +367,21 @@ def _answer_comparison(rows: Sequence[WinShareRow], alpha: float) -> Iterator[st
             )
 
 
-def _leads(rows: Sequence[WinShareRow]) -> list[str]:
-    """Return who won more often, of results without evidence of a difference."""
-    leads = group_by((row for row in rows if row.lead >= CLEAR_LEAD), lambda row: (row.ahead, row.behind))
+def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
+    """Say which method won more often, in results without evidence of a difference."""
+    clear = [row for row in rows if row.lead >= CLEAR_LEAD]
+    leads = group_by(clear, lambda row: (row.leader, row.other_method))
     return [
-        f"{leader} won more often than {other} on {_list_shares(ahead)}"
-        for (leader, other), ahead in list(leads.items())[:MAX_NAMED]
+        f"{leader} won more often than {other} on {_list_shares(led)}"
+        for (leader, other), led in list(leads.items())[:MAX_NAMED]
     ]
 
 
-def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
-    """Return how large a share would probably have been found, the largest of all results; 1 if unknown."""
+def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
+    """Return the share that every one of these results would probably have found; 1 if it is unknown."""
     plan = evidence.plan
-    is_other = evidence.stops_early or plan.sequential or plan.assisted_by is not None
-    if is_other or plan.raters == "random":  # other tests than this
+    has_other_test = evidence.stops_early or plan.sequential or plan.assisted_by is not None
+    if has_other_test or plan.raters == "random":
         return 1.0
     shares = [
         detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
@@ -398,7 +399,7 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
     """Name criteria with the share of the first method, which is named if the other one is ahead."""
     parts = []
     for row in rows:
-        whose = "" if row.ahead == row.method_a else f"{row.method_a} "
+        whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
     return some_of(parts, MAX_SPELT_OUT)
 
@@ -412,7 +413,7 @@ def _answer_judges(
     is_single = len(evidence.comparisons) == 1
     for rows in groups[:MAX_NAMED]:
         parts = [
-            f"{row.ahead if is_single else f'{row.ahead} to {row.behind}'} on {title(row.criterion)}"
+            f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
             for row in rows
             if row.is_significant(alpha)
         ]

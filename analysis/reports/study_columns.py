@@ -25,22 +25,22 @@ def with_columns(
     Raises:
         StudyError: Neither has a column, or their files cannot be read.
     """
-    wanted = [name for name in dict.fromkeys(names) if name not in table.columns]
-    if not wanted:
+    missing = [name for name in dict.fromkeys(names) if name not in table.columns]
+    if not missing:
         return table
     sources: dict[str, Cells] = {
         "pair_id": trace_columns(read_trace_means(study.continuations), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
-    known = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
-    for name in wanted:
-        if name not in known:
+    source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
+    for name in missing:
+        if name not in source_of:
             raise StudyError(
                 f"--by {name}: verdicts, prompts and traces (generate --trace) have no such column; "
-                f"{nearest(name, sorted({*table.columns, *known}))}"
+                f"{nearest(name, sorted({*table.columns, *source_of}))}"
             )
-        values = {id_: row[name] for id_, row in sources[known[name]].items() if name in row}
-        table = table.assign(**{name: table[known[name]].astype(object).map(values)})
+        values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
+        table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})
     return table
 
 

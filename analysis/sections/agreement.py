@@ -100,7 +100,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    in_full = evidence.part
+    in_full = evidence.in_full_only
     choices = count_choices(in_full)
     return [
         _row(key, scores, choices, evidence.plan.level)

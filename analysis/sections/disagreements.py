@@ -55,7 +55,7 @@ def disagreements(evidence: Evidence) -> list[DisagreementRow]:
 
 def _tables(evidence: Evidence) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
     """Yield each result of people and of each judge beside them, with a row for each pair."""
-    scores = evidence.part.scored.raters
+    scores = evidence.in_full_only.scored.raters
     for key, rated in by_cell(scores):
         if key.rater_kind not in PEOPLE_OF:
             yield key, _describe_pairs(rated)

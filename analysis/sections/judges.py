@@ -71,7 +71,7 @@ def judges(evidence: Evidence) -> list[JudgeRow]:
 
     There is none if no pair was rated by people and by a judge.
     """
-    both = judged_by_both(evidence.part.scored.scores)
+    both = judged_by_both(evidence.in_full_only.scored.scores)
     rows = (_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
@@ -148,7 +148,7 @@ def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
     same = agreed / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
     results = evidence.rows(answering)
-    winners = {row.key: row.ahead if row.is_significant(alpha) else "" for row in results}
+    winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
     keys = [row.key for row in rows if row.key in winners]
     alike = [
         winners.get(key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")) == winners[key]

@@ -148,13 +148,13 @@ def length(evidence: Evidence) -> list[LengthRow]:
 
     Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
     """
-    frame = evidence.part.frame
+    frame = evidence.in_full_only.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
         return []
     lengths = _lengths(frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.part.scored
+    scored = evidence.in_full_only.scored
     items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
     rows = [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]

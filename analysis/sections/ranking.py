@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
-from analysis.sections.rounds import find_left, rounds
+from analysis.sections.rounds import find_eliminated, rounds
 from analysis.sections.section import (
     CriterionRow,
     Csv,
@@ -164,18 +164,32 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
 def _with_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
-    same = [each for each in evidence.rows(rounds) if (each.who, each.criterion) == (row.who, row.criterion)]
-    won = [each for each in same if each.is_significant(evidence.plan.alpha)]
-    smallest = min((each.p_adjusted for each in same if each.p_adjusted is not None), default=None)
-    methods = {method for each in same for method in each.methods}
+    alpha = evidence.plan.alpha
+    key = (row.who, row.criterion)
+    duels = [duel for duel in evidence.rows(rounds) if (duel.who, duel.criterion) == key]
+    if not duels:
+        return replace(
+            row,
+            possible_best=None,
+            possible_worst=None,
+            left_after=None,
+            p_any_difference=None,
+            p_any_difference_adjusted=None,
+            note=NOT_DECIDED,
+        )
+    decided_duels = [duel for duel in duels if duel.is_significant(alpha)]
+    better = sum(duel.behind == row.method for duel in decided_duels)
+    worse = sum(duel.ahead == row.method for duel in decided_duels)
+    methods = {method for duel in duels for method in duel.methods}
+    smallest = min((duel.p_adjusted for duel in duels if duel.p_adjusted is not None), default=None)
     return replace(
         row,
-        possible_best=1 + sum(each.behind == row.method for each in won) if same else None,
-        possible_worst=len(methods) - sum(each.ahead == row.method for each in won) if same else None,
-        left_after=find_left(same, evidence.plan.alpha).get(row.method),
+        possible_best=1 + better,
+        possible_worst=len(methods) - worse,
+        left_after=find_eliminated(duels, alpha).get(row.method),
         p_any_difference=smallest,
         p_any_difference_adjusted=smallest,
-        note="" if same else NOT_DECIDED,
+        note="",
     )
 
 
@@ -366,16 +380,16 @@ def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
         },
         csv="ranking",
         caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
-        note=_note(rows[0]),
+        note=_describe_basis(rows[0]),
     )
 
 
-def _note(first: RankingRow) -> str:
-    """Return on what a ranking rests, and whether any method is better than another."""
-    p = first.p_any_difference_adjusted
+def _describe_basis(row: RankingRow) -> str:
+    """Return the comparisons and units of a ranking, the p of any difference, and the note."""
+    p = row.p_any_difference_adjusted
     difference = "no test" if p is None else equals(p)
-    on = f"{first.comparisons} comparisons of {plural(first.units, first.unit)}"
-    return f"{on}; any difference: {difference}. {capital(first.note)}".strip()
+    basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
+    return f"{basis}; any difference: {difference}. {capital(row.note)}".strip()
 
 
 CSV: Csv = {"ranking": ranking}

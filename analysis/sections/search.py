@@ -71,17 +71,17 @@ def search(evidence: Evidence) -> list[SettingRow]:
         return []
     return [
         SettingRow(
-            strategy=each.strategy,
+            strategy=tuned.strategy,
             setting=setting.name,
             maximized=choice.tuning.maximize,
             score=setting.scores.get(choice.tuning.maximize),
             diversity=setting.scores.get("diversity"),
             meets_conditions=setting.meets,
-            chosen=setting.name == each.chosen,
+            chosen=setting.name == tuned.chosen,
             chosen_share=setting.chosen_share,
         )
-        for each in choice.searches
-        for setting in each.settings
+        for tuned in choice.searches
+        for setting in tuned.settings
     ]
 
 
@@ -90,9 +90,9 @@ def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
     """Return the score to expect by the number of settings tried."""
     choice = evidence.context.choice
     return [
-        ExpectedBestRow(strategy=each.strategy, settings=count, score=score)
-        for each in (choice.searches if choice else ())
-        for count, score in enumerate(each.expected_best, start=1)
+        ExpectedBestRow(strategy=tuned.strategy, settings=count, score=score)
+        for tuned in (choice.searches if choice else ())
+        for count, score in enumerate(tuned.expected_best, start=1)
     ]
 
 
@@ -162,12 +162,12 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
     from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
 
-    known = [
+    points = [
         (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
     ]
 
     def draw(axes: Axes) -> None:
-        for strategy, tried in group_by(known, lambda each: each[0].strategy).items():
+        for strategy, tried in group_by(points, lambda point: point[0].strategy).items():
             axes.plot([x for _, x, _ in tried], [y for _, _, y in tried], "o-", color=FIRST, linewidth=0.6)
             for row, x, y in tried:
                 if row.chosen:
@@ -177,7 +177,7 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
         axes.set_ylabel(score.lower())
 
     heading = f"{score} against diversity of all settings; diamonds: chosen"
-    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in known)
+    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in points)
     return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
 
 

@@ -72,7 +72,7 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
         everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
         included = dict(by_cell(everybody.scored.scores))
     rows = []
-    for key, scores in by_cell(evidence.part.scored.scores):
+    for key, scores in by_cell(evidence.in_full_only.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):

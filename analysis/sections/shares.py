@@ -95,20 +95,20 @@ class ShareRow(TestedRow):
     win_share: Estimate = field(metadata=limits())
 
     @property
-    def ahead(self) -> str:
-        """Return the method with the larger share, the first one of two equal ones."""
+    def leader(self) -> str:
+        """Return the method with the larger share; the first method if both are equal."""
         is_first = self.win_share.value is None or self.win_share.value >= 0.5
         return self.method_a if is_first else self.method_b
 
     @property
-    def behind(self) -> str:
-        """Return the method that is not ahead."""
-        return self.method_b if self.ahead == self.method_a else self.method_a
+    def other_method(self) -> str:
+        """Return the method that does not lead."""
+        return self.method_b if self.leader == self.method_a else self.method_a
 
     @property
     def lead(self) -> float:
-        """Return the share of the method that is ahead."""
-        return self.seen_from(self.ahead).value or 0.5
+        """Return the share of the leading method."""
+        return self.seen_from(self.leader).value or 0.5
 
     def seen_from(self, method: str) -> Estimate:
         """Return the share, with its limits, of one of the two methods."""

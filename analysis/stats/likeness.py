@@ -26,15 +26,15 @@ def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, j
         labels: The verdict, from 0, [verdicts].
         judged: The judge's label of each item, or −1, [items].
     """
-    item, rater, label = (np.asarray(part, dtype=np.int64) for part in (items, raters, labels))
+    item, rater, label = (np.asarray(column, dtype=np.int64) for column in (items, raters, labels))
     verdict = np.asarray(judged, dtype=np.int64)
     same = label == verdict[item]
     counts = np.bincount(item)
     agreeing = np.bincount(item, weights=same)
     is_shared = (verdict[item] >= 0) & (counts[item] > 1)
     others = np.maximum(1, counts[item] - 1)
-    parts = (np.ones(len(item)), same, (agreeing[item] - same) / others)
+    columns = (np.ones(len(item)), same, (agreeing[item] - same) / others)
     size = int(rater.max(initial=-1)) + 1
-    n, k, expected = (np.bincount(rater, weights=part * is_shared, minlength=size) for part in parts)
+    n, k, expected = (np.bincount(rater, weights=column * is_shared, minlength=size) for column in columns)
     share = np.clip(expected / np.maximum(1, n), 0, 1)
     return np.stack([n, k, share, binom.sf(k - 1, n, share)], axis=1)

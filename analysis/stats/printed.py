@@ -34,7 +34,11 @@ def possible_counts(percentage: str, n: int) -> range:
 def fits(row: Sequence[str], n: int) -> bool:
     """Say whether the percentages of `row`, all of a whole, can be shares of `n` verdicts."""
     counts = [possible_counts(percentage, n) for percentage in row]
-    return all(counts) and sum(each[0] for each in counts) <= n <= sum(each[-1] for each in counts)
+    if not all(counts):
+        return False
+    smallest = sum(possible[0] for possible in counts)
+    largest = sum(possible[-1] for possible in counts)
+    return smallest <= n <= largest
 
 
 def rounded(count: Fraction | int, n: int, decimals: int) -> set[str]:

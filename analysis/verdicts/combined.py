@@ -57,16 +57,16 @@ class Composite:
             StudyError: A criterion has no verdict, one is called as the composite is, or no rater has judged
                 a pair on all of the criteria.
         """
-        known = sorted(map(str, verdicts["criterion"].unique()))
-        if COMPOSITE in known:
+        criteria = sorted(map(str, verdicts["criterion"].unique()))
+        if COMPOSITE in criteria:
             raise StudyError(
                 f"a criterion of the table is called {COMPOSITE!r}, as the declared composite is; give the "
                 "criterion another name"
             )
-        if missing := [name for name in self.weights if name not in known]:
+        if missing := [name for name in self.weights if name not in criteria]:
             raise StudyError(
                 f"composite names {missing[0]!r}, on which there are no verdicts; name criteria of: "
-                f"{', '.join(known)}"
+                f"{', '.join(criteria)}"
             )
         judged = verdicts[verdicts["criterion"].isin(self.weights)]
         rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
@@ -183,5 +183,5 @@ def _combined(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.D
 def _added(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
     """Return scores with rows of one showing each, whose score is `net`."""
     new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
-    kept = [name for name in scores.columns if name in new.columns]
-    return pd.concat([scores, new[kept]], ignore_index=True)
+    columns = [name for name in scores.columns if name in new.columns]
+    return pd.concat([scores, new[columns]], ignore_index=True)

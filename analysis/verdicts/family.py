@@ -56,8 +56,8 @@ def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple
     way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison keeps its first order
     for entry in entries:
         if entry not in named:
-            known = [words for words in named if ": " not in words]
-            listed = and_list([*known[:_LISTED], *(["…"] if len(known) > _LISTED else [])])
+            results = [words for words in named if ": " not in words]
+            listed = and_list([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
             raise StudyError(
                 f"the family names {entry!r}, which the table does not compare; write one of {listed}, or "
                 "METHOD against METHOD: CRITERION"

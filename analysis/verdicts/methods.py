@@ -90,9 +90,10 @@ def _use_couples(table: Table, nouns: str) -> bool:
         for heading, name in zip(named[0], METHODS, strict=True):
             table.use(name, [heading], "its name", **{name: table.frame[heading]})
     elif couples:
-        left, right = (table.frame[heading] for heading in couples[0][0])
-        sides = {"left": left, "right": right, "method_a": left, "method_b": right}
-        table.use("methods", couples[0][0], "the sides as shown", **sides)
+        headings, _ = couples[0]
+        on_left, on_right = (table.frame[heading] for heading in headings)
+        sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
+        table.use("methods", headings, "the sides as shown", **sides)
     return bool(couples)
 
 
@@ -120,13 +121,13 @@ def _use_won_and_lost(table: Table) -> bool:
 
 def _join_items(table: Table, items: pd.DataFrame) -> None:
     """Add what another file says of the item of each row."""
-    known = set(items.index)
-    columns = [name for name in table.free if known.issuperset(table.values(name) or [""])]
+    item_ids = set(items.index)
+    columns = [name for name in table.free if item_ids.issuperset(table.values(name) or [""])]
     columns += ["pair_id"] if table.has("pair_id") else []
     if not columns:
         return
     ids = table.cells(columns[0]).fillna("")
-    if unknown := sorted(set(ids) - known):
+    if unknown := sorted(set(ids) - item_ids):
         raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
     table.use("methods", columns[:1], "another file names the methods of each", **new)

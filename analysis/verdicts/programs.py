@@ -1,4 +1,4 @@
-"""Other programs' files of verdicts: a row a verdict from each of their records.
+"""Read other programs' files of verdicts: each record gives one or more rows.
 
 Sources of the formats:
 
@@ -41,12 +41,12 @@ from analysis.verdicts.words import is_model_name, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
-Items = Mapping[str, Mapping[str, Any]]
-"""What another file says of items, by their ids."""
+ItemRecords = Mapping[str, Mapping[str, Any]]
+"""The records of a file of items, by their ids."""
 LEFT_OUT = "left out"
 """The column that says why a record has no verdict."""
 Rows = Iterator[dict[str, Any] | str]
-"""The rows of a record, or why it has none."""
+"""The rows of a record. A text in place of a row says why the record has no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
     """
     form = FOREIGN[name]
     notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
-    known: Items = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
+    records: ItemRecords = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         for number, record in file.records():
-            for row in READERS[name](record, file.at(number), known):
+            for row in READERS[name](record, file.at(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
@@ -203,7 +203,7 @@ def _fastchat(record: Record, _where: str, _items: object) -> Rows:
 
 
 def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said of an item: its methods, its ids, its sides and numbers, and none of its texts."""
+    """Return an item's methods, ids, sides and numbers, without its texts."""
     couples = couples_of(list(data), SYSTEMS) or couples_of(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
@@ -215,7 +215,7 @@ def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _label_studio(record: Record, where: str, items: Items) -> Rows:
+def _label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation and control."""
     data, annotations = record.get("data"), record.get("annotations")
     if not isinstance(data, dict) or not isinstance(annotations, list):
@@ -271,7 +271,7 @@ def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str |
         yield name, words[0] if words else None, kind
 
 
-def _potato(record: Record, where: str, items: Items) -> Rows:
+def _potato(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each scheme of an annotated instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"

@@ -148,7 +148,7 @@ class Table:
 
     def heading(self, role: str, default: str = "") -> str:
         """Return the heading of the column that has a role."""
-        return next((known.column for known in self.roles if known.role == role), default)
+        return next((used.column for used in self.roles if used.role == role), default)
 
     def named(self, role: str) -> list[str]:
         """Return the headings that may name a role, the commonest name first."""

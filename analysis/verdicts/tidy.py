@@ -165,32 +165,35 @@ def remarks(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
-    """Return `frame` with each comparison always the same way round; itself where that is so.
+    """Give each comparison one order of its methods. Return `frame` itself if nothing changes.
 
-    The two methods are in the order of `planned`; otherwise as in the whole table; otherwise in
-    alphabetical order. Where methods change places so do all columns NAME_a and NAME_b; verdicts and the text
-    shown first name methods, and stay.
+    The order is that of `planned`; otherwise that of the table, if it is always the same; otherwise the
+    alphabet's. If methods change places, all columns NAME_a and NAME_b do, too. Columns with the names of
+    methods, such as the verdict, stay as they are.
     """
-    wanted = {(a, b) for a, b, _ in planned or ()}
+    planned_pairs = {(a, b) for a, b, _ in planned or ()}
     numbers, pairs = distinct_rows(frame, METHODS)
     seen = set(pairs)
 
     def is_turned(pair: Cells) -> bool:
         other = pair[::-1]
-        is_planned = other in wanted or (other in seen and str(pair[0]) > str(pair[1]))
-        return is_planned and pair not in wanted
+        is_planned = other in planned_pairs or (other in seen and str(pair[0]) > str(pair[1]))
+        return is_planned and pair not in planned_pairs
 
     turned = np.array(list(map(is_turned, pairs)), dtype=bool)[numbers]
     if not turned.any():
         return frame
     table = frame.copy()
-    for left in [name for name in map(str, table.columns) if name.endswith("_a")]:
-        right = f"{left[:-1]}b"
-        if right in table.columns:
-            first, second = table[left], table[right]
-            if first.dtype != second.dtype:
-                first, second = first.astype(object), second.astype(object)
-            table[left], table[right] = first.where(~turned, second), second.where(~turned, first)
+    for name_a in [name for name in map(str, table.columns) if name.endswith("_a")]:
+        name_b = f"{name_a[:-1]}b"
+        if name_b in table.columns:
+            a = table[name_a]
+            b = table[name_b]
+            if a.dtype != b.dtype:
+                a = a.astype(object)
+                b = b.astype(object)
+            table[name_a] = a.where(~turned, b)
+            table[name_b] = b.where(~turned, a)
     return table
 
 
@@ -317,8 +320,8 @@ def _check_consistent(table: pd.DataFrame) -> None:
         if value not in table:
             continue
         pairs = table[[key, value]].drop_duplicates()
-        several = pairs[key][pairs[key].duplicated()]
-        bad = table[key].isin(several)
+        ambiguous = pairs[key][pairs[key].duplicated()]
+        bad = table[key].isin(ambiguous)
         if bad.any():
             name = table[key][bad].iloc[0]
             others = list(map(repr, pairs[value][pairs[key] == name].dropna()))

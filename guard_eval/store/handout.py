@@ -113,13 +113,13 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
 
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return presentations as they are shown, in the order of `numbers`."""
-    shown = {}
+    blind_pairs = {}
     for row in db.execute(_TEXTS, {"numbers": list(numbers)}):
         texts = (row.text_a, row.text_b)
         if row.first == "b":
             texts = (row.text_b, row.text_a)
-        shown[row.id] = BlindPair.of(row.id, row.prompt, *texts)
-    return [shown[number] for number in numbers]
+        blind_pairs[row.id] = BlindPair.of(row.id, row.prompt, *texts)
+    return [blind_pairs[number] for number in numbers]
 
 
 def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, int]:
@@ -133,7 +133,7 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
         if notes.find_rater(db, who).is_out:
             return rated, 0
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
-        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, most=hand_out.count_left())
+        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_left())
         return rated, len(hand_out.open) + new + hand_out.count_checks(hand_out.counted + new)
 
 
@@ -231,8 +231,8 @@ class _HandOut:
 
     def present_next(self) -> int | None:
         """Make the rater's next presentation; None if there is nothing more for it."""
-        for role, shown in self.checks.items():
-            if self._find_turn(role, len(shown)) <= self.counted:
+        for role, pair_ids in self.checks.items():
+            if self._find_turn(role, len(pair_ids)) <= self.counted:
                 number = self._present_check(role)
                 if number is not None:
                     return number

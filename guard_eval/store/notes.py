@@ -113,8 +113,8 @@ def read(
 ) -> list[Note]:
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
-    wanted = {"rater.name": name, "note.kind": kind, "note.presentation_id": presentation}
-    values = {column: value for column, value in wanted.items() if value is not None}
+    filters = {"rater.name": name, "note.kind": kind, "note.presentation_id": presentation}
+    values = {column: value for column, value in filters.items() if value is not None}
     conditions = [f"{column} = :value{number}" for number, column in enumerate(values)]
     with store.read() as db:
         rows = db.execute(
@@ -126,12 +126,12 @@ def read(
 
 def count_conduct(store: Store) -> dict[str, Counter[str]]:
     """Return on how many presentations each rater left the page with a copy, or a program acted, by name."""
-    shown: dict[tuple[str, str], set[int | None]] = {}
+    presentations_of: dict[tuple[str, str], set[int | None]] = {}
     for entry in read(store, kind="conduct"):
         for what in json.loads(entry.detail):
-            shown.setdefault((entry.rater, what), set()).add(entry.presentation)
+            presentations_of.setdefault((entry.rater, what), set()).add(entry.presentation)
     counts: dict[str, Counter[str]] = {}
-    for (name, what), presentations in shown.items():
+    for (name, what), presentations in presentations_of.items():
         counts.setdefault(name, Counter())[what] = len(presentations)
     return counts
 

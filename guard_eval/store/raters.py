@@ -152,7 +152,7 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
             no such person, or it is revoked.
     """
     invitation = secrets.token_urlsafe()
-    judges = [part.removeprefix("judge ") for part in store.declared_now if part != PEOPLE]
+    judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
     if not renew and (is_model_name(name) or any(look_alike(name, judge) for judge in judges)):
         raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
     with store.write() as (db, now):
@@ -220,12 +220,12 @@ def enrol(
             _admit(db, who.id, tokens, now)
             return Enrolment(who, tokens[0])
         hashes = set(db.execute(_TOKENS, {"rater": row.id}).scalars())
-        admitted = [each for each in tokens if _hash(each) in hashes]
+        admitted = [secret for secret in tokens if _hash(secret) in hashes]
         if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
             # two tabs opened at once have a cookie each; from now on either will do
-            _admit(db, row.id, [each for each in tokens if each not in admitted], now)
+            _admit(db, row.id, [secret for secret in tokens if secret not in admitted], now)
         return Enrolment(_rater(row), (admitted or tokens)[0])
 
 
@@ -433,7 +433,7 @@ def _hash(invitation: str) -> str:
 
 
 def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
-    rows = [{"hash": _hash(each), "rater_id": rater_id, "created_at": now} for each in tokens]
+    rows = [{"hash": _hash(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
     add_rows(db, "token", rows)
 
 

@@ -290,15 +290,15 @@ def read_questions(
     """
     rated = {(row.pair_id, row.number) for row in db.execute(_JUDGED, {"judge": name})}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    asked = {"part": settings_part(name, "model"), "ahead": ahead}
-    pairs = sorted(db.execute(_PAIRS, asked), key=lambda row: content_id(plan.seed, name, row.pair_id))
+    parameters = {"part": settings_part(name, "model"), "ahead": ahead}
+    pairs = sorted(db.execute(_PAIRS, parameters), key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
         _question(row, number)
         for row in pairs
         for number in _numbers(plan, row.position)
         if (row.pair_id, number) not in rated
     ]
-    return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
+    return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
 
 
 def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
@@ -308,7 +308,9 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     """
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
     questions = read_questions(db, name, plan, ahead=1)
-    while plan.rounds is not None and failed.issuperset((each.pair_id, each.number) for each in questions):
+    while plan.rounds is not None and failed.issuperset(
+        (question.pair_id, question.number) for question in questions
+    ):
         if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
             break
         questions = read_questions(db, name, plan, ahead=1)
@@ -357,28 +359,28 @@ def reserve(
     """
     # the runs whose lease has ended were killed, and their requests may have been paid
     db.execute(_LOSE, {"now": now})
-    live: dict[str, Reservation] = dict(_read_live(db, [each.key for each in planned]))
+    live: dict[str, Reservation] = dict(_read_live(db, [request.key for request in planned]))
     spent = 0 if limit is None else db.execute(_SPENT).scalar_one()
     waits = limit is not None and db.execute(_OPEN_OF_RUN, {"run": run}).first() is not None
     same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
     outcomes: list[Reservation] = []
-    for each in planned:
-        outcome = live.get(each.key)
-        if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
+    for request in planned:
+        outcome = live.get(request.key)
+        if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
             outcome = Unavailable("busy" if waits else "budget")
         if outcome is None:
-            outcome = Reserved(db.execute(_INSERT, same | each.row()).scalar_one())
-            live[each.key] = Unavailable("busy")
+            outcome = Reserved(db.execute(_INSERT, same | request.row()).scalar_one())
+            live[request.key] = Unavailable("busy")
             waits = True
-            spent += each.cost or 0
+            spent += request.cost or 0
         outcomes.append(outcome)
     return outcomes
 
 
 def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
-    for part in chunks(keys):
-        for row in db.execute(_LIVE, {"keys": part}):
+    for some_keys in chunks(keys):
+        for row in db.execute(_LIVE, {"keys": some_keys}):
             if row.response is None:
                 yield row.key, Unavailable("busy" if row.batch is None else "batch")
             else:
@@ -393,7 +395,7 @@ def renew(db: Connection, run: str, until: datetime) -> None:
 
 def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer's cost counts, and what was not billed frees its money."""
-    if rows := [each.values() for each in settled]:
+    if rows := [result.values() for result in settled]:
         db.execute(_SETTLE, rows)
 
 
@@ -440,7 +442,7 @@ class Attempt(Usage):
     detail: str | None
 
 
-_ATTEMPT = {each.name for each in fields(Attempt)} - {"question"}
+_ATTEMPT = {column.name for column in fields(Attempt)} - {"question"}
 
 
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:

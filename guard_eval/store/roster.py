@@ -80,8 +80,8 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
     """Return who is shown each pair, and on which side: the most even one of several plans."""
     seats = _seat(pairs, people, slots, seed)
-    parts = _colour(pairs, seats)
-    plans = (_turn(pairs, parts, (seed, attempt)) for attempt in range(_PLANS))
+    components = _colour(pairs, seats)
+    plans = (_turn(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
     return min(plans, key=lambda sides: max(map(abs, count_leads(pairs, sides).values())))
 
 
@@ -116,29 +116,31 @@ def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
             else:
                 links[seat].append(partner)
                 links[partner].append(seat)
-    parts = []
+    components = []
     while links:
         queue = [next(iter(links))]
-        part = {queue[0]: 1}
+        component = {queue[0]: 1}
         while queue:
             seat = queue.pop()
-            new = [partner for partner in links.pop(seat) if partner not in part]
-            part |= dict.fromkeys(new, -part[seat])
+            new = [partner for partner in links.pop(seat) if partner not in component]
+            component |= dict.fromkeys(new, -component[seat])
             queue += new
-        parts.append(part)
-    return parts
+        components.append(component)
+    return components
 
 
-def _turn(pairs: _Pairs, parts: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
+def _turn(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
     """Mirror parts, in a drawn order, where that brings the sides of raters and methods nearer to even."""
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}
-    for drawn, part in sorted((content_id(*key, "side", *min(part)), part) for part in parts):
-        added = count_leads(pairs, part)
+    for drawn, component in sorted(
+        (content_id(*key, "side", *min(component)), component) for component in components
+    ):
+        added = count_leads(pairs, component)
         pull = sum(count * leads[group] for group, count in added.items())
         coin = int(drawn, 16) % 2
         sign = -1 if pull > 0 or (pull == 0 and coin) else 1
-        sides |= {seat: sign * side for seat, side in part.items()}
+        sides |= {seat: sign * side for seat, side in component.items()}
         leads.update({group: sign * count for group, count in added.items()})
     return sides
 

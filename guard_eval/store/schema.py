@@ -251,25 +251,25 @@ def write_schema(*, sqlite: bool) -> list[str]:
     write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
     statements = re.sub(r" --.*", "", tables).strip().removesuffix(";").split(";\n")
     for table, condition in _APPEND_ONLY.items():
-        kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
+        is_protected = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
         column = " OF response" if table == "request" else ""
-        statements += write_triggers(table, f"UPDATE{column}", kept)
+        statements += write_triggers(table, f"UPDATE{column}", is_protected)
     return statements
 
 
-def _write_sqlite_triggers(table: str, update: str, kept: str) -> list[str]:
+def _write_sqlite_triggers(table: str, update: str, is_protected: str) -> list[str]:
     return [
-        f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {kept} "
+        f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {is_protected} "
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for change in (update, "DELETE")
     ]
 
 
-def _write_postgres_triggers(table: str, update: str, kept: str) -> list[str]:
+def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list[str]:
     return [
         f"""CREATE FUNCTION {table}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{table} is append-only'; END IF;
-        IF {kept} THEN RAISE EXCEPTION '{table} is append-only'; END IF;
+        IF {is_protected} THEN RAISE EXCEPTION '{table} is append-only'; END IF;
         IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$""",
         f"""CREATE TRIGGER {table}_keep BEFORE {update} OR DELETE ON {table}
         FOR EACH ROW EXECUTE FUNCTION {table}_keep()""",
@@ -285,12 +285,12 @@ class Converted(TypeDecorator[Any]):
     cache_ok = True
 
     def __init__(
-        self, impl: TypeEngine[Any], write: Callable[[Any], Any], read: Callable[[Any], Any]
+        self, impl: TypeEngine[Any], to_database: Callable[[Any], Any], from_database: Callable[[Any], Any]
     ) -> None:
         super().__init__()
         self.impl = impl
-        self.write = write
-        self.read = read
+        self.write = to_database
+        self.read = from_database
 
     def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
         """Return what the database is given."""
@@ -338,13 +338,13 @@ def query(sql: str, **types: TypeEngine[Any]) -> Executable:
     takes as long as to run it.
     """
     names = set(re.findall(r"\w+", sql))
-    known = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
+    column_types = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
     lists = re.findall(r"\bIN :(\w+)", sql)
     parameters = set(re.findall(r"(?<!:):(\w+)", sql))
     statement = text(sql).bindparams(
-        *(bindparam(name, type_=known.get(name), expanding=name in lists) for name in parameters)
+        *(bindparam(name, type_=column_types.get(name), expanding=name in lists) for name in parameters)
     )
-    return statement.columns(**known) if sql.lstrip().startswith(("SELECT", "WITH")) else statement
+    return statement.columns(**column_types) if sql.lstrip().startswith(("SELECT", "WITH")) else statement
 
 
 def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:

@@ -60,23 +60,23 @@ def put(store: Store, key: str, value: str | None = None, *, keep: bool = False)
             put_value(db, key, value or now.isoformat())
 
 
-def declared(store: Store, part: str) -> str | None:
+def declared(store: Store, part_name: str) -> str | None:
     """Return a part of `Study.declared` as the first verdict of its raters found it; None before that."""
-    return read(store, f"declared {content_id(part)}")
+    return read(store, f"declared {content_id(part_name)}")
 
 
 def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
     """Store the settings that hold for a rater, unless the part has verdicts, for which they cannot vouch."""
-    part = settings_part(who.name, who.kind)
-    key = f"declared {content_id(part)}"
-    if part not in declared or read_value(db, key) is not None:
+    part_name = settings_part(who.name, who.kind)
+    key = f"declared {content_id(part_name)}"
+    if part_name not in declared or read_value(db, key) is not None:
         return
     if who.kind in PEOPLE_OF:
         rated = db.execute(_HAS_RATED, {"rater": who.id})
     else:
         rated = db.execute(_HAVE_PEOPLE_RATED, {"models": list(PEOPLE_OF)})
     if rated.first() is None:
-        put_value(db, key, declared[part])
+        put_value(db, key, declared[part_name])
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:

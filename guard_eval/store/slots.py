@@ -86,7 +86,7 @@ _NEW_PAIRS = query("""
                 SELECT 1 FROM presentation
                 WHERE presentation.rater_id = :rater AND presentation.pair_id = slot.pair_id
             )
-        LIMIT :most
+        LIMIT :limit
     ) AS new_pair
 """)
 
@@ -137,7 +137,7 @@ _OPEN = query(f"""
 _COUNT_UNRATED = query("""
     SELECT count(*) FROM (
         SELECT id FROM slot
-        WHERE pool = :pool AND open AND (held_by IS NULL OR leased_until IS NOT NULL) LIMIT :most
+        WHERE pool = :pool AND open AND (held_by IS NULL OR leased_until IS NOT NULL) LIMIT :limit
     ) AS unrated
 """)
 
@@ -204,7 +204,7 @@ def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = 
     """
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
-    while plan.rounds is not None and not count_unrated(db, pool, most=1):
+    while plan.rounds is not None and not count_unrated(db, pool, limit=1):
         if not rounds.close_round(db, now, pool, plan.rounds):
             break
         _open_all(db, pool)
@@ -243,8 +243,8 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
     """
     of_pool = {"pool": pool, "planned": _read_planned(db, pool), "most_skips": MOST_SKIPS}
     of_pool |= {"part": pool, "ahead": 1}
-    for part in chunks(pair_ids):
-        db.execute(_OPEN, of_pool | {"pairs": part})
+    for some_pairs in chunks(pair_ids):
+        db.execute(_OPEN, of_pool | {"pairs": some_pairs})
 
 
 # What a rater can be shown.
@@ -262,18 +262,18 @@ def find_open_slots(
 
     Leases that are over end when few slots are open: until then nobody needs those slots.
     """
-    asked = {"pool": pool, "rater": rater_id, "start": start}
-    rows = db.execute(OPEN_SLOTS, asked).mappings().all()
+    parameters = {"pool": pool, "rater": rater_id, "start": start}
+    rows = db.execute(OPEN_SLOTS, parameters).mappings().all()
     if len(rows) < LAST_SLOTS:
         end_leases(db, plan, now)
-        rows = db.execute(OPEN_SLOTS, asked).mappings().all()
+        rows = db.execute(OPEN_SLOTS, parameters).mappings().all()
     return [OpenSlot(**row) for row in rows]
 
 
-def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, most: int) -> int:
-    """Return how many pairs a rater can still be shown, counted up to `most`."""
-    asked = {"pool": pool, "rater": rater_id, "now": now, "most": most}
-    return int(db.execute(_NEW_PAIRS, asked).scalar_one())
+def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, limit: int) -> int:
+    """Return how many pairs a rater can still be shown, counted up to `limit`."""
+    parameters = {"pool": pool, "rater": rater_id, "now": now, "limit": limit}
+    return int(db.execute(_NEW_PAIRS, parameters).scalar_one())
 
 
 def count_free(db: Connection) -> int:
@@ -281,9 +281,9 @@ def count_free(db: Connection) -> int:
     return int(db.execute(_COUNT_FREE).scalar_one())
 
 
-def count_unrated(db: Connection, pool: str, *, most: int = 2**31 - 1) -> int:
-    """Return how many slots of a pool that may be handed out are not rated, counted up to `most`."""
-    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "most": most}).scalar_one())
+def count_unrated(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
+    """Return how many slots of a pool that may be handed out are not rated, counted up to `limit`."""
+    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "limit": limit}).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
@@ -310,8 +310,8 @@ def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
 
 def release(db: Connection, presentations: Sequence[int]) -> None:
     """Free the slots that presentations hold; a verdict that still comes may be surplus."""
-    for part in chunks(presentations):
-        db.execute(_RELEASE, {"presentations": part})
+    for some_presentations in chunks(presentations):
+        db.execute(_RELEASE, {"presentations": some_presentations})
 
 
 def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
@@ -320,10 +320,10 @@ def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
     Who keeps all has the slots of its rated presentations back, unless another rater has taken them. Who
     does not loses its part of a roster.
     """
-    shown = db.execute(_SHOWN, {"rater": rater_id}).all()
+    presentations = db.execute(_SHOWN, {"rater": rater_id}).all()
     if keep == "all":
         db.execute(_TAKE_BACK, {"rater": rater_id})
     else:
-        release(db, [row.id for row in shown if keep == "nothing" or row.rated_at is None])
+        release(db, [row.id for row in presentations if keep == "nothing" or row.rated_at is None])
         db.execute(_LEAVE_ROSTER, {"rater": rater_id})
-    open_slots(db, PEOPLE, list({row.pair_id for row in shown}))
+    open_slots(db, PEOPLE, list({row.pair_id for row in presentations}))

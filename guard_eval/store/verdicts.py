@@ -116,17 +116,29 @@ def save_judged(
     for _, choices in answers:
         _check_choices(choices)
     keep_declared(db, judge, declared)
-    asked = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
-    known = {(row.pair_id, row.number) for row in db.execute(_JUDGED, asked)}
+    parameters = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
+    existing = {(row.pair_id, row.number) for row in db.execute(_JUDGED, parameters)}
     same = {"rater_id": judge.id, "handed_out": now}
     new = [
-        {"pair_id": each.pair_id, "number": each.number, "first": each.first, **same}
-        for each, _ in answers
-        if (each.pair_id, each.number) not in known
+        {
+            "pair_id": asked_question.pair_id,
+            "number": asked_question.number,
+            "first": asked_question.first,
+            **same,
+        }
+        for asked_question, _ in answers
+        if (asked_question.pair_id, asked_question.number) not in existing
     ]
     add_rows(db, "presentation", new)
-    numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, asked)}
-    _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
+    numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, parameters)}
+    _append(
+        db,
+        {
+            numbers[asked_question.pair_id, asked_question.number]: choices
+            for asked_question, choices in answers
+        },
+        now=now,
+    )
 
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:

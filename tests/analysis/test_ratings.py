@@ -106,7 +106,7 @@ def test_agreement_is_by_method_and_preference_by_side(four):
 
 def test_status_counts_ratings_after_changed_answers(four):
     ratings = four.ratings()
-    assert (ratings.counted, ratings.wanted, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
+    assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
     assert ratings.seconds == 30.0  # of 20, 30, 30, 30, 30, 30, 40, 50
     with four.store.write() as (db, _):
         four.add_verdict(db, 4, "fluency", "B", revision=1)
@@ -153,7 +153,7 @@ def test_last_remark_counts_unless_withdrawn(four):
 
 def test_status_of_an_untouched_study_is_empty(study):
     ratings = study((), pairs=0).ratings()
-    assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
+    assert (ratings.planned, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
     assert headline(ratings).startswith("0 of 0 ratings (0 %)")
 
