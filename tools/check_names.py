@@ -20,13 +20,24 @@ EMPTY_EVERYWHERE = {"again", "found", "given", "made", "one", "place"}
 
 PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
 ROOMS = (
-    *("analysis/planning", "analysis/publication", "analysis/replication"),
+    "analysis",
     *("guard_eval/cli", "guard_eval/demo", "guard_eval/files", "guard_eval/reporting", "guard_eval/study"),
-    *("guard_eval/texts", "tests/benchmarks", "tests/cli", "tests/demo", "tests/docs", "tests/files"),
+    *(
+        "guard_eval/texts",
+        "tests/analysis",
+        "tests/benchmarks",
+        "tests/cli",
+        "tests/demo",
+        "tests/docs",
+        "tests/files",
+    ),
     *("tests/replication", "tests/reporting", "tests/stories", "tests/study", "tests/texts", "tests/typing"),
     "tools",
 )
 """The rooms that hold to all words so far."""
+
+PUBLIC = {"analysis/verdicts/tidy.py": {"read"}}
+"""Names that a user calls after the module's name, such as `analysis.read`."""
 
 
 def empty_names(tree: ast.AST, words: set[str]) -> Iterator[tuple[int, str]]:
@@ -52,6 +63,7 @@ def main() -> None:
         f"{path}:{line}: {name!r} says nothing; name what it is"
         for path in sorted(words)
         for line, name in empty_names(ast.parse(path.read_text(encoding="utf-8")), words[path])
+        if name not in PUBLIC.get(path.as_posix(), ())
     ]
     if lines:
         sys.exit("\n".join(lines))
