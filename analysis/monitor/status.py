@@ -36,7 +36,7 @@ State = Literal["complete", "partial", "missing", "broken"]
 
 MARKS: dict[State, str] = {"complete": "✓", "partial": "…", "missing": "–", "broken": "✗"}
 OPTIONAL = {"metrics", "people", "judges"}
-"""Texts and pairs are needed for what follows; scores and a kind of rater are a choice."""
+"""Optional steps: scores and either kind of rater. Texts and pairs are needed for the next steps."""
 
 WATCH_SECONDS = 10
 REMARKS = 10
@@ -101,7 +101,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         study = Study.open(folder, overrides)
     except StudyError as error:
         return _status(folder, [Part("settings", "broken", str(error))])
-    parts, texts = _texts_and_metrics(study)
+    parts, texts = _text_steps(study)
     ratings = None
     try:
         if study.settings.database is not None or (folder / "study.db").exists():
@@ -133,7 +133,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         spaced=spaced,
     )
     tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
-    parts += _verdicts(study, everybody, ratings, remaining, rounds)
+    parts += _verdict_steps(study, everybody, ratings, remaining, rounds)
     return _status(folder, parts, ratings, warnings, tables)
 
 
@@ -167,7 +167,7 @@ def _status(
     )
 
 
-def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
+def _text_steps(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     prompts: list[Prompt] = []
@@ -178,15 +178,15 @@ def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]
     else:
         datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
         prompts_step = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
-    state, texts = _texts(study, prompts)
-    chosen_systems = Part("settings", "complete", f"{_systems(study)}, seed {chosen.seed}")
-    metrics = _metrics(study, has_texts=state.state != "missing")
-    return [chosen_systems, prompts_step, state, *_tuning(study, state), metrics], texts
+    state, texts = _texts_step(study, prompts)
+    chosen_systems = Part("settings", "complete", f"{_describe_systems(study)}, seed {chosen.seed}")
+    metrics = _metrics_step(study, has_texts=state.state != "missing")
+    return [chosen_systems, prompts_step, state, *_tuning_steps(study, state), metrics], texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Replaced:
-    """How many pairs hold other texts than the systems have now, and by which systems."""
+    """The number of pairs whose texts differ from the present texts of their systems, and these systems."""
 
     pairs: int
     count: int
@@ -194,7 +194,7 @@ class _Replaced:
 
 
 def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> _Replaced:
-    """Return how many pairs hold other texts than their systems have now."""
+    """Count the pairs whose texts differ from the present texts of their systems."""
     names: set[str] = set()
     count = 0
     for pair in drawn:
@@ -208,8 +208,8 @@ def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> 
     return _Replaced(pairs=len(drawn), count=count, names=sorted(names))
 
 
-def _systems(study: Study) -> str:
-    """Return how many systems there are, and who writes their texts."""
+def _describe_systems(study: Study) -> str:
+    """Describe the number of systems and the models that write their texts."""
     chosen = study.settings
     if not chosen.system:
         strategies = len(chosen.generation.strategies)
@@ -224,7 +224,7 @@ def _systems(study: Study) -> str:
     return f"{text}, {files} in files" if files else text
 
 
-def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
+def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
     name = "texts" if study.settings.system else "continuations"
     try:
@@ -236,7 +236,7 @@ def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemT
 
 
 def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[dict[str, int], int]:
-    """Return how many texts each system lacks, and how many all need."""
+    """Return the missing texts of each system, and the number of texts that all systems need."""
     missing = {}
     needed = 0
     for name, prompts in ((name, prompts) for names, prompts in plan_texts(study) for name in names):
@@ -247,7 +247,7 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[d
 
 
 def _count_texts(study: Study, name: str, missing: Mapping[str, int], needed: int) -> Part:
-    """Return whether each system has the texts that are needed."""
+    """Return the state of the texts: complete if every system has all of them."""
     total = needed - sum(missing.values())
     text = f"{total} of {needed}"
     if total == needed and total:
@@ -264,8 +264,8 @@ def _count_texts(study: Study, name: str, missing: Mapping[str, int], needed: in
     return Part(name, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
 
 
-def _tuning(study: Study, texts: Part) -> Iterator[Part]:
-    """Yield whether settings are chosen, if [tuning] is to choose some."""
+def _tuning_steps(study: Study, texts: Part) -> Iterator[Part]:
+    """Yield the state of the search, if the study has the table [tuning]."""
     grids = study.settings.grids
     if grids and study.current_choice is not None:
         chosen = [study.current_choice.chosen[name] for name in grids]
@@ -275,20 +275,20 @@ def _tuning(study: Study, texts: Part) -> Iterator[Part]:
         yield Part("tuning", "missing", "nothing is chosen", tune)
 
 
-def _metrics(study: Study, *, has_texts: bool) -> Part:
+def _metrics_step(study: Study, *, has_texts: bool) -> Part:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [served_path(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"
-    return _page("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
+    return _page_step("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
 
 
-def _page(
+def _page_step(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Part:
-    """Return whether a page is there, and newer than what it is made from."""
+    """Return the state of a page: complete if it is newer than its sources."""
     if not page.is_file():
         return Part(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
@@ -297,7 +297,7 @@ def _page(
 
 
 def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
-    """Return how far people and each judge are, if comparisons stop after a round."""
+    """Return the rounds of people and of each judge, if comparisons stop after a round."""
     if study.plan.rounds is None:
         return []
     names = [judge.rater_name for judge in study.settings.judge]
@@ -326,14 +326,14 @@ def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
     return parts
 
 
-def _verdicts(
+def _verdict_steps(
     study: Study,
     everybody: Sequence[RaterProgress],
     ratings: Ratings,
     remaining: Mapping[str, int],
     rounds: Sequence[Part],
 ) -> Iterator[Part]:
-    """Yield the pairs, who rates them, and the report."""
+    """Yield the states of pairs, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
     yield from rounds
@@ -363,11 +363,11 @@ def _verdicts(
     if rounds:  # a report is on the rounds that are over
         is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
-    yield _report(study, is_rated=is_rated, missing=missing)
+    yield _report_step(study, is_rated=is_rated, missing=missing)
 
 
 def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
-    """Return how many presentations each judge of the study has not judged yet, at most."""
+    """Return an upper limit for the number of presentations that each judge has not judged yet."""
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = {}
     for judge in study.settings.judge:
@@ -379,8 +379,11 @@ def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgre
     return remaining
 
 
-def _report(study: Study, *, is_rated: bool, missing: int) -> Part:
-    """Return the state of the report, which waits for missing ratings: an early look finds too much."""
+def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
+    """Return the state of the report.
+
+    It waits for missing ratings, because early looks find too many differences.
+    """
     files = (study.folder / name for name in ("study.db", "study.db-wal"))
     written = [path for path in files if path.exists() and path.stat().st_size]  # an empty log is a reader's
     page = study.report / "index.html"
@@ -388,11 +391,11 @@ def _report(study: Study, *, is_rated: bool, missing: int) -> Part:
         state: State = "partial" if page.is_file() else "missing"
         return Part("report", state, f"waits for {_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
-    return _page("report", page, written, missing="not written", older="the database", then=report)
+    return _page_step("report", page, written, missing="not written", older="the database", then=report)
 
 
 def headline(ratings: Ratings) -> str:
-    """Return how far the ratings are, in a sentence or two."""
+    """Describe the progress of the ratings in a sentence or two."""
     rater, raters = (
         ("SIMULATED rater", "SIMULATED raters") if ratings.rater_kind == "simulated" else ("person", "people")
     )
@@ -410,7 +413,7 @@ def headline(ratings: Ratings) -> str:
 
 
 def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
-    """Yield agreement, raters and remarks, as far as there are any; the command `export` writes them all."""
+    """Yield the tables of agreement, raters and remarks. The command `export` writes all their rows."""
     if ratings.criteria:
         yield _criteria_table(ratings.criteria)
     if ratings.raters:
@@ -453,7 +456,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
 
 
 def _raters_table(raters: Sequence[RaterState]) -> Table:
-    """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
+    """Return the table of raters. If there are many, it has only the flagged ones that are not excluded."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
     cells = [_rater_cells(rater) for rater in listed]
@@ -505,7 +508,7 @@ def _count(count: int, word: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words.
+    """Return a duration as text.
 
     >>> duration(42.4), duration(150), duration(7800)
     ('42 s', '2.5 min', '2 h 10 min')

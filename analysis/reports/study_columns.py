@@ -1,4 +1,4 @@
-"""Columns by which a study's results can be split: what its prompts and the traces of its texts say."""
+"""Add columns that can split a study's results, from its prompts and the traces of its texts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Cells = Mapping[str, Mapping[str, object]]
 def with_columns(
     study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
-    """Return the verdicts with the columns that they lack, from the prompts or the traces.
+    """Add missing columns to the verdicts, from the prompts or the traces.
 
     Raises:
-        StudyError: Neither has a column, or their files cannot be read.
+        StudyError: A column is in neither of them, or their files cannot be read.
     """
     missing = [name for name in dict.fromkeys(names) if name not in table.columns]
     if not missing:
@@ -45,7 +45,7 @@ def with_columns(
 
 
 def trace_columns(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
-    """Return the means of each pair's traces: of the text that has one, or of both texts."""
+    """Return the means of the traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:
         texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]

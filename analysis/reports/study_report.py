@@ -63,14 +63,14 @@ def study_verdicts(study: Study) -> pd.DataFrame:
 
 def _rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    if rows := _of_closed_rounds(store, unblind.tidy(store)):
+    if rows := _only_closed_rounds(store, unblind.tidy(store)):
         return rows
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.plan.rounds is None else "round that is over"
     raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")
 
 
-def _of_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
+def _only_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Leave out the verdicts of the round that is not over, if comparisons stop after a round."""
     settings_parts = [part_of(row.rater, row.rater_kind) for row in rows]
     with store.read() as db:
@@ -104,7 +104,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     pairs = store_pairs.read(store)
     used_criteria = _used_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
-    with_excluded = _of_closed_rounds(store, unblind.tidy(store, include_excluded=True))
+    with_excluded = _only_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
     stored = {name: store_settings.declared(store, name) for name in study.declared}
     usage = read_usage(store)
@@ -117,10 +117,10 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
-        declared=(*_compared_run(settings), *plan_changes(study, pairs)),
-        unfinished=() if study.plan.rounds else _unfinished(settings, pairs, with_excluded),
+        declared=(*_note_compared_run(settings), *plan_changes(study, pairs)),
+        unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_contests(store, rows),
-        planned=_family(settings, {row.rater_kind for row in rows}),
+        planned=_declared_results(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
         # Each judge has a separate result, so one verdict completes its item.
@@ -193,7 +193,7 @@ def _used_criteria(settings: Settings) -> tuple[Criterion, ...]:
     return criteria(names, settings.rubric)
 
 
-def _compared_run(settings: Settings) -> tuple[str, ...]:
+def _note_compared_run(settings: Settings) -> tuple[str, ...]:
     """Say that the first of several texts of a prompt was compared. Return nothing if there is only one."""
     runs = settings.generation.runs
     if runs == 1:
@@ -205,7 +205,9 @@ def _compared_run(settings: Settings) -> tuple[str, ...]:
     return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
 
 
-def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
+def _describe_missing_ratings(
+    settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]
+) -> tuple[str, ...]:
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
     Ratings of raters who were excluded later are not missing here; the report names them elsewhere.
@@ -222,7 +224,7 @@ def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRo
     )
 
 
-def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
+def _declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
     People and judges may rate on different criteria. The correction runs over people and over each judge

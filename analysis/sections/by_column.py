@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
-from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, decided, totals
+from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
 from analysis.stats.interaction import interaction
 from analysis.verdicts.layout import as_texts
 from analysis.verdicts.reading import reading_of
@@ -73,12 +73,12 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
 
 
 def columns_of(evidence: Evidence) -> tuple[str, ...]:
-    """Return the declared columns, and those that were chosen later."""
+    """Return the declared columns, and the columns chosen later."""
     return (*evidence.context.by, *evidence.context.explored)
 
 
 def group_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns without a role that can split the results: they have a few values."""
+    """Return the columns that can split the results: they have no role, and only a few values."""
     names = [name for name in reading_of(frame).unused if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
@@ -141,7 +141,7 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
 def _interaction_row(
     key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
 ) -> InteractionRow:
-    """Return the test of one result from its items at each value of a column."""
+    """Test one result: do its items depend on the value of a column?"""
     unit_of = whole.set_index(["dataset", "pair_id"])["unit"]
     sums = []
     for number, items in enumerate(parts):
@@ -201,7 +201,7 @@ def section(evidence: Evidence) -> Section | None:
         lambda row: {
             f"Share of {first}": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p": decided(row, alpha),
+            "p": p_or_reason(row, alpha),
             "Units": row.units,
         },
         csv="by_value",

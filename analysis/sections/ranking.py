@@ -108,7 +108,7 @@ class RankingRow(CriterionRow):
 
     @property
     def possible_ranks(self) -> str:
-        """Return the ranks that the method may have, in words."""
+        """Return the possible ranks of the method as text."""
         if self.possible_best is None:
             return "not concluded"
         low, high = self.possible_best, self.possible_worst
@@ -224,7 +224,7 @@ def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
 
 
 def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
-    """Yield the rows with the corrected p of "no method is better", over the criteria of who judged."""
+    """Correct the p of "no method is better" over the criteria of people, and over those of each judge."""
     for family in group_by(tables, lambda table: table.rows[0].who).values():
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
@@ -256,7 +256,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     if parameters is None:
         parameters = fit(wins + ((wins + wins.T + ties) > 0) / 2, ties)
     expected = shares(parameters)
-    errors = compared.errors(compared.drawn_in(parameters), sampled)
+    errors = compared.errors(compared.shrink(parameters), sampled)
     largest = largest_errors(errors, seed=evidence.seed)
     widths = errors.widths(compared.units_by_method(), level=level)
     nets = compared.nets(by_unit.codes)
@@ -322,7 +322,7 @@ def _comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
 def _why_no_ranks(
     evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
 ) -> tuple[str, str]:
-    """Return why no ranks are concluded, or nothing; and what must be known of them otherwise.
+    """Return the reason why there are no ranks (or nothing), and a warning about the ranks (or nothing).
 
     Args:
         evidence: The evidence.

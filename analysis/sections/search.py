@@ -56,7 +56,7 @@ class SettingRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedBestRow:
-    """The score to expect of the best of several settings, on prompts that did not choose it."""
+    """The expected score of the best of several settings, on prompts that were not used to choose it."""
 
     strategy: str
     settings: int
@@ -65,7 +65,7 @@ class ExpectedBestRow:
 
 @honours(unaffected=PLAN_KEYS)
 def search(evidence: Evidence) -> list[SettingRow]:
-    """Return all settings that were tried."""
+    """Return a row for each setting that was tried."""
     choice = evidence.context.choice
     if choice is None:
         return []
@@ -87,7 +87,7 @@ def search(evidence: Evidence) -> list[SettingRow]:
 
 @honours(unaffected=PLAN_KEYS)
 def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
-    """Return the score to expect by the number of settings tried."""
+    """Return the expected best score for each number of tried settings."""
     choice = evidence.context.choice
     return [
         ExpectedBestRow(strategy=tuned.strategy, settings=count, score=score)
@@ -97,7 +97,7 @@ def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
 
 
 def describe_search(evidence: Evidence) -> Iterator[str]:
-    """Yield which settings were tried, what chose among them, and who tests what was chosen."""
+    """Say which settings were tried, how one was chosen, and who rated the chosen ones."""
     choice = evidence.context.choice
     if choice is not None:
         raters = dict.fromkeys(group_name(row) for row in evidence.rows(answering))
@@ -133,14 +133,14 @@ def section(evidence: Evidence) -> Section | None:
         anchor="search",
         question="How were the settings chosen?",
         answer="; ".join(described),
-        tables=(*tables, *_curves(evidence.rows(expected_best), score)),
+        tables=(*tables, *_draw_expected_best(evidence.rows(expected_best), score)),
         notes=tuple(choice.warnings()) if choice else (),
         figures=(_draw(rows, score),) if rows and score != "Diversity" else (),
     )
 
 
-def _curves(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
-    """Yield the score to expect by the number of settings tried, a line for each strategy."""
+def _draw_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
+    """Yield a figure of the expected best score by the number of tried settings, a line for each strategy."""
     if not rows:
         return
     curves = group_by(rows, lambda row: row.strategy)

@@ -98,7 +98,7 @@ class TwoWayDesign:
 
     @property
     def method(self) -> str:
-        """Return the method in words."""
+        """Return the name of the method."""
         return TWO_WAY_T if self._is_crossed else CLUSTERS_T
 
     @cached_property

@@ -65,10 +65,10 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
     prompt: object = None
     if items.prompt:
         cells = table.texts(items.prompt)[items.prompt]
-        prompt = _numbered(table.codes(items.prompt)) if is_made else cells
+        prompt = _number_names(table.codes(items.prompt)) if is_made else cells
     if is_made:
         codes = table.pair_codes(name) if name else np.arange(len(table.frame))
-        table.use("pair_id", items.pair[:1], items.why, pair_id=_numbered(codes))
+        table.use("pair_id", items.pair[:1], items.why, pair_id=_number_names(codes))
     elif name != "pair_id":
         table.use("pair_id", [name], items.why, pair_id=table.texts(name)[name])
     if items.prompt not in {"", "prompt_id"}:
@@ -80,7 +80,7 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
         table.choose("dataset", datasets[:1], table.is_same)
 
 
-def _numbered(codes: Numbers) -> list[str]:
+def _number_names(codes: Numbers) -> list[str]:
     """Return names for codes: numbers from 1 in the order of their first rows."""
     return [str(number + 1) for number in pd.factorize(codes)[0]]
 
@@ -94,11 +94,11 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     named = [name for name in named if name in free and table.is_filled(name)]
     named = [name for name in named if table.count(name) > 1] or named
     if table.has("pair_id"):
-        items = _of_pair(table, "pair_id", named, "its name")
+        items = _use_as_pair(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
         items = ItemColumns(why=MADE[1])
     else:
-        items = _by_name(table, named, rated)
+        items = _find_by_heading(table, named, rated)
     if table.has("prompt_id"):
         return items._replace(prompt="prompt_id")
     if not items.prompt and "prompt_id" not in declared:
@@ -113,7 +113,7 @@ def _is_open(table: Table, name: str) -> bool:
     return not is_showing and not are_methods and read_first(table, name) is None
 
 
-def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
+def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
     """Find the pair by its heading: the id of a pair, or a prompt with two methods."""
     rows = len(table.frame)
     repeated = [name for name in named if table.count(name) < rows]
@@ -129,10 +129,10 @@ def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemCo
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
     if numbers and len(rated) > len(METHODS) and table.count(finest, *rated) < rows:
-        return _of_pair(table, numbers[0], repeated, "a row number beside the prompt")
+        return _use_as_pair(table, numbers[0], repeated, "a row number beside the prompt")
     has_own_methods = table.count(finest) == int(table.pair_codes(finest).max(initial=-1)) + 1
     if has_own_methods and plain_heading(finest) not in HEADINGS["prompt"]:
-        return _of_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
+        return _use_as_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
     return ItemColumns(
         pair=(finest, *METHODS),
         prompt=min(repeated, key=table.count),
@@ -140,7 +140,7 @@ def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemCo
     )
 
 
-def _of_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
+def _use_as_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
     """Use a column as the pair. A column that is fixed by it and has fewer values is the prompt."""
     prompts = [name for name in others if table.is_fixed_by(name, [pair])]
     prompts = [name for name in prompts if table.count(name) < table.count(pair)]

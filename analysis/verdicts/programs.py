@@ -51,14 +51,14 @@ Rows = Iterator[dict[str, Any] | str]
 
 @dataclass(frozen=True, slots=True)
 class VerdictFormat:
-    """How the files of a program are known and read.
+    """How the files of a program are recognised and read.
 
     Attributes:
-        what: What such a file is called in messages.
-        keys: A first record with all keys of one of these lists is of this format.
+        what: The name of a file of this format in messages.
+        keys: The first record of the format has all keys of one of these lists.
         fields: The fields from which columns are made; the others are the program's own.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
-        notes: What a reader is told if the first record has, or has not, a key.
+        notes: Notes for users if the first record has, or does not have, a key.
     """
 
     what: str
@@ -77,7 +77,7 @@ _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """Where a control of Label Studio has its words, by its type."""
 _WHO = ("rater", "rater_kind")
-"""Names of Label Studio's text areas that say who annotated."""
+"""Names of Label Studio's text areas with the annotator."""
 _SELECTION = "selection"
 _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
@@ -256,7 +256,7 @@ def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], w
 
 
 def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
-    """Yield name, word and type of the controls; those that are no choices have no word."""
+    """Yield name, word and type of the controls. A control without choices has no word."""
     for region in result:
         kind = str(region.get("type")) if isinstance(region, dict) else ""
         value = region.get("value") if isinstance(region, dict) else None
@@ -286,7 +286,7 @@ def _potato(record: Record, where: str, items: ItemRecords) -> Rows:
 
 
 def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield scheme and answer; a scheme with several dimensions is one for each."""
+    """Yield scheme and answer. A scheme with several dimensions has an answer for each."""
 
     def is_verdict(word: object) -> bool:
         return isinstance(word, str) and (word.strip() in methods or meaning(word) is not None)
@@ -315,4 +315,4 @@ READERS = {
     "label-studio": _label_studio,
     "potato": _potato,
 }
-"""The reader of a format's records: it gets a record, where it is, and the items of another file."""
+"""The function that reads records of a format. It gets a record, its place, and the records of items."""

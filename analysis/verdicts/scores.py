@@ -105,7 +105,7 @@ class ScoredVerdicts:
         scores, _ = self._with_panel
         if self.composite is not None:
             scores = with_composite(scores, self.composite)
-        return scores if scores is self.raters else _numbered(scores)
+        return scores if scores is self.raters else _number_items(scores)
 
     @property
     def panels(self) -> tuple[FormedPanel, ...]:
@@ -117,7 +117,7 @@ class ScoredVerdicts:
         """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
         scores = self.raters
         has_judges = (scores["judge"] != "").any()
-        return _numbered(scores.assign(judge="")) if has_judges else scores
+        return _number_items(scores.assign(judge="")) if has_judges else scores
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     showings = np.bincount(index, minlength=count)
     net = np.bincount(index, weights=side_of_a(frame, "verdict"), minlength=count).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
-    return _numbered(scores.assign(net=net, showings=showings, verdicts=showings))
+    return _number_items(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
 def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
@@ -170,7 +170,7 @@ def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArra
     return index, first
 
 
-def _numbered(scores: pd.DataFrame) -> pd.DataFrame:
+def _number_items(scores: pd.DataFrame) -> pd.DataFrame:
     """Return scores with the number of their item, in the order of the items' keys."""
     numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
     return scores.assign(item=numbers)

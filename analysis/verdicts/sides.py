@@ -1,4 +1,4 @@
-"""Which method a rater saw on which side, and which of them a word such as A or "Response 1" means."""
+"""Find the method on each side, and the method that a word such as A or "Response 1" means."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
     r"|displayed|shown|invert|mirror|permut|counterbal|arrang).*"
 )
-"""Headings of columns that may say where a text stood."""
+"""Headings of columns that may give the side of a text."""
 _NAMES_FIRST = re.compile(
     r"(is)?(shown|presented|displayed|seen)?(first|left)(shown|presented|displayed|seen)?(model|method|system"
     r"|strategy|response|text|name)*|(model|method|system|strategy)(shown|on|presented|displayed)*(first|left)"
@@ -33,7 +33,7 @@ _PLACE = r"({0})s?(position|place|side|pos|order)|(position|place|side|pos)(of)?
 _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
-"""Cells that say that sides did not change."""
+"""Cells that mean that sides did not change."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
@@ -185,7 +185,7 @@ def _first_by_columns(table: Table, sided: pd.Series, firsts: Mapping[str, Numbe
 def _refuse_changed_sides(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], winners: NDArray[np.object_]
 ) -> None:
-    """Refuse sides where a column says, or may say, that texts changed theirs."""
+    """Refuse verdicts that name sides if a column says, or may say, that texts changed sides."""
     sided = kinds.isin(["letter", "place"])
     for name in dict.fromkeys([*firsts, *table.free]):
         if name in firsts:
@@ -204,7 +204,7 @@ def _refuse_changed_sides(
 
 
 def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.object_]) -> None:
-    """Refuse columns left and right that never change, where another column may say that sides changed."""
+    """Refuse constant columns left and right if another column may say that sides changed."""
     on_left, on_right = (table.cells(name)[sided] for name in SHOWN)
     orders = set(zip(on_left, on_right, strict=True))
     is_repeated = len(orders) < len(on_left)
@@ -222,7 +222,7 @@ def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.obje
 
 
 def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
-    """Return the rows in which a column may say that texts changed sides, though it is not clear how.
+    """Return the rows in which texts may have changed sides according to a column that is not clear.
 
     Its heading speaks of sides and it has one or two values, of which one is not "no"; or its two values
     are one in another order, such as AB and BA; or it names one of the methods of each row, and not always
@@ -241,7 +241,7 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
 
 
 def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
-    """Say which words were read by which columns, and how often strength was dropped."""
+    """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
         more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
@@ -255,7 +255,7 @@ def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int
 
 
 def _use_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
-    """Write the column shown_first if the table says it."""
+    """Add the column shown_first if the table has this information."""
     if table.has("shown_first"):
         return
     if table.has(*SHOWN):

@@ -25,7 +25,7 @@ _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _OWN = {plain_heading(name): name for name in KNOWN}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
-"""Columns that a table may lack, and what their cells then say."""
+"""Optional columns, and the value of their cells if a table lacks them."""
 
 
 def tidied(
@@ -34,12 +34,12 @@ def tidied(
     items: pd.DataFrame | None = None,
     form: VerdictFormat | None = None,
 ) -> pd.DataFrame:
-    """Return a table with a row a verdict and the columns' own names; `attrs` says what was read.
+    """Return a table with one verdict in each row and standard names of columns; `attrs` has its reading.
 
     Args:
         frame: The table.
-        declared: What the user says of it.
-        items: What another file says of items, by their ids.
+        declared: The user's declarations about it.
+        items: The rows of a file of items, by their ids.
         form: The format of another program's file; no column has to be guessed then.
 
     Raises:
@@ -168,7 +168,7 @@ def _leave_out_votes(table: Table) -> None:
 
 
 def _finish(table: Table) -> None:
-    """Replace words by methods, leave out what is no verdict, and fill in what the table lacks."""
+    """Replace words by methods, leave out other answers, and fill in missing columns."""
     a, b = map(table.cells, METHODS)
     table.leave_out((a == b).to_numpy(), "a method compared with itself")
     name_winners(table)

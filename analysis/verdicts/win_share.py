@@ -97,7 +97,7 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
     item, _ = item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
     weight_of_score = weight / weight.sum() / np.bincount(item)
-    design, shares = _design(scores, weight_of_score[item])
+    design, shares = _cells_of_units(scores, weight_of_score[item])
     why = ""
     if design.raters < FEWEST_RATERS:
         why = (
@@ -167,7 +167,9 @@ def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
-def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+def _cells_of_units(
+    scores: pd.DataFrame, weight: NDArray[np.float64]
+) -> tuple[TwoWayDesign, NDArray[np.float64]]:
     """Return a design with one cell per unit and rater, and the mean share of each cell.
 
     Args:

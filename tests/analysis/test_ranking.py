@@ -19,8 +19,8 @@ def chances(strengths, nu):
     """P(win, tie, loss) of each pair in Davidson's words: π_i, ν √(π_i π_j), π_j over their sum."""
     rows = []
     for i, j in combinations(range(len(strengths)), 2):
-        one, other = np.exp(strengths[i]), np.exp(strengths[j])
-        row = np.array([one, nu * np.sqrt(one * other), other])
+        strength, other_strength = np.exp(strengths[i]), np.exp(strengths[j])
+        row = np.array([strength, nu * np.sqrt(strength * other_strength), other_strength])
         rows.append(row / row.sum())
     return np.array(rows)
 

@@ -37,10 +37,15 @@ class Study:
         add_rows(db, "pair", [values | more])
 
     def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
-        shown = {"id": presentation, "pair_id": pair, "rater_id": self.people[rater], "number": presentation}
-        shown |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
+        showing = {
+            "id": presentation,
+            "pair_id": pair,
+            "rater_id": self.people[rater],
+            "number": presentation,
+        }
+        showing |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
         with self.store.write() as (db, _):
-            add_rows(db, "presentation", [shown])
+            add_rows(db, "presentation", [showing])
             for criterion, letter in letters.items():
                 self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
 
@@ -67,17 +72,17 @@ class Study:
 
 @pytest.fixture
 def study(tmp_path):
-    """Return what makes a study; each is closed after the test."""
-    made = []
+    """Return a function that makes a study. Each study is closed after the test."""
+    studies = []
 
     def make(people=("ann",), **options):
-        url = f"sqlite:///{tmp_path / f'{len(made)}.db'}"
-        made.append(Study(url, people, **options))
-        return made[-1]
+        url = f"sqlite:///{tmp_path / f'{len(studies)}.db'}"
+        studies.append(Study(url, people, **options))
+        return studies[-1]
 
     yield make
-    for each in made:
-        each.store.close()
+    for opened in studies:
+        opened.store.close()
 
 
 @pytest.fixture
@@ -127,10 +132,10 @@ def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
-        shown = [row._asdict() for row in db.execute(select_all("presentation"))]
+        showings = [row._asdict() for row in db.execute(select_all("presentation"))]
         verdicts = [row._asdict() for row in db.execute(select_all("verdict"))]
     with mirrored.store.write() as (db, _):
-        turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in shown]
+        turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)
         add_rows(db, "verdict", verdicts)
     assert asdict(four.ratings()) == asdict(mirrored.ratings())
@@ -144,7 +149,7 @@ def test_last_remark_counts_unless_withdrawn(four):
     four.note("ben", "problem", "", 4, minute=7)
     four.note("ann", "consent", '{"agreed": true}')
     ratings = four.ratings()
-    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks] == [
+    assert [(remark.rater, remark.text, remark.prompt_id, remark.when) for remark in ratings.remarks] == [
         ("ann", "not so odd", "prompt-0", "2026-01-02 03:06"),
         ("ben", "both good", "prompt-0", "2026-01-02 03:05"),
     ]

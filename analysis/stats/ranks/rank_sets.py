@@ -80,7 +80,7 @@ class Comparisons:
             is_compared[self.unit, side] = True
         return np.asarray(is_compared.sum(axis=0))
 
-    def drawn_in(self, parameters: Floats) -> Floats:
+    def shrink(self, parameters: Floats) -> Floats:
         """Shrink strengths towards their mean, by the part of their spread that is error.
 
         Rank sets need it (James and Stein 1961). If methods are far apart only by chance, their errors at the
@@ -92,9 +92,9 @@ class Comparisons:
         """
         spread = float((parameters[:-1] ** 2).sum())
         error = float((self._influence(parameters)[:, :-1] ** 2).sum())
-        drawn_in = parameters.copy()
-        drawn_in[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
-        return drawn_in
+        shrunk = parameters.copy()
+        shrunk[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
+        return shrunk
 
     def errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
         """Return the errors of the expected win shares for these raters, or for raters in general.
