@@ -79,7 +79,7 @@ def test_noise_widens_the_interval_within_its_bounds():
         (parts([0.25, 0.25, 1.0]), ["a", "a", "b"], 0.5, "datasets are ignored"),
     ],
 )
-def test_what_is_undefined_has_a_reason(rows, strata, value, words):
+def test_an_undefined_estimate_has_a_reason(rows, strata, value, words):
     estimate = jackknife(rows, mean, strata=strata)
     assert words in estimate.note
     assert (estimate.value, estimate.low is None) == (value, strata is None)
@@ -111,5 +111,5 @@ def test_tests_without_data_count_towards_the_family():
         adjust([1.5])
 
 
-def test_a_p_that_could_just_have_been_small_is_given():
+def test_p_is_kept_if_the_smallest_possible_p_equals_alpha():
     assert adjust([0.05], smallest=[0.05]) == [0.05]

@@ -68,7 +68,7 @@ def find_strings(tree):
             yield node.value
 
 
-def test_modules_are_loaded_by_name_in_tables_alone():
+def test_only_tables_load_modules_by_name():
     paths = {path for path, tree in find_modules() if any(find_loads(tree))}
     assert paths <= set(LOADERS)
     assert COMMANDS in paths
@@ -97,5 +97,5 @@ def test_no_string_names_a_module_of_a_package_above():
         ("guard_eval", "judge[1].concurrency", False),
     ],
 )
-def test_find_upward_knows_modules_from_other_words(package, text, expected):
+def test_find_upward_distinguishes_modules_from_words(package, text, expected):
     assert bool(list(find_upward(package, text))) == expected

@@ -31,7 +31,7 @@ def p_by_library(peak, sizes):
 
 # Jennison and Turnbull (2000), Group Sequential Methods, table 2.9: Wang and Tsiatis' test, Δ = .25, α = .05
 @pytest.mark.parametrize(("rounds", "constant"), [(1, 1.960), (2, 2.038), (3, 2.083), (4, 2.113), (5, 2.136)])
-def test_peaks_are_the_published_constants(rounds, constant):
+def test_critical_peaks_are_the_published_constants(rounds, constant):
     assert find_peak(0.05, (7,) * rounds) == pytest.approx(constant, abs=6e-4)
 
 
@@ -50,7 +50,7 @@ def test_a_lead_is_the_difference_of_expected_shares():
     assert (first.ahead, first.behind, last.ahead) == ("a", "b", "")
 
 
-def test_a_candidates_lead_is_the_couples_own_score():
+def test_a_candidates_lead_is_the_score_of_the_couple():
     first, second = compare(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
     assert (first.leads.mean(), second.leads.mean()) == (1, 0)
 
@@ -73,7 +73,7 @@ def test_p_is_the_smallest_of_all_rounds():
     assert compare(late)[0].ahead == "a"
 
 
-def test_few_prompts_of_one_mind_have_the_p_of_their_signs():
+def test_few_unanimous_prompts_have_the_sign_tests_p():
     """Five of five: z = √5 would be .03, and 2 of 2⁵ patterns are as extreme."""
     assert compare(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].p == 2 / 2**5
 

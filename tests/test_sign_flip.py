@@ -63,7 +63,7 @@ def test_rounded_scores_never_lower_p(scores):
         [1 / 3, 2 / 3, -1.0, *(1 / prime for prime in (10007, 10009, 10037, 10039))],  # ⅓ + ⅔ = 1 is a tie
     ],
 )
-def test_a_few_odd_scores_are_as_good_as_enumerated(scores):
+def test_a_few_irregular_scores_agree_with_enumeration(scores):
     estimate = sign_flip(scores)
     assert estimate.p == pytest.approx(enumerated(scores), rel=1e-9)
     assert "upper bound" in estimate.method
@@ -72,7 +72,7 @@ def test_a_few_odd_scores_are_as_good_as_enumerated(scores):
 @pytest.mark.parametrize(
     ("size", "up", "down"), [(1, 251, 156), (1 / 3, 5000, 3000), (0.5, 11, 11), (1, 62_900, 62_100)]
 )
-def test_equal_scores_are_the_binomial_test(size, up, down):
+def test_equal_scores_give_the_binomial_test(size, up, down):
     """251 wins and 156 losses are the paper's coherence, whose printed p is 2.9e-6."""
     estimate = sign_flip([size] * up + [-size] * down + [0] * 193)
     reference = stats.binomtest(up, up + down).pvalue
@@ -96,7 +96,7 @@ def test_p_is_never_zero():
 
 
 @pytest.mark.parametrize("size", [50, 1000, 30_000])
-def test_odd_scores_have_the_p_of_their_normal_sums(size):
+def test_irregular_scores_agree_with_the_normal_limit(size):
     """With many units a sum of flipped scores is normal: p differs by the next term, of order 1/n."""
     scores = np.random.default_rng(size).standard_normal(size)
     scores += 2.2 * np.sqrt(size) / size - scores.mean()
@@ -132,7 +132,7 @@ def shares_of(seed, units):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_limits_are_where_enumeration_begins_to_reject(seed):
+def test_limits_agree_with_enumeration(seed):
     """At a limit the patterns of scores less the limit are as extreme in about α of the cases."""
     scores = shares_of(seed, 14)
     low, high = flip_limits(scores, np.ones(14), sign_flip(scores).p, alpha=0.05, bounds=(-1, 1.5))
@@ -162,7 +162,7 @@ def test_limits_of_many_units_are_students():
     assert (low, high) == pytest.approx(theirs, abs=2e-4)
 
 
-def test_limits_of_single_ratings_are_near_melded_ones():
+def test_limits_of_single_ratings_are_near_melded_limits():
     """Fay and Lumbard's (2020) interval of wins less losses melds two exact ones, and is a little wider."""
     wins, losses, n = 30, 12, 80
 

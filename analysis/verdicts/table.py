@@ -130,9 +130,10 @@ class Table:
         """Return the reading of the table."""
         groups = [name for name in self.declared.groups if name in self.free]
         by = [Role("by", name, "declared") for name in groups]
+        used = {*groups, *(role.column for role in self.roles if role.role == "filter")}
         return Reading(
             roles=(*self.roles, *by),
-            unused=(*self.unused, *(name for name in self.free if name not in groups)),
+            unused=(*self.unused, *(name for name in self.free if name not in used)),
             left_out=tuple(self.left_out),
             notes=tuple(dict.fromkeys(self.notes)),
         )

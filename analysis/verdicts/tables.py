@@ -68,7 +68,8 @@ def tidied(
         _keep_answers(table)
     refuse_texts(table)
     wide = find_verdicts(table)
-    if table.has(*METHODS) and form is None and not is_melted:
+    has_verdicts = bool(wide) or table.has("verdict")
+    if table.has(*METHODS) and has_verdicts and form is None and not is_melted:
         use_items(table, wide)
     if wide or is_melted:
         melt(table, wide)
@@ -161,6 +162,8 @@ def _leave_out_votes(table: Table) -> None:
         for name in table.free:
             if re.fullmatch(rule["heading"], plain_heading(name)):
                 words = [text for text in table.values(name) if is_meant(text.strip())]
+                if words:
+                    table.record("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out(table.cells(name).isin(words).to_numpy(), rule["why"])
 
 

@@ -150,7 +150,7 @@ class ServedPlan:
         return 0 if self.price is None else self.price.max_cost(_encode(body), tokens)
 
     @property
-    def most(self) -> int:
+    def max_total(self) -> int:
         """The most that all requests can cost together, in billionths of a dollar."""
         return sum(self.max_cost(self.body(*text)) for text in self.missing)
 
@@ -161,7 +161,7 @@ class ServedPlan:
         if not self.missing:
             return self.result(0, [f"{name}: nothing is to be requested"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
-        cost = "" if self.price is None else f" for at most {show_usd(self.most / BILLION)}"
+        cost = "" if self.price is None else f" for at most {show_usd(self.max_total / BILLION)}"
         count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"
         example = visible(json.dumps(self.body(*self.missing[0]), ensure_ascii=False))
         start = "  prompts are sent whole; the first request:"
@@ -250,7 +250,7 @@ def _confirm_requests(
         servers[plan.system.name] = connect_to(plan.system.served, plain_http={url for url, _ in send_key})
     if not may_send_keys(servers.values(), send_key):
         return None
-    cost = sum(plan.most for plan in plans)
+    cost = sum(plan.max_total for plan in plans)
     if not cost or budget_usd is not None:
         return servers
     count = sum(len(plan.missing) for plan in plans)
@@ -419,19 +419,19 @@ class ServedRun:
             if self._workers.is_stopped:
                 return None
             body = self._body(prompt, number)
-            most = plan.max_cost(body)
-            while not self._budget.reserve(most):
+            max_cost = plan.max_cost(body)
+            while not self._budget.reserve(max_cost):
                 if not await self._workers.pause(_LOOK_SECONDS):
                     return None
             attempt = secrets.token_hex(8)
-            if most:
-                append_attempt(plan.study, plan.system, attempt, most)
+            if max_cost:
+                append_attempt(plan.study, plan.system, attempt, max_cost)
             began = time.monotonic()
             result = await self._workers.limiter.watch(self._client.post(path, _encode(body)), let_go_at)
             if isinstance(result, RequestFailure):
-                cost = most if result.billed else 0
-                self._budget.settle(most, cost)
-                if cost < most:
+                cost = max_cost if result.billed else 0
+                self._budget.settle(max_cost, cost)
+                if cost < max_cost:
                     append_attempt(plan.study, plan.system, attempt, cost)
                 return result
             facts = {
@@ -441,17 +441,17 @@ class ServedRun:
                 "attempt": attempt,
                 "request": hash_request(plan.system, plan.body(prompt, number)),
             }
-            return self._write(facts, result, most=most)
+            return self._write(facts, result, max_cost=max_cost)
 
-    def _write(self, facts: dict[str, Any], body: bytes, *, most: int) -> RequestFailure | None:
+    def _write(self, facts: dict[str, Any], body: bytes, *, max_cost: int) -> RequestFailure | None:
         """Write an answer as a line; return why it is no text."""
         plan = self._plan
         answer = read_answer(body)
         usage = read_usage(body)
         price = None if plan.price is None else plan.price.cost(usage)
-        cost = most if price is None else price
+        cost = max_cost if price is None else price
         if answer is None:
-            self._budget.settle(most, cost)
+            self._budget.settle(max_cost, cost)
             return RequestFailure(kind="unreadable", detail="the answer has no text", billed=True)
         content = answer.text or answer.refusal or ""
         text = (remove_thinking(content) or "") if plan.system.chat else content
@@ -473,7 +473,7 @@ class ServedRun:
             empty=not text.strip(),
         )
         self.models.update([usage.model] if usage.model else [])
-        self._budget.settle(most, cost)
+        self._budget.settle(max_cost, cost)
         return None
 
 

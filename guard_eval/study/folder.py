@@ -32,7 +32,7 @@ from guard_eval.study.own_strategies import recall_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import BUNDLED, Model
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
-from guard_eval.study.tuning_settings import JUDGE
+from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Study:
             raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
-        database = f"sqlite:///{self.folder.resolve() / 'tuning.db'}"
+        database = f"sqlite:///{self.folder.resolve() / TUNING_DATABASE}"
         return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
 
     @property

@@ -42,6 +42,9 @@ _ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\.\"[^\"]*\"|\[[1-9]\d{0,8}\])*
 _SHOWN_CHARACTERS = 200
 _SHOWN_PROBLEMS = 50
 
+_NEEDS_NO_TABLE = {"literal_error", "string_type"}
+"""Errors of pydantic about types that are no tables."""
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file, or raise as `read_text` and `parse_toml` do."""
@@ -130,6 +133,7 @@ def check_tables(
 def problems_of(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
     """Return the problems that pydantic found, one line for each."""
     places: dict[str, tuple[str, str]] = {}
+    refused_tables: set[str] = set()
     for detail in error.errors(include_url=False):
         name, valid_keys = _find_place(detail, table, data)
         value = ""
@@ -143,11 +147,17 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
         # What is wrong with a database's URL may be its password.
         elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]
+        if isinstance(detail["input"], dict) and detail["type"] in _NEEDS_NO_TABLE:
+            refused_tables.add(name)
         message = message if message[:2].isupper() else message[:1].lower() + message[1:]
         if name in places:  # each kind of value that a place takes has a message of its own
             value, before = places[name]
             message = f"{before}, or {message.removeprefix('input should be ')}"
         places[name] = value, message
+    for name in refused_tables:
+        # The setting may be a table, too: what is wrong inside it is named.
+        if any(other.startswith((f"{name}.", f"{name}[")) for other in places):
+            del places[name]
     return [
         ": ".join(filter(None, (name[:_SHOWN_CHARACTERS], value, line[: 5 * _SHOWN_CHARACTERS])))
         for name, (value, message) in places.items()

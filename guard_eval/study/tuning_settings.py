@@ -12,6 +12,8 @@ from guard_eval.study.criteria_settings import SettingsTable, each_once
 
 JUDGE = "judge"
 """In place of a metric: the win share against the baseline, by all judges together."""
+TUNING_DATABASE = "tuning.db"
+"""The name of the database with the judges' verdicts on settings."""
 Maximized = Literal[
     "diversity", "mauve", "coherence", "bertscore", "perplexity", "rep_2", "rep_3", "rep_4", "judge"
 ]

@@ -10,7 +10,7 @@ from guard_eval.records import Prompt, content_id
 from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
 from guard_eval.study.choice import Search
-from guard_eval.study.tuning_settings import JUDGE
+from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
@@ -73,7 +73,9 @@ def read_judged(study: Study) -> list[TidyRow]:
     tuning = study.settings.tuning
     if tuning is None or JUDGE not in tuning.scores:
         return []
-    with Store.open(study.of_tuning().database, create=True) as store:
+    if not (study.folder / TUNING_DATABASE).exists():
+        return []
+    with Store.open(study.of_tuning().database) as store:
         return unblind.tidy(store)
 
 

@@ -171,6 +171,20 @@ def test_word_counts_are_not_wins():
     assert "no column has verdicts" in refusal(table)
 
 
+def test_verdict_with_an_unknown_heading_is_asked_for():
+    """The column is no prompt, though it repeats."""
+    table = frame(cycle("Urteil", ["A besser", "B besser", "gleich"]))
+    assert "no column has verdicts" in refusal(table)
+
+
+def test_column_that_leaves_rows_out_has_that_role():
+    table = frame([{"winner": "model_a", "Anony": "FALSE" if number < 3 else "TRUE"} for number in range(9)])
+    [role] = [
+        row for row in analysis.read(table, rater_kind="person").attrs["reading"].rows() if "Anony" in row
+    ]
+    assert role == ("filter", "Anony", "it says what is left out: the models' names were shown")
+
+
 def test_two_marks_in_a_row_are_refused():
     table = frame([{"winner_model_a": 1, "winner_model_b": 1}, {"winner_model_a": 1, "winner_model_b": 0}])
     assert "more than one of winner_model_a and winner_model_b is 1" in refusal(table)

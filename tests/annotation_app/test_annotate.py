@@ -55,7 +55,7 @@ def rate_first(built, rater, *criteria):
         verdicts.save(store, shown.presentation, dict.fromkeys(criteria, "A"), rater=rater)
 
 
-def test_a_known_rater_gets_a_new_link(study, run):
+def test_raters_add_renews_a_link(study, run):
     built = study(slots=1)
     assert "3 pairs, 1 people each, 1 invited" in run(built.folder)
     assert "3 pairs, 1 people each, 2 invited" in run(built.folder, invite="ben")  # who is invited counts
@@ -66,7 +66,7 @@ def test_a_known_rater_gets_a_new_link(study, run):
         assert raters.sign_in(store, built.tokens["ann"]) is None
 
 
-def test_the_stock_consent_is_not_served_without_a_warning(study, run, tmp_path):
+def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):
     pages = "[annotation.pages]\nconsent = true\n"
     assert "the consent page has the stock text" in run(study(more=pages).folder)
     own = tmp_path / "study" / "own.toml"
@@ -78,7 +78,7 @@ def test_the_stock_consent_is_not_served_without_a_warning(study, run, tmp_path)
     assert "stock text" not in run(tmp_path / "study")
 
 
-def test_what_the_owner_should_know_first(study, run):
+def test_annotate_warns_of_changed_settings_and_missing_gold(study, run):
     built = study(raters=())
     with built.open() as store:
         rater, _ = raters.invite(store, "ann")
@@ -92,7 +92,7 @@ def test_what_the_owner_should_know_first(study, run):
     assert "2 more people can come without an invite" in said
 
 
-def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run):
+def test_annotate_names_criteria_reworded_after_verdicts(study, run):
     table = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
     built = study(criteria=("wit", "fluency"), more=table)
     path = built.folder / "study.toml"
@@ -106,7 +106,7 @@ def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run)
     assert "'wit' was asked as 'Wit: How silly.', and is now 'Wit: How witty.'" in run(built.folder)
 
 
-def test_links_printed_before_carry_another_port_and_the_owner_reads_it(study, run):
+def test_annotate_warns_that_old_links_have_another_port(study, run):
     built = study()
     said = run(built.folder)
     assert f"Links that begin with http://127.0.0.1:8501 work if they begin with {run.url} instead." in said
@@ -116,7 +116,7 @@ def test_links_printed_before_carry_another_port_and_the_owner_reads_it(study, r
     assert "Links that begin" not in run(built.folder, port=int(run.url.rpartition(":")[2]))
 
 
-def test_who_serves_a_network_reads_how_raters_reach_it_and_that_tls_is_missing(study, run):
+def test_annotate_warns_that_a_network_has_no_encryption(study, run):
     said = run(study().folder, address="0.0.0.0")
     assert "There is NO TLS" in said
     assert urlsplit(run.url).hostname not in {"127.0.0.1", "0.0.0.0"}
@@ -134,12 +134,12 @@ def test_who_serves_a_network_reads_how_raters_reach_it_and_that_tls_is_missing(
         (1, {"address": "not an address"}, "not an address.*choose an address of this machine"),
     ],
 )
-def test_what_cannot_be_served(study, run, number, options, message):
+def test_annotate_refuses_what_it_cannot_serve(study, run, number, options, message):
     with pytest.raises(StudyError, match=message):
         run(study(number).folder, **options)
 
 
-def test_the_socket_that_was_opened_is_the_one_that_serves(study, serve, run):
+def test_annotate_serves_on_the_opened_socket(study, serve, run):
     """Between opening a port and serving on it no other program can take it; a taken one is named."""
     port = urlsplit(serve().url).port
     with pytest.raises(StudyError, match=rf"127.0.0.1, port {port}: .*in use.*no other program uses"):
@@ -150,7 +150,7 @@ def test_the_socket_that_was_opened_is_the_one_that_serves(study, serve, run):
     ("package", "extra", "more"),
     [("streamlit", "annotate", ""), ("authlib", "oidc", "[annotation.recruitment]\noidc = true\n")],
 )
-def test_a_package_that_is_missing_is_named_with_its_extra(study, monkeypatch, package, extra, more):
+def test_a_missing_package_is_named_with_its_extra(study, monkeypatch, package, extra, more):
     built = Study.open(study(more=more).folder)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
@@ -158,7 +158,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(study, monkeypatch, p
         annotate(built, port=0)
 
 
-def test_a_raters_process_imports_nothing_heavy(study):
+def test_the_app_imports_no_heavy_library(study):
     """The page is run to a saved verdict in a fresh process; what is loaded then is what a server holds."""
     built = study()
     code = f"""

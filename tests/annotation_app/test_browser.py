@@ -36,7 +36,7 @@ def radio(page, criterion, answer):
     return page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name=answer)
 
 
-def test_hostile_texts_are_shown_and_not_run(served, visit):
+def test_hostile_texts_are_shown_but_not_run(served, visit):
     page = visit("cas")
     wire = Wire(page, served.url)
     while HOSTILE[:20] not in page.locator(".ge-sides").inner_text():
@@ -56,7 +56,7 @@ def test_hostile_texts_are_shown_and_not_run(served, visit):
     assert page.locator(".ge-page").evaluate("page => page.scrollHeight <= page.clientHeight")
 
 
-def test_all_is_in_sight_and_choosing_needs_no_server(served, visit):
+def test_the_panel_fits_the_screen_and_works_without_a_server(served, visit):
     page = visit("")
     wire = Wire(page, served.url)
     headers = page.goto(served.link("dan")).headers
@@ -86,7 +86,7 @@ def test_all_is_in_sight_and_choosing_needs_no_server(served, visit):
     assert where(page) == "Pair 2 of 5"
 
 
-def test_the_keyboard_alone_is_enough(served, visit):
+def test_a_pair_can_be_rated_by_keyboard_alone(served, visit):
     page = visit("eve")
     # A new page is announced: the focus is on its heading.
     page.wait_for_function("() => document.activeElement.tagName === 'H1'")
@@ -116,7 +116,7 @@ def test_the_keyboard_alone_is_enough(served, visit):
     assert served.revisions("eve") == 4
 
 
-def test_keys_after_a_click_while_writing_and_switched_off(served, visit):
+def test_keys_work_after_a_click_but_not_in_text_fields(served, visit):
     page = visit("fay")
     pick(page, "Coherence", "Similar")
     # After a click the keys go on with what is not answered yet.
@@ -156,7 +156,7 @@ PRESS_KEY = """(page, key) => page.dispatchEvent(
   new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...key }))"""
 
 
-def test_digit_keys_answer_on_every_keyboard(visit):
+def test_digit_keys_answer_on_every_keyboard_layout(visit):
     page = visit("gil")
     form = page.locator(".ge-page")
     for key, answer in KEYS:
@@ -193,7 +193,7 @@ LONG_PROMPT = "The committee met again in the spring, when the ice had gone from
 
 
 @pytest.mark.parametrize("prompt", ["One sentence.", LONG_PROMPT])
-def test_a_large_screen_wastes_no_room(serve, browse, prompt, monkeypatch):
+def test_a_large_screen_leaves_no_gap_below_the_texts(serve, browse, prompt, monkeypatch):
     """The questions follow the texts, and a long prompt is shown whole where there is room for it."""
     monkeypatch.setattr("app_study.make_pair", partial(make_pair, prompt=prompt))
     served = serve(1)
@@ -208,7 +208,7 @@ def test_a_large_screen_wastes_no_room(serve, browse, prompt, monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_text_that_goes_on_below_says_so(served, visit, scheme):
+def test_a_cut_off_text_says_that_it_continues(served, visit, scheme):
     page = visit("pam", color_scheme=scheme)
     while SECOND_WORD + " word" not in page.locator(".ge-sides").inner_text():
         prefer(page, coherence="Similar", fluency="Similar")
@@ -223,7 +223,7 @@ def test_a_text_that_goes_on_below_says_so(served, visit, scheme):
     more.wait_for(state="hidden")
 
 
-def test_a_first_visit_loads_no_font_of_icons(served, browse):
+def test_a_first_visit_loads_no_icon_font(served, browse):
     page, loaded = browse(), []
     page.on("response", lambda answer: loaded.append(answer.url))
     page.goto(served.link("jan"))
@@ -249,7 +249,7 @@ def block_script(page):
 
 
 @pytest.mark.parametrize("break_page", [break_websocket, forbid_websocket, block_script])
-def test_an_empty_page_says_so(served, browse, break_page):
+def test_a_page_that_stays_empty_says_so(served, browse, break_page):
     page = browse()
     break_page(page)
     page.goto(served.link("kay"), wait_until="commit")
@@ -263,14 +263,14 @@ def test_a_page_without_scripts_says_so(served, browse):
     assert "needs JavaScript" in page.locator("body").inner_text()
 
 
-def test_a_page_that_works_says_nothing_of_loading(visit):
+def test_a_working_page_shows_no_loading_message(visit):
     assert "still loading" not in visit("lea").content()
 
 
 @pytest.mark.parametrize(
     ("width", "height", "letters"), [(360, 640, 16), (390, 664, 16), (844, 390, 16), (360, 640, 32)]
 )
-def test_a_small_screen_shows_every_text_whole_and_the_page_scrolls(visit, width, height, letters):
+def test_a_small_screen_shows_whole_texts_and_scrolls(visit, width, height, letters):
     """No text scrolls inside a box, where it could look complete; the questions follow the texts."""
     page = visit("rex", **{**PHONE, "viewport": {"width": width, "height": height}})
     page.add_style_tag(content=f"html {{ font-size: {letters}px !important; }}")
@@ -290,7 +290,7 @@ def test_a_small_screen_shows_every_text_whole_and_the_page_scrolls(visit, width
     assert page.get_by_role("button", name="Save and continue").bounding_box()["y"] < height
 
 
-def test_what_was_on_the_screen_to_its_end_is_recorded(served, visit):
+def test_texts_read_to_their_end_are_recorded(served, visit):
     """Once all is rated from the top of the page, and once after every text was scrolled to its end."""
     page = visit("sue", **{**PHONE, "viewport": {"width": 390, "height": 664}})
     for scrolls in (False, True):
@@ -309,7 +309,7 @@ def test_what_was_on_the_screen_to_its_end_is_recorded(served, visit):
     assert [*seen.values()][-2] < 3
 
 
-def test_time_counts_while_somebody_is_there(served, visit):
+def test_time_counts_only_while_the_rater_is_active(served, visit):
     # A browser of its own, for its clock is ours.
     page = visit("", color_scheme="light")
     page.clock.install()
@@ -335,7 +335,7 @@ def test_time_counts_while_somebody_is_there(served, visit):
     assert 40 <= row.active_seconds < 90
 
 
-def test_the_browsers_back_stays_in_the_study(served, visit):
+def test_the_back_button_of_the_browser_stays_in_the_study(served, visit):
     page = visit("tim")
     prefer(page, coherence=FIRST_WORD, fluency="Similar")
     save(page)
@@ -355,7 +355,7 @@ def test_the_browsers_back_stays_in_the_study(served, visit):
 # What a rater sees, and what is kept, when something breaks under their hands.
 
 
-def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit, tmp_path):
+def test_a_restarted_server_accepts_answers_on_the_screen(served, visit, tmp_path):
     page, reading = visit(""), visit("")
     with serving(served.built.folder, tmp_path / "log") as url:
         # Two raters: of one rater's tabs either may send again what was pressed.
@@ -386,7 +386,7 @@ def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit,
         page.goto("about:blank")
 
 
-def test_what_is_pressed_reaches_a_restarted_server(served, visit, tmp_path):
+def test_a_pressed_button_reaches_a_restarted_server(served, visit, tmp_path):
     """The new session has drawn nothing that could receive it until the page is back."""
     page = visit("")
     with serving(served.built.folder, tmp_path / "log") as url:

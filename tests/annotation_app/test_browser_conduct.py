@@ -97,7 +97,7 @@ def test_nothing_is_counted_without_consent_page(serve, browse):
     assert conduct(platform) == []
 
 
-def test_keyboard_of_a_screen_reader_raises_no_count(serve, undriven):
+def test_keys_of_a_screen_reader_raise_no_count(serve, undriven):
     """Only the accessibility tree is read, and only keys are pressed, those that move the cursor too."""
     platform = serve(more=CONSENT)
     enter(undriven, platform)

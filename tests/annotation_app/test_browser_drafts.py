@@ -21,7 +21,7 @@ def come(context, served, name):
     return page
 
 
-def test_choices_outlive_the_tab_and_are_nobody_elses(served, browse):
+def test_drafts_survive_the_tab_and_stay_private(served, browse):
     context = browse().context
     page = come(context, served, "uma")
     pick(page, "Coherence", "A is better")
@@ -69,7 +69,7 @@ def devices(serve, browse):
     return SimpleNamespace(served=served, first=first, second=second, choose=choose, verdicts=verdicts)
 
 
-def test_a_draft_overwrites_no_newer_answer(devices):
+def test_a_draft_never_overwrites_a_newer_answer(devices):
     """Finished in one browser, changed in another one, and looked at once more in the first."""
     first, second = devices.first, devices.second
     first.goto(devices.served.link("ann"))
@@ -93,7 +93,7 @@ def test_a_draft_overwrites_no_newer_answer(devices):
     assert devices.served.revisions("ann") == 4
 
 
-def test_a_draft_hides_no_newer_answer(devices):
+def test_a_draft_never_hides_a_newer_answer(devices):
     """What was chosen and never saved is offered, and saved by a press alone."""
     first, second = devices.first, devices.second
     first.goto(devices.served.link("ann"))
@@ -117,7 +117,7 @@ def test_a_draft_hides_no_newer_answer(devices):
     assert devices.verdicts() == {"coherence": "A", "fluency": "A"}
 
 
-def test_a_pair_is_skipped_with_a_reason_and_forgotten(served, browse):
+def test_skipping_a_pair_needs_a_reason_and_deletes_its_draft(served, browse):
     page = come(browse().context, served, "wil")
     pick(page, "Coherence", "B is better")
     press(page, "Comment or problem")
@@ -135,7 +135,7 @@ def test_a_pair_is_skipped_with_a_reason_and_forgotten(served, browse):
     assert sorted(notes)[::2] == [("comment", "sad"), ("skip", "unreadable")]
 
 
-def test_a_browser_that_forbids_cookies_and_storage_rates_all_the_same(chromium, served, tmp_path):
+def test_a_browser_without_cookies_and_storage_can_rate(chromium, served, tmp_path):
     """As by Chromium's own setting: there the very name of localStorage throws."""
     folder = tmp_path / "profile" / "Default"
     folder.mkdir(parents=True)
@@ -180,7 +180,7 @@ codes = { completed = "CODE-DONE", no_place = "CODE-FULL", declined = "CODE-NO" 
 """
 
 
-def test_a_participants_way_and_what_others_see_meanwhile(serve, browse):
+def test_a_participant_walks_from_consent_to_completion(serve, browse):
     """Two people are let in; an id belongs to the browser that came with it first."""
     platform = serve(raters=(), slots=2, more=MORE)
     contexts = {}

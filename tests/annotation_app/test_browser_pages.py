@@ -40,7 +40,7 @@ def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_titles_and_definitions_are_text_on_every_page(serve, browse):
+def test_titles_and_definitions_are_plain_text_on_every_page(serve, browse):
     page, phone = browse(), browse(**PHONE)
     served = serve(0, raters=("ann", "ben"), criteria=CRITERIA, more=TABLES)
     wire = Wire(page, served.url)
@@ -104,7 +104,7 @@ def test_titles_and_definitions_are_text_on_every_page(serve, browse):
         ("ned", {"color_scheme": "dark", **PHONE, "viewport": {"width": 360, "height": 640}}),
     ],
 )
-def test_no_page_has_serious_faults(served, browse, name, options):
+def test_every_page_passes_the_accessibility_check(served, browse, name, options):
     page, result = browse(**options), {}
     page.goto(served.url)
     page.get_by_text("Open the invite link").wait_for()
@@ -134,7 +134,7 @@ def test_no_page_has_serious_faults(served, browse, name, options):
     assert any("button-name" in fault for fault in faults(page))
 
 
-def test_colours_of_the_system_show_what_is_chosen(visit):
+def test_forced_system_colours_show_the_choice(visit):
     page = visit("pia", forced_colors="active")
     pick(page, "Coherence", "B is better")
 

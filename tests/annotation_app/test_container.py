@@ -42,7 +42,7 @@ def is_sent(path):
     return sent
 
 
-def test_only_the_proxy_is_reached_from_outside_and_what_is_called_saved_is_kept(compose):
+def test_containers_open_the_proxy_alone_and_keep_the_data(compose):
     services = compose["services"]
     assert set(services) == {"app", "db", "proxy", "judge"}
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
@@ -55,7 +55,7 @@ def test_only_the_proxy_is_reached_from_outside_and_what_is_called_saved_is_kept
     assert "=off" not in services["db"]["command"]
 
 
-def test_secrets_stand_in_files_that_are_in_no_image_and_no_commit(compose, steps):
+def test_secret_files_are_in_no_image_and_no_commit(compose, steps):
     assert compose["secrets"] == {
         name: {"file": f"secrets/{name}"} for name in ("db_password", "cookie_secret", "openai_api_key")
     }
@@ -74,7 +74,7 @@ def test_secrets_stand_in_files_that_are_in_no_image_and_no_commit(compose, step
         assert not is_sent(path)
 
 
-def test_the_image_gets_the_packages_and_what_builds_them(steps):
+def test_the_image_copies_the_packages_and_build_files(steps):
     sources = [
         name for step, rest in steps if step == "COPY" for name in rest.split()[:-1] if "--" not in name
     ]
@@ -84,7 +84,7 @@ def test_the_image_gets_the_packages_and_what_builds_them(steps):
     assert {name.removesuffix("*") for name in packages} <= set(sources)
 
 
-def test_the_commands_options_are_the_commands(compose, steps):
+def test_the_images_command_uses_existing_options(compose, steps):
     started = yaml.safe_load(dict(steps)["CMD"])
     options = {f"--{name}" for name in inspect.signature(annotate).parameters}
     for command in (started, compose["services"]["app"]["command"]):
@@ -93,7 +93,7 @@ def test_the_commands_options_are_the_commands(compose, steps):
     assert dict(steps)["EXPOSE"] == started[started.index("--port") + 1]
 
 
-def test_secrets_reach_the_command_alone(tmp_path):
+def test_secrets_reach_only_the_command(tmp_path):
     program, secrets = tmp_path / "guard-eval", tmp_path / "secrets"
     program.write_text('#!/bin/sh\necho "$PGPASSWORD|$STREAMLIT_SERVER_COOKIE_SECRET|$OPENAI_API_KEY|$*"\n')
     program.chmod(0o755)
@@ -112,7 +112,7 @@ def test_secrets_reach_the_command_alone(tmp_path):
     assert start(PGPASSWORD="mine") == "mine|long|sk-1|annotate /a study"
 
 
-def test_the_proxy_logs_no_invite_and_hides_the_health_of_the_app():
+def test_the_proxy_logs_no_invite_and_hides_the_health_page():
     text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
     logged = (r"request>uri regexp \?.* ?…", "request>headers delete")
     assert [words for words in (*logged, "respond /health 404") if words not in text] == []

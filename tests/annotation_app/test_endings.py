@@ -47,7 +47,7 @@ def codes_on(page):
     return sorted(set(re.findall(r"CODE-[A-Z]+", sent)))
 
 
-def test_no_place_is_said_before_consent_and_adds_nobody(recruiting):
+def test_a_full_study_is_reported_before_consent(recruiting):
     built = recruiting(pages="consent = true\n")
     assert "Before you begin" in words(recruiting.come("ann"))
     page = recruiting.come("ben")
@@ -56,7 +56,7 @@ def test_no_place_is_said_before_consent_and_adds_nobody(recruiting):
     assert [rater.external_id for rater in built.stored("raters")] == [prolific_id("ann")]
 
 
-def test_a_latecomer_whose_pairs_ran_out_after_consent(recruiting):
+def test_a_latecomer_without_pairs_gets_an_ending(recruiting):
     built = recruiting(1, pages="consent = true\n")
     ann = press(recruiting.come("ann"), "agree")
     assert "What to judge" in words(ann)
@@ -70,7 +70,7 @@ def test_a_latecomer_whose_pairs_ran_out_after_consent(recruiting):
     assert codes_on(page) == ["CODE-OUT"]
 
 
-def test_screened_out_or_declined(recruiting):
+def test_screened_out_and_declined_raters_get_their_endings(recruiting):
     built = recruiting(pages="consent = true\ncheck = true\n")
     page = press(recruiting.come("ann"), "decline")
     assert codes_on(page) == ["CODE-NO"]
@@ -91,7 +91,7 @@ def test_screened_out_or_declined(recruiting):
 
 @pytest.mark.parametrize("state", ["excluded", "revoked"])
 @pytest.mark.parametrize("when", ["before the first pair", "among the pairs", "on turning", "at the end"])
-def test_who_is_out_gets_no_code_whenever_that_happens(recruiting, when, state):
+def test_an_excluded_rater_never_gets_a_completion_code(recruiting, when, state):
     """As an owner excludes for carelessness, and revokes who returned the study; the page may be open."""
     built = recruiting(3, quota=2)
     page = recruiting.come("ann")
@@ -117,7 +117,7 @@ def test_who_is_out_gets_no_code_whenever_that_happens(recruiting, when, state):
     assert len(built.stored("notes", kind="finished")) == (when == "at the end")
 
 
-def test_who_waits_is_handed_the_pair_when_its_lease_is_over(recruiting, databases, monkeypatch):
+def test_a_waiting_rater_gets_the_pair_when_its_lease_ends(recruiting, databases, monkeypatch):
     built = recruiting(2, quota=2)
     page = press(recruiting.come("ann"), "start")
     with built.open() as store:

@@ -20,7 +20,7 @@ def notes(built, kind):
 
 
 @pytest.mark.parametrize("of_files", [False, True], ids=["generated", "of files"])
-def test_what_the_browser_gets_names_no_method_and_no_side(study, of_files):
+def test_messages_to_the_browser_name_no_method_and_no_side(study, of_files):
     """Every name is listed here, so that a new one is looked at before it goes out."""
     assert sorted(view(start(study(of_files=of_files)))) == [
         *("a", "acknowledged", "b", "counts", "criteria", "done", "drafts", "earlier", "extras", "failed"),
@@ -29,7 +29,7 @@ def test_what_the_browser_gets_names_no_method_and_no_side(study, of_files):
 
 
 @pytest.mark.parametrize("of_files", [False, True], ids=["generated", "of files"])
-def test_nothing_in_what_is_sent_tells_a_gold_pair_or_a_repeat(study, of_files):
+def test_messages_never_reveal_a_gold_pair_or_a_repeat(study, of_files):
     """Texts of the study begin with a space and end with a line, as models write them; gold is typed."""
     built = study(6, more="gold_every = 2\nrepeats = 2", of_files=of_files)
     expected = {"fluency": "a", "coherence": "a"}
@@ -63,7 +63,7 @@ def test_nothing_in_what_is_sent_tells_a_gold_pair_or_a_repeat(study, of_files):
         ("turn", {"to": "nowhere"}),
     ],
 )
-def test_what_no_panel_sends_is_not_saved(study, event, value):
+def test_forged_submissions_are_not_saved(study, event, value):
     built = study()
     page = start(built)
     page = send(page, event, {"pair": view(page)["pair"], **value})
@@ -71,7 +71,7 @@ def test_what_no_panel_sends_is_not_saved(study, event, value):
     assert built.stored() == built.stored("notes", kind="skip") == []
 
 
-def test_back_shows_what_was_saved_and_a_change_of_mind_adds_a_revision(study):
+def test_back_shows_saved_answers_and_a_change_adds_a_revision(study):
     built = study(4)
     page, before = start(built), []
     for choice in ("A", "tie", "B"):
@@ -92,7 +92,7 @@ def test_back_shows_what_was_saved_and_a_change_of_mind_adds_a_revision(study):
     assert changed == [("coherence", None)]
 
 
-def test_comment_and_problem_are_kept_shown_again_and_taken_back(study):
+def test_comments_and_problems_are_saved_shown_and_removed(study):
     built = study()
     page = start(built)
     remarks = {"comment": " odd \u202e \ud83d end\x00 ", "problems": ["language", "unreadable"]}
@@ -109,7 +109,7 @@ def test_comment_and_problem_are_kept_shown_again_and_taken_back(study):
     assert notes(built, "problem") == ["language, unreadable", ""]
 
 
-def test_answers_from_elsewhere_are_not_replaced(study):
+def test_answers_given_in_another_tab_are_not_replaced(study):
     """As by another server, whose visit this one does not know: what its page showed is out of date."""
     built = study()
     page = rate(start(built), "A", "A", base="")
@@ -134,7 +134,7 @@ def test_answers_from_elsewhere_are_not_replaced(study):
     assert {row.revision for row in built.stored("history")} == {0, 1, 2}
 
 
-def test_a_press_replaces_the_answers_of_the_one_before(study):
+def test_a_later_press_replaces_the_answers(study):
     """Its answer was lost on the way: the page still shows the pair as it was before the first press."""
     built = study()
     page = start(built)
@@ -146,7 +146,7 @@ def test_a_press_replaces_the_answers_of_the_one_before(study):
     assert {row.verdict for row in built.stored()} == {"tie"}
 
 
-def test_the_same_press_twice_is_one_answer(study):
+def test_a_press_that_arrives_twice_is_one_answer(study):
     built = study()
     page = start(built)
     value = {"pair": view(page)["pair"], "press": "x", "choices": CHOICES}
@@ -155,7 +155,7 @@ def test_the_same_press_twice_is_one_answer(study):
     assert {row.revision for row in built.stored("history")} == {0}
 
 
-def test_of_two_tabs_the_later_one_goes_on_and_the_earlier_one_says_so(study):
+def test_the_newest_tab_works_and_the_older_one_says_so(study):
     built = study()
     page, later = start(built), visit(built.tokens["ann"])
     page = send(page, "submit", {"pair": view(page)["pair"], "press": "x", "choices": CHOICES})
@@ -191,7 +191,7 @@ def test_an_erased_raters_visit_ends(study, number):
 
 
 @pytest.mark.both_databases
-def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind, caplog):
+def test_a_lost_database_loses_no_answers(study, databases, database_kind, caplog):
     built = study()
     page = start(built)
     with databases.away(built.database):
@@ -209,7 +209,7 @@ def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind,
     assert FIRST_WORD not in caplog.text
 
 
-def test_nothing_is_saved_into_a_file_that_was_replaced(study, caplog):
+def test_nothing_is_saved_into_a_replaced_file(study, caplog):
     built = study()
     page = start(built)
     file = built.folder / "study.db"
@@ -219,7 +219,7 @@ def test_nothing_is_saved_into_a_file_that_was_replaced(study, caplog):
     assert "start `annotate` again" in caplog.text
 
 
-def test_a_session_that_was_lost_takes_the_press_too(study):
+def test_a_new_session_saves_the_press_of_a_lost_one(study):
     """After a restart the first press comes to a session that has shown nothing yet."""
     built = study()
     page = rate(start(built), "A", "A")
@@ -232,7 +232,7 @@ def test_a_session_that_was_lost_takes_the_press_too(study):
     assert len(built.stored()) == 4
 
 
-def test_who_skips_one_after_the_other_is_asked_to_judge(study):
+def test_a_rater_who_skips_too_often_is_asked_to_judge(study):
     page = start(study(6))
     for _ in range(3):
         shown = view(page)

@@ -26,7 +26,7 @@ def others():
     logger.handlers.clear()
 
 
-def test_an_exception_keeps_its_place_and_loses_its_message_and_an_address_its_query(others):
+def test_logs_hide_messages_of_exceptions_and_queries_of_urls(others):
     logger, written = others
     logger.error("%s %s", "WebSocket", "/_stcore/stream?invite=m66UrAJFSbK_Ko5H&x=1")
     try:
@@ -40,7 +40,7 @@ def test_an_exception_keeps_its_place_and_loses_its_message_and_an_address_its_q
     assert TEXT not in written.getvalue()
 
 
-def test_an_error_of_the_system_keeps_its_name(others):
+def test_logs_keep_the_names_of_system_errors(others):
     logger, written = others
     try:
         Path(f"/{TEXT}").read_bytes()
@@ -50,7 +50,7 @@ def test_an_error_of_the_system_keeps_its_name(others):
     assert TEXT not in written.getvalue()
 
 
-def test_streamlit_prints_no_defect_past_the_filter(others, capfd, caplog):
+def test_streamlit_prints_no_exception_past_the_filter(others, capfd, caplog):
     config.set_option("logger.enableRich", OPTIONS["logger.enableRich"])
     error_util.handle_uncaught_app_exception(ValueError(TEXT))
     assert TEXT not in "".join(capfd.readouterr())

@@ -42,7 +42,7 @@ def notes(built, kind=None):
     return [(note.kind, json.loads(note.detail)) for note in built.stored("notes", kind=kind)]
 
 
-def test_the_whole_way_and_nothing_is_asked_again_on_return(prepared):
+def test_onboarding_asks_each_question_once(prepared):
     """Every page is opened anew, as in another browser. That of `rate` stays, for its feedback."""
     built = prepared()
     ann = built.tokens["ann"]
@@ -79,7 +79,7 @@ def test_the_whole_way_and_nothing_is_asked_again_on_return(prepared):
     assert wrong == [["cut"], []]
 
 
-def test_a_button_pressed_twice_is_one_answer(prepared):
+def test_a_button_pressed_twice_gives_one_answer(prepared):
     """The second press comes to a page that was shown before the first was noted."""
     built = prepared()
     app = state.app
@@ -90,7 +90,7 @@ def test_a_button_pressed_twice_is_one_answer(prepared):
     assert [kind for kind, _ in notes(built)] == ["consent", "background", "instructions"]
 
 
-def test_every_question_of_the_check_is_asked_for(prepared):
+def test_the_check_needs_an_answer_to_every_question(prepared):
     built = prepared("[annotation.pages]\ncheck = true\n")
     page = answer(start(built), {"own": "nothing"})
     assert "Please answer every question." in words(page)
@@ -101,7 +101,7 @@ def test_every_question_of_the_check_is_asked_for(prepared):
     assert notes(built, "check") == []
 
 
-def test_a_store_that_fails_asks_again(prepared, full_disk):
+def test_an_unsaved_answer_is_asked_again(prepared, full_disk):
     page = visit(prepared().tokens["ann"])
     with full_disk():
         page = press(page, "agree")
@@ -110,7 +110,7 @@ def test_a_store_that_fails_asks_again(prepared, full_disk):
     assert "About you" in words(press(page, "agree"))
 
 
-def test_a_practice_pair_that_cannot_be_noted_is_kept_on_the_form(prepared, full_disk):
+def test_an_unsaved_practice_answer_stays_on_the_form(prepared, full_disk):
     page = start(prepared("[annotation.pages]\npractice = true\n"))
     with full_disk():
         page = rate(page, "A", "A")
@@ -119,7 +119,7 @@ def test_a_practice_pair_that_cannot_be_noted_is_kept_on_the_form(prepared, full
     assert "What we would choose" in words(rate(page, "A", "A"))
 
 
-def test_own_words_are_text_and_german_is_spoken(prepared, tmp_path):
+def test_custom_words_are_plain_text_and_german_works(prepared, tmp_path):
     own = (
         '[consent]\nlead = "<img src=x> **not bold**"\nagree = "*Ja* $x$"\npoints = ["<b>dick</b>"]\n'
         '[[background.questions]]\nname = "q"\nask = "![x](y)"\nanswers = { a = "[a](b)", b = ":red[b]" }\n'

@@ -44,7 +44,7 @@ def health(monkeypatch):
 
 
 @pytest.mark.both_databases
-def test_health_is_the_databases(study, databases, health):
+def test_health_reports_the_state_of_the_database(study, databases, health):
     built = study()
     assert health() == (200, {"status": "ok"})
     with databases.away(built.database):
@@ -52,7 +52,7 @@ def test_health_is_the_databases(study, databases, health):
     assert health() == (200, {"status": "ok"})
 
 
-def test_a_database_that_does_not_answer_is_not_well(study, health, monkeypatch):
+def test_health_fails_if_the_database_does_not_answer(study, health, monkeypatch):
     with sqlite3.connect(study().folder / "study.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         assert health()[0] == 503
@@ -65,7 +65,7 @@ def test_a_database_that_does_not_answer_is_not_well(study, health, monkeypatch)
     assert time.monotonic() - begin < 3
 
 
-def test_a_server_whose_disk_is_full_is_not_well(serve):
+def test_health_fails_if_the_disk_is_full(serve):
     """The kernel lets the process write nothing, as where no space is left; then there is space again."""
     url = serve().url
     soft, hard = resource.prlimit(listener(url), resource.RLIMIT_FSIZE)
@@ -130,7 +130,7 @@ def test_silent_connections_leave_room_for_raters(serve, tmp_path):
     assert "connections are open: the oldest are ended" in (tmp_path / "log").read_text()
 
 
-def test_a_connection_that_asks_for_nothing_ends(monkeypatch):
+def test_a_connection_without_a_request_is_closed(monkeypatch):
     """At once, after a part of a request, or after a whole one: as long as it is silent."""
     monkeypatch.setattr(connections, "SILENT_SECONDS", 0.3)
 
@@ -181,7 +181,7 @@ def test_the_limit_of_open_files_is_raised(serve):
     assert limit > 1024
 
 
-def test_no_browser_reads_where_the_server_lies(served):
+def test_no_response_reveals_the_folder_of_the_server(served):
     folder = str(Path(annotation_app.__file__).parent)
     for token in ("", "x"):
         received = b"".join(enter(served.url, f"invite={token}"))
@@ -216,7 +216,7 @@ def test_another_cause_is_logged_at_once(caplog, monkeypatch):
     assert caplog.messages == ["a 1", "b 1"]
 
 
-def test_the_first_file_is_in_the_studys_language_and_forbids_changes(serve):
+def test_the_first_page_has_the_language_and_a_strict_policy(serve):
     text = request(serve(more='language = "de"').url, "GET", "/")[1].decode()
     assert '<html lang="de" dir="ltr" translate="no" class="notranslate">' in text
     for name in ("google", "format-detection", "darkreader-lock"):
@@ -260,11 +260,11 @@ def handshake(url, *headers, path="/_stcore/stream"):
         (403, ["Host: {host}", "Origin: http://stranger.example", "X-Forwarded-Host: stranger.example"]),
     ],
 )
-def test_a_websocket_is_for_pages_of_this_server(served, status, headers):
+def test_websockets_accept_only_pages_of_this_server(served, status, headers):
     assert handshake(served.url, *headers) == status
 
 
-def test_there_is_nothing_where_raters_have_no_business(served):
+def test_paths_that_raters_do_not_need_are_not_found(served):
     upload = "upload_file/session/file"
     refused = [
         *(f"{start}/{upload}" for start in ("/_stcore", "/_stcore/", "//_stcore", "/x/_stcore")),
@@ -319,7 +319,7 @@ def send_and_listen(page, message):
         page.recv(30)
 
 
-def test_large_messages_are_refused_before_they_fill_the_memory(served):
+def test_large_messages_are_refused_early(served):
     process = listener(served.url)
     before = memory(process)
     pieces = (widget(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19))
@@ -346,7 +346,7 @@ sys.addaudithook(watch)
 """
 
 
-def test_the_server_calls_nobody_and_closes_on_text(serve, tmp_path, monkeypatch):
+def test_the_server_connects_nowhere_and_closes_on_text(serve, tmp_path, monkeypatch):
     """Streamlit logs a traceback for each text that comes where its messages should; `serve` finds none."""
     calls = tmp_path / "calls"
     (tmp_path / "sitecustomize.py").write_text(WATCH % str(calls))
@@ -365,7 +365,7 @@ def test_the_server_calls_nobody_and_closes_on_text(serve, tmp_path, monkeypatch
     assert not calls.exists(), calls.read_text()
 
 
-def test_what_the_page_begins_with_arrives_compressed_and_whole(served):
+def test_the_first_files_arrive_compressed_and_complete(served):
     script = max((STATIC / "static" / "js").glob("*.js"), key=lambda path: path.stat().st_size)
     body = request(served.url, "GET", f"/static/js/{script.name}", **{"Accept-Encoding": "gzip"})[1]
     assert gzip.decompress(body) == script.read_bytes()

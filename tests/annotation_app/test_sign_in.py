@@ -13,7 +13,7 @@ PERSON = "5f0c0ffee1234567890abcde"
 VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}
 
 
-def test_a_defect_is_a_calm_page_too(study):
+def test_an_unexpected_error_shows_a_calm_page(study):
     study(1)
 
     def script():
@@ -39,7 +39,7 @@ def arrivals(built):
     return [json.loads(note.detail) for note in built.stored("notes", kind="arrival")]
 
 
-def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
+def test_a_prolific_participant_stays_one_rater(recruiting):
     built = recruiting("prolific = true", raters=())
     page = visit(**VISIT)
     assert "What to judge" in words(page)
@@ -64,7 +64,7 @@ def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
         ({"PROLIFIC_PID": PERSON}, "belongs to another study on Prolific"),
     ],
 )
-def test_a_visitor_from_elsewhere_reads_why(recruiting, parameters, message):
+def test_a_visitor_with_a_foreign_link_is_told_why(recruiting, parameters, message):
     built = recruiting("prolific = 's1'", raters=())
     assert message in words(visit(**parameters))
     assert people(built) == []
@@ -77,7 +77,7 @@ class User(dict):
 
 
 @pytest.mark.parametrize("subject", ["42", "x" * 300])
-def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatch, subject):
+def test_an_account_is_one_rater_whose_name_is_not_stored(recruiting, monkeypatch, subject):
     built = recruiting("oidc = true", raters=())
     account = {"iss": "https://id.example.org", "sub": subject, "name": "Ann Example"}
     monkeypatch.setattr(st, "user", User(account))
@@ -89,7 +89,7 @@ def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatc
     assert arrivals(built) == [{"source": "oidc", "issuer": "https://id.example.org"}]
 
 
-def test_who_is_not_signed_in_is_offered_to(recruiting, caplog):
+def test_an_unknown_visitor_is_offered_to_sign_in(recruiting, caplog):
     recruiting("oidc = true", raters=())
     page = visit()
     assert page.button(key="account").label == "Sign in with your account"

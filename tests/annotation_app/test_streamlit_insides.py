@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 STATIC = Path(st.__file__).with_name("static")
 
 
-def test_pyproject_bounds_streamlit_and_the_installed_one_is_within():
+def test_the_installed_streamlit_is_within_the_bounds():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (bound,) = [each for each in map(Requirement, extras["annotate"]) if each.name == "streamlit"]
     major, minor = map(int, st.__version__.split(".")[:2])
@@ -49,7 +49,7 @@ def test_the_shell_loads_all_scripts_and_styles_of_streamlit():
     assert server.HEADERS["Content-Security-Policy"].count("'sha256-") == 1
 
 
-def test_scripts_ask_for_the_font_of_icons_by_its_name():
+def test_streamlit_loads_its_icon_font_by_the_expected_name():
     scripts = "".join(
         path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("index*.js")
     )
@@ -73,13 +73,13 @@ def test_sessions_without_a_rater_end():
     )
 
 
-def test_the_websockets_library_limits_headers_by_this_name():
+def test_the_websockets_library_has_the_header_limit():
     assert http11.MAX_LINE_LENGTH > 0
     assert "MAX_LINE_LENGTH" in inspect.getsource(http11.parse_line)
 
 
 @pytest.mark.parametrize("file", ["page.css", "page.js"])
-def test_the_pages_elements_have_the_names_that_styles_and_scripts_look_for(file):
+def test_elements_have_the_names_in_our_styles_and_scripts(file):
     scripts = "".join(path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("*.js"))
     text = (ROOT / "annotation_app" / file).read_text(encoding="utf-8")
     names = set(re.findall(r"\b(?:st[A-Z]\w+|st-key-|data-test-[a-z-]+|CONNECTED)", text))
@@ -87,7 +87,7 @@ def test_the_pages_elements_have_the_names_that_styles_and_scripts_look_for(file
     assert [name for name in names if name not in scripts] == []
 
 
-def test_every_option_is_one_of_streamlits_and_the_limits_of_messages_differ():
+def test_every_option_is_known_to_streamlit():
     """uvicorn limits what comes in, and Streamlit what goes out: no rater may send what a page may hold."""
     for name in server.OPTIONS:
         config.get_option(name)

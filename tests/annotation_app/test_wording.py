@@ -55,7 +55,7 @@ def test_every_language_has_the_same_keys_and_placeholders(load, language):
     assert load(language=language).language == language  # and the same placeholders
 
 
-def test_every_key_is_used_and_every_used_key_is_there():
+def test_every_key_of_wording_is_used_and_defined():
     """The pages ask for texts by their keys; nothing else checks that they are spelled as in the file."""
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
     script = (FOLDER / "panel.js").read_text(encoding="utf-8")
@@ -73,11 +73,11 @@ def test_every_key_is_used_and_every_used_key_is_there():
     assert set(re.findall(r"texts\.(\w+)", source)) <= known
 
 
-def test_the_rubric_in_english_is_the_papers(load):
+def test_the_english_rubric_is_the_papers(load):
     assert rubric(load(), tuple(CRITERIA)) == tuple(CRITERIA.values())
 
 
-def test_a_studys_own_words_stand_in_place_of_the_languages(load):
+def test_words_of_a_study_replace_those_of_the_language(load):
     words = load('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
     assert (words.consent.lead, words.panel.keys) == ("Ahoi", "Tasten")
     assert words.consent.title == shipped_wording("de")["consent"]["title"]
@@ -109,7 +109,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_each_mistake_is_named(load, text, message):
+def test_each_mistake_in_wording_is_named(load, text, message):
     with pytest.raises(StudyError) as error:
         load(text)
     assert message in str(error.value)
@@ -149,7 +149,7 @@ def test_a_criterion_may_have_any_name(load):
     assert [each.title for each in rubric(load(criteria=tables), names)] == [f"T{name}" for name in names]
 
 
-def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_need_not_have_its_own(load):
+def test_a_wording_file_overrides_a_criterions_words(load):
     def titles(words):
         return [each.title for each in rubric(words, ("wit", "toxicity", "coherence"))]
 

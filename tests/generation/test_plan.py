@@ -100,12 +100,12 @@ def test_a_disk_that_is_full_stops_the_command(study, monkeypatch):
 
 def test_a_plan_misses_what_no_file_has(study):
     prompts = read_prompts(study.prompts_path)
-    known = {"revision": None, "dtype": None}
-    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, known=known)
+    facts = {"revision": None, "dtype": None}
+    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, facts=facts)
     assert plan.missing == {name: [(prompt, 1) for prompt in prompts] for name in WRITTEN}
     assert plan.total == 6
     generate_texts(study, strategy=["guard"])
-    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, known=known)
+    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, facts=facts)
     assert plan.missing == {"greedy": [(prompt, 1) for prompt in prompts]}
     assert plan.result(Counter(greedy=2)).lines[0] == "greedy: 2 of 3 continuations exist"
 
@@ -125,7 +125,7 @@ def test_each_batch_is_appended_before_the_next_is_asked_for(study, monkeypatch)
 
     @contextmanager
     def open_engine(plan):
-        yield Engine(plan.known, write)
+        yield Engine(plan.facts, write)
 
     monkeypatch.setattr(command, "resolve_name", lambda _name: open_engine)
     result = generate_texts(study, strategy=["greedy"])

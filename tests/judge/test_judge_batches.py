@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 STEPS = ("upload", "create", "poll", "download")
 
 
-def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, server):
+def test_one_question_is_sent_online_and_the_others_in_a_batch(run, store, pairs, server):
     pairs(4)
     server.lag = 2
     ledger = run(batch=True)
@@ -32,7 +32,7 @@ def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, s
 
 @pytest.mark.parametrize("step", ["chat", *STEPS])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_run_that_is_killed_at_any_step_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
+def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
     """The server kills the run before or after a step; only the online question can be in flight."""
     pairs(4)
     process = child(batch=True)
@@ -59,7 +59,7 @@ def test_a_run_that_is_killed_at_any_step_pays_nothing_twice(*, store, pairs, ru
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_lost_answer_about_a_batch_makes_no_second_one(run, store, pairs, server, step):
+def test_a_lost_reply_creates_no_second_batch(run, store, pairs, server, step):
     pairs(4)
     server.faults[step] = [Out(drop=True), failure(503), failure(429)]
     assert run(batch=True).verdicts == 8
@@ -80,7 +80,7 @@ def test_a_lost_answer_about_a_batch_makes_no_second_one(run, store, pairs, serv
         ({"create": [failure(400, "no such model")]}, "refuses the batch .*no such model"),
     ],
 )
-def test_what_a_provider_does_not_say_is_no_reason_to_pay_again(*, run, store, pairs, server, faults, words):
+def test_an_unclear_batch_status_is_no_reason_to_pay_again(*, run, store, pairs, server, faults, words):
     pairs(4)
     server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
     server.faults |= faults
@@ -92,7 +92,7 @@ def test_what_a_provider_does_not_say_is_no_reason_to_pay_again(*, run, store, p
     assert len(server.batches) == 1 + 1
 
 
-def test_what_failed_in_a_batch_is_counted_and_sent_again_unless_it_was_answered(run, store, pairs, server):
+def test_failed_batch_requests_are_counted_and_sent_again(run, store, pairs, server):
     pairs(3)
     turns = iter(range(6))  # the first is online
     outs = {2: failure(500, "oops"), 3: completion("", refusal="no"), 4: None}  # the turn of 4 never comes
@@ -111,7 +111,7 @@ def test_what_failed_in_a_batch_is_counted_and_sent_again_unless_it_was_answered
 
 
 @pytest.mark.parametrize(("ends", "lost"), [("completed", 5), ("expired", 0), ("cancelled", 0)])
-def test_what_a_batch_forgets_is_a_failure_with_a_reason(*, run, store, pairs, server, ends, lost):
+def test_a_request_missing_from_the_results_is_a_failure(*, run, store, pairs, server, ends, lost):
     """What was certainly not done frees its money; the next run asks again."""
     pairs(3)
     server.ends, server.forgets = ends, True
@@ -124,7 +124,7 @@ def test_what_a_batch_forgets_is_a_failure_with_a_reason(*, run, store, pairs, s
     assert run(batch=True).verdicts == 5
 
 
-def test_an_answer_without_a_body_is_an_answer_and_comes_three_times_at_most(run, store, pairs, server):
+def test_an_answer_without_a_body_is_paid_and_repeated_twice(run, store, pairs, server):
     pairs(2)
     server.act = lambda ask: Out(None, paid=True) if "number 1" in ask.words else verdict(ask)
     failures = [run(batch=True).failures for _ in range(2)]
@@ -142,7 +142,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("state", "words"), STATES.items())
-def test_states_of_batches_have_many_words(state, words):
+def test_batch_states_are_read_in_every_spelling(state, words):
     assert {read_state(word) for word in words} == {state}
 
 
@@ -156,12 +156,12 @@ TOO_LARGE = [
 
 
 @pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
-def test_providers_say_in_many_ways_that_a_batch_is_too_large(words, kind):
+def test_is_too_large_knows_every_providers_wording(words, kind):
     assert is_too_large(words, kind)
 
 
 @pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])
-def test_a_batch_that_is_too_large_is_halved(run, store, pairs, server, overfull):
+def test_a_batch_that_is_too_large_is_split_in_half(run, store, pairs, server, overfull):
     """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
     pairs(20)
     server.queue, server.overfull = 10, overfull
@@ -173,7 +173,7 @@ def test_a_batch_that_is_too_large_is_halved(run, store, pairs, server, overfull
     assert run(batch=True).requests == 0
 
 
-def test_a_batch_of_one_that_is_too_large_ends_the_run(run, store, pairs, server):
+def test_a_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
     pairs(3)
     server.queue, server.overfull = 0, failure(400, ENQUEUED)
     with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
@@ -181,7 +181,7 @@ def test_a_batch_of_one_that_is_too_large_ends_the_run(run, store, pairs, server
     assert spent_by(store).open == 0
 
 
-def test_batches_have_the_sizes_that_a_provider_takes(run, pairs, server, monkeypatch):
+def test_batches_keep_to_the_providers_size_limits(run, pairs, server, monkeypatch):
     """Without a refusal all of them are sent before the first is awaited."""
     pairs(10)
     monkeypatch.setattr(judge_batches, "MOST_BYTES", 40_000)
@@ -208,7 +208,7 @@ LINES = [  # what providers write around a paid answer
 
 
 @pytest.mark.parametrize("rewrite", LINES)
-def test_a_paid_answer_is_read_whatever_stands_around_it(run, store, pairs, server, rewrite):
+def test_a_paid_answer_in_a_batch_is_read_in_any_envelope(run, store, pairs, server, rewrite):
     pairs(3)
     server.rewrite = rewrite
     assert run(batch=True).verdicts == 6
@@ -216,7 +216,7 @@ def test_a_paid_answer_is_read_whatever_stands_around_it(run, store, pairs, serv
     assert spent_by(store).unmetered == 0
 
 
-def test_a_batch_that_costs_more_than_was_reserved_ends_a_run_with_a_budget(run, store, pairs, server):
+def test_a_batch_above_its_reserved_cost_ends_a_budgeted_run(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: verdict(ask, tokens=(100, 10_000 if server.batches else 10))
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
@@ -225,7 +225,7 @@ def test_a_batch_that_costs_more_than_was_reserved_ends_a_run_with_a_budget(run,
     assert run().verdicts == 5
 
 
-def test_questions_in_a_batch_are_left_to_it(*, run, store, pairs, server, child):
+def test_an_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
     """Whether its run lives or was killed, nobody waits for it, and the next run in batches collects it."""
     pairs(3)
     server.lag = 10**6

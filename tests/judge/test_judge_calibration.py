@@ -52,7 +52,7 @@ def reader(ask):
     return completion(json.dumps({"fluency": choice, "coherence": "tie"}))
 
 
-def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
+def test_calibration_depends_on_texts_and_seed_alone(pairs):
     items = make_items(pairs, seed=3)
     assert items == make_items(pairs[::-1], seed=3)
     assert items != make_items(pairs, seed=4)
@@ -85,7 +85,7 @@ def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
             assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
 
 
-def test_a_calibration_is_asked_kept_and_no_part_of_the_study(*, store, pairs, ask, checks, run, server):
+def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ask, checks, run, server):
     store_pairs.add(store, pairs)
     server.act = reader
     ledger = ask()
@@ -104,7 +104,7 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(*, store, pairs, a
     assert len({one.digest for one in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, pairs, ask, checks, server):
+def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, server):
     store_pairs.add(store, pairs)
     failed = []
 
@@ -126,7 +126,7 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
 
 
 @pytest.mark.parametrize("act", [reader, verdict])
-def test_the_answer_says_that_a_judge_failed_its_calibration(study, pairs, guard_eval, server, act):
+def test_the_report_says_that_a_judge_failed_its_calibration(study, pairs, guard_eval, server, act):
     """`verdict` prefers the text shown first, whatever the texts are; `reader` is right about all of them."""
     lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
     folder = study(lines, pairs)

@@ -44,7 +44,7 @@ def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_ev
     assert record["previews"][0]["requests"] == 4
 
 
-def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, server, judged):
+def test_a_run_is_confirmed_and_resumes(folder, guard_eval, server, judged):
     assert "no judge has been asked anything yet" in guard_eval("judge", "s", "--view", "v.html").refused()
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
@@ -58,7 +58,7 @@ def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, serve
     assert len(judged(folder)) == 4
 
 
-def test_one_judge_that_cannot_be_asked_keeps_no_other_waiting(folder, study, guard_eval, server):
+def test_a_judge_that_cannot_be_asked_delays_no_other(folder, study, guard_eval, server):
     study(JUDGE + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
@@ -105,7 +105,7 @@ def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, own_key):
     assert {each.headers["authorization"] for each in server.seen} == {"Bearer sk-the-users-own-secret"}
 
 
-def test_to_collect_a_batch_needs_consent_too(folder, guard_eval, server, own_key, monkeypatch):
+def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_key, monkeypatch):
     """A calibration's batch hides no question, and no server gets a key unasked."""
     refusal = failure(404)
     server.faults["poll"] = [refusal]
@@ -127,7 +127,7 @@ def test_to_collect_a_batch_needs_consent_too(folder, guard_eval, server, own_ke
     assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
 
 
-def test_the_users_own_list_lets_a_key_go_without_an_option(*, folder, guard_eval, server, tmp_path, own_key):
+def test_trusted_toml_allows_a_key_without_an_option(*, folder, guard_eval, server, tmp_path, own_key):
     (tmp_path / "guard-eval").mkdir()
     trusted = tmp_path / "guard-eval" / "trusted.toml"
     trusted.write_text(f'[[trusted]]\nserver = "{server.url}"\nkey = "SECRET"\n')
@@ -136,7 +136,7 @@ def test_the_users_own_list_lets_a_key_go_without_an_option(*, folder, guard_eva
     assert "is not a list of servers" in guard_eval("judge", "s", "--yes", "--calibrate").err
 
 
-def test_only_a_long_request_is_dear_and_the_usual_price_is_named():
+def test_the_price_of_long_requests_is_not_the_usual_price():
     """GPT-6.1 Sol: $2 and $10 a million tokens; beyond 272,000 tokens of input in a request, $4 and $15."""
     price = find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
     assert price.usd(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)
@@ -144,7 +144,7 @@ def test_only_a_long_request_is_dear_and_the_usual_price_is_named():
     assert str(price).startswith("$2 in, $10 out per million tokens; in a batch $1 in, $5 out")
 
 
-def test_a_price_that_nobody_knows_is_asked_for(folder, study, guard_eval):
+def test_an_unknown_price_must_be_declared(folder, study, guard_eval):
     study(table("far", model="nobody-knows", base_url="https://far.example/v1"))
     remedy = "unknown; set usd_per_million_tokens in study.toml"
     assert f"price: {remedy}" in guard_eval("judge", "s", "--dry-run").out
@@ -168,7 +168,7 @@ def test_a_judge_without_its_key_has_not_finished(guard_eval, study, pair):
     assert "NOT_SET is not set" in ran.err
 
 
-def test_pairs_that_cannot_be_judged_never_keep_others_from_it(*, guard_eval, study, server, pair, judged):
+def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pair, judged):
 
     def act(ask):
         words = f"request {len(server.asks)} of a{id(ask)}"

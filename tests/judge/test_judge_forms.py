@@ -56,9 +56,7 @@ def deaf(body):
         (routed, 7, "chat/text/max_tokens/seed/temperature", False),
     ],
 )
-def test_the_form_is_settled_by_the_first_two_questions(
-    *, run, store, pairs, server, act, refused, form, batch
-):
+def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, act, refused, form, batch):
     """Hand count: each form that is refused costs a request, the best form another, every question one."""
     pairs(3)
     server.act = act
@@ -87,7 +85,7 @@ def test_the_form_is_settled_by_the_first_two_questions(
         (failure(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
 )
-def test_what_only_the_user_can_mend_ends_the_run_after_the_first_question(
+def test_an_error_for_the_user_ends_the_run_at_once(
     *, run, store, pairs, server, act, settings, words, asked
 ):
     pairs(4)
@@ -108,7 +106,7 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
     assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
 
 
-def test_the_seed_follows_from_the_sample_and_not_from_the_place(judge, question):
+def test_the_seed_depends_on_the_sample_and_not_the_order(judge, question):
     def seed(asked, sample=0):
         body = RequestBuilder(judge, seed=1).build(asked, Form(), sample, max_output_tokens=512)
         return json.loads(body)["seed"]
@@ -134,13 +132,13 @@ SAME = [
 
 
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
-def test_what_can_change_an_answer_or_the_rater_and_nothing_else_changes_the_key(judge, question, change):
+def test_a_key_changes_with_settings_that_change_answers(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
     keys = {RequestBuilder(each, seed=1).key(question(), Form()) for each in judges}
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
-def test_the_key_is_another_for_each_seed_text_order_sample_and_form(judge, question):
+def test_each_seed_text_order_sample_and_form_has_its_key(judge, question):
     asked = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
     forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
     keys = {

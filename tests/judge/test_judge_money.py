@@ -26,7 +26,7 @@ def test_useless_answers_end_a_run_after_ten(study, pair, guard_eval, server, ba
     assert "no verdict in 10 answers in a row" in " ".join(ran.err.split())
 
 
-def test_a_useless_batch_is_followed_by_no_other(run, pairs, server):
+def test_no_batch_follows_one_without_verdicts(run, pairs, server):
     pairs(20)
     server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
     with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
@@ -51,7 +51,7 @@ def test_a_model_of_any_name_may_reason(study, pair, guard_eval, server):
     assert "4 judged, 4 requests" in guard_eval("judge", "s", "--yes").out
 
 
-def test_a_preview_counts_reasoning_in_the_worst_case(study, pair, guard_eval):
+def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     out = guard_eval("judge", "s", "--dry-run").out
     assert f"answer tokens: at most {4 * 8192:,}" in out

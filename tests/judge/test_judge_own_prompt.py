@@ -79,7 +79,7 @@ def turns(ask):
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
-def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, guard_eval, server, judged, style, output):
+def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, server, judged, style, output):
     made = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
     assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
     assert Counter(row.criterion for row in judged(made)) == {"wit": 4, "fluency": 4}
@@ -116,7 +116,7 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, guard_eval, se
     assert "temperature: 0.0" in text
 
 
-def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, guard_eval, server):
+def test_turns_alternate_without_system_messages(folder, guard_eval, server):
     def act(ask):
         if turns(ask)[0][0] == "system":
             return failure(400, "system role not supported")
@@ -131,7 +131,7 @@ def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder
     assert "Input prompt:" in sent[0][1]
 
 
-def test_a_dry_run_shows_and_prices_all_of_it(folder, guard_eval, server):
+def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
     folder("")
     plain = guard_eval("judge", "s", "--dry-run").out
     folder()
@@ -161,13 +161,13 @@ def test_a_dry_run_shows_and_prices_all_of_it(folder, guard_eval, server):
         ({"id": "ca1"}, "has the name or a text of the study's pair"),
     ],
 )
-def test_no_pair_of_the_study_is_an_example(folder, guard_eval, server, change, says):
+def test_examples_contain_no_pair_of_the_study(folder, guard_eval, server, change, says):
     folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
     assert says in guard_eval("judge", "s", "--yes").refused()
     assert server.asks == []
 
 
-def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder, question):
+def test_changed_instructions_change_the_requests(folder, question):
     def key(more="", *, lines=STUDY, **files):
         judge = judge_of(folder(more, lines=lines, **files))
         return RequestBuilder(judge, seed=11).key(question(), first_form(judge))
@@ -187,7 +187,7 @@ def test_changed_instructions_are_other_requests_and_an_unasked_criterion_change
     assert key(lines=more) == keys[0]
 
 
-def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
+def test_the_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
     result = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
     assert result.version == PROMPT_VERSION
@@ -195,7 +195,7 @@ def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])
-def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, guard_eval, server, markup):
+def test_instructions_with_markup_are_refused(folder, guard_eval, server, markup):
     for more, changed in (
         ('prompt = "prompt.txt"\n', {"prompt": f"{{{{criteria}}}} {markup}"}),
         ("", {"lines": STUDY.replace("How witty", f"{markup} How")}),

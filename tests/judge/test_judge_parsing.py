@@ -107,11 +107,11 @@ Thank you!""".splitlines()
         *(wrapper.replace("…", FIELDS) for wrapper in WRAPPERS),
     ],
 )
-def test_a_verdict_is_read_however_it_is_wrapped(content):
+def test_a_verdict_is_read_in_every_wrapping(content):
     assert parse(body(content), ASKED, code=CODE) == {"fluency": "A", "coherence": "tie"}
 
 
-def test_the_text_of_a_model_that_reasons_may_be_one_part_of_its_content():
+def test_text_in_one_part_of_the_content_is_read():
     """https://docs.mistral.ai/studio-api/conversations/reasoning: what was thought, and then the answer."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": FORGED}]}
     answer = {"type": "text", "text": '{"fluency": "B", "coherence": "tie"}'}
@@ -234,7 +234,7 @@ FILTERED = (
         (b"[" * 100_000, "unreadable"),
     ],
 )
-def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
+def test_an_unreadable_verdict_is_a_named_failure(raw, kind):
     problem = parse(raw, ASKED, code=CODE)
     assert problem.kind in kind.split(" or ")
     assert problem.detail.isprintable()
@@ -250,7 +250,7 @@ VALUES = st.recursive(
 
 
 @given(st.binary(max_size=200), st.text(max_size=200), VALUES)
-def test_bytes_texts_and_json_of_any_kind_are_taken(raw, text, value):
+def test_parsing_accepts_any_bytes_and_json(raw, text, value):
     assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure)
     for envelope in (value, {"choices": [{"message": value}]}, {"output": [value]}):
         for each in (raw, json.dumps(envelope).encode()):
@@ -259,7 +259,7 @@ def test_bytes_texts_and_json_of_any_kind_are_taken(raw, text, value):
 
 
 @pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
-def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, output):
+def test_reasoning_tokens_are_found_in_the_total(total, output):
     usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
     thought = output - 14 or None
     expected = Usage(model="m-1", input_tokens=812, output_tokens=output, reasoning_tokens=thought)
@@ -276,7 +276,7 @@ def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, out
         (-1, "x", (None, None)),
     ],
 )
-def test_tokens_that_nobody_counted_are_unknown(prompt, completion, expected):
+def test_uncounted_tokens_are_unknown(prompt, completion, expected):
     usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 0}
     usage = read_usage(body("{}", usage=usage))
     assert (usage.input_tokens, usage.output_tokens) == expected
@@ -293,22 +293,22 @@ THOUGHTS = [
 
 
 @pytest.mark.parametrize("thoughts", THOUGHTS)
-def test_has_reasoned_knows_where_servers_put_thoughts(thoughts):
+def test_has_reasoned_reads_every_field_of_thinking(thoughts):
     assert has_reasoned(body(FIELDS, **thoughts))
 
 
 @pytest.mark.parametrize("content", ["<think>hm</think>A", [{"type": "thinking", "thinking": []}]])
-def test_has_reasoned_knows_thoughts_in_the_content(content):
+def test_has_reasoned_finds_thinking_in_the_content(content):
     assert has_reasoned(body(content))
 
 
 @pytest.mark.parametrize("plain", [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "no"}])
-def test_has_reasoned_is_false_of_a_plain_answer(plain):
+def test_has_reasoned_is_false_for_a_plain_answer(plain):
     usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
     assert not has_reasoned(body(FIELDS, usage=usage, **plain))
 
 
-def test_thinking_beyond_the_completion_is_added_to_it():
+def test_reasoning_tokens_are_added_to_the_completion():
     usage = {
         "prompt_tokens": 9,
         "completion_tokens": 5,
@@ -321,7 +321,7 @@ def test_thinking_beyond_the_completion_is_added_to_it():
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
-def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, text_b):
+def test_a_quoted_request_is_no_verdict_block(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
     judge = Judge(model="m", criteria=list(ASKED), output="text")
     user = request(judge, Question(pair_id="p", number=0, blind=blind), 5)["messages"][1]["content"]

@@ -115,7 +115,7 @@ def test_a_long_wait_ends_the_run():
     assert "asks to wait 600 seconds" in step.reason
 
 
-def test_a_lost_connection_before_any_answer_ends_the_run():
+def test_a_connection_lost_before_any_answer_ends_the_run():
     steps, _ = ask(state(), *[LOST] * 4)
     assert steps == [Wait(1), Wait(2), Wait(3), Stop("the server cannot be reached")]
 
@@ -124,7 +124,7 @@ def test_a_lost_connection_before_any_answer_ends_the_run():
 
 
 @pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM, error("rejected", change="output")])
-def test_one_hiccup_does_not_change_the_form(blame):
+def test_one_failure_does_not_change_the_form(blame):
     """The verdict in plain text waits; the next question is asked by the schema again, which works."""
     steps, run = ask(state(), blame, CHOICES)
     assert steps == [Send(TEXT), Wait(for_another=True)]
@@ -135,7 +135,7 @@ def test_one_hiccup_does_not_change_the_form(blame):
 
 
 @pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM])
-def test_a_form_that_two_questions_blame_is_given_up(blame):
+def test_two_failed_questions_change_the_form(blame):
     _, run = ask(state(), blame, CHOICES)
     steps, run = ask(run, blame, CHOICES)
     assert steps == [Send(TEXT), Verdict(CHOICES)]
@@ -157,13 +157,13 @@ def test_an_outage_does_not_change_the_form():
     assert (steps, run.form) == ([Verdict(CHOICES)], SCHEMA)
 
 
-def test_a_stored_answer_is_no_second_doubt():
+def test_a_stored_answer_does_not_count_against_a_form():
     _, run = ask(state(), PROSE, CHOICES)
     steps, run = ask(run, PROSE, CHOICES, stored=True)
     assert steps == [Send(TEXT), Wait(for_another=True)]
 
 
-def test_a_refusal_without_a_name_drops_one_part_at_a_time():
+def test_an_unspecific_refusal_drops_one_part_at_a_time():
     results = [UNKNOWN_FORM] * 7
     forms = [step.form.name for step in ask(state(), *results)[0][:-1]]
     assert forms == [
@@ -176,7 +176,7 @@ def test_a_refusal_without_a_name_drops_one_part_at_a_time():
     ] + ["chat/text/max_tokens/seed/system/temperature"] * (len(results) - 7)
 
 
-def test_what_a_server_names_stays_dropped_while_others_are_guessed():
+def test_a_part_that_the_server_refused_stays_dropped():
     steps, _ = ask(state(), NO_TEMPERATURE, UNKNOWN_FORM)
     assert steps == [Send(SCHEMA.drop("temperature")), Send(TEXT.drop("temperature"))]
 
@@ -185,7 +185,7 @@ def test_what_a_server_names_stays_dropped_while_others_are_guessed():
     ("settings", "change"),
     [({"temperature": 0.3}, "temperature"), ({"reasoning_effort": "low"}, "reasoning_effort")],
 )
-def test_what_study_toml_fixes_is_never_dropped(settings, change):
+def test_parts_fixed_in_study_toml_are_never_dropped(settings, change):
     (step,), _ = ask(state(**settings), error("rejected", change=change))
     assert f"does not take {change} = " in step.reason
     named = {name for name in settings if name != "reasoning_effort"}
@@ -274,13 +274,13 @@ def test_ten_questions_that_the_server_fails_end_a_run():
         ([error("rejected", change="seed")], False, 512),
     ],
 )
-def test_a_model_that_reasons_may_say_more(results, reasoned, limit):
+def test_a_reasoning_model_gets_a_higher_limit(results, reasoned, limit):
     assert ask(state(), *results, reasoned=reasoned)[1].max_output_tokens == limit
     fixed = ask(state(max_output_tokens=700), *results, reasoned=reasoned)[1]
     assert fixed.max_output_tokens == 700
 
 
-def test_an_answer_that_was_cut_off_is_asked_again_under_the_higher_limit():
+def test_a_cut_off_answer_is_asked_again_with_a_higher_limit():
     assert ask(SETTLED, CUT)[0] == [Send(SCHEMA, 1)]
     assert ask(SETTLED, CUT, CUT)[0] == [Send(SCHEMA, 1), Failure(CUT)]
 
@@ -300,26 +300,26 @@ def test_a_limit_that_the_server_refuses_is_lowered(refused):
     assert (steps, run.max_output_tokens) == ([Failure(CUT)], 2048)
 
 
-def test_the_lowest_limit_that_is_refused_ends_the_run():
+def test_a_refused_lowest_limit_ends_the_run():
     steps, _ = ask(SETTLED, TOO_MANY)
     assert steps == [Stop("so many tokens are too many")]
     steps, _ = ask(state(limit=REASONING_TOKENS), TOO_MANY, TOO_MANY, TOO_MANY)
     assert steps == [Send(SCHEMA), Send(SCHEMA), Stop("so many tokens are too many")]
 
 
-def test_one_text_that_is_too_long_lowers_no_limit_that_was_answered():
+def test_a_too_long_text_does_not_lower_an_accepted_limit():
     _, run = ask(replace(SETTLED, max_output_tokens=REASONING_TOKENS), CHOICES)
     steps, run = ask(run, TOO_LONG, pair="a long one")
     assert steps == [Failure(TOO_LONG)]
     assert run.max_output_tokens == REASONING_TOKENS
 
 
-def test_a_limit_that_study_toml_fixes_is_not_lowered():
+def test_a_limit_fixed_in_study_toml_is_not_lowered():
     steps, _ = ask(replace(state(max_output_tokens=9000), is_settled=True), TOO_LONG)
     assert steps == [Failure(TOO_LONG)]
 
 
-def test_a_model_that_reasons_too_long_loses_the_temperature_of_0():
+def test_a_model_that_reasons_too_long_loses_temperature_0():
     """Some models that reason repeat themselves without end at 0."""
     steps, run = ask(state(), CUT, CHOICES, reasoned=True)
     assert steps == [Send(SCHEMA.drop("temperature")), Verdict(CHOICES)]

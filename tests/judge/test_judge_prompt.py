@@ -44,7 +44,7 @@ def squeezed(text):
     return " ".join(text.split())
 
 
-def test_every_sentence_of_appendix_f_stands_in_its_order_and_nothing_else():
+def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
     appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
     left = appendix
     for sentence in APPENDIX_F:
@@ -69,7 +69,7 @@ def test_the_appendix_is_the_papers():
     assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
 
 
-def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
+def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
     assert PROMPT_VERSION == "0e1dbb864378"  # what studies have recorded
     versions = {PROMPT_VERSION}
     words = {name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)}
@@ -82,7 +82,7 @@ def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monk
     assert len(versions) == 1 + len(words)
 
 
-def test_both_orders_share_the_code_and_no_other_texts_do(blind):
+def test_both_orders_of_a_pair_share_the_delimiter_code(blind):
     assert nonce(blind("x", "y"), 1) == nonce(blind("y", "x"), 1)
     assert len({nonce(blind("x", "y"), 1), nonce(blind("x", "z"), 1), nonce(blind("x", "y"), 2)}) == 3
 

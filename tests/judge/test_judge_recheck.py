@@ -22,7 +22,7 @@ def judged_study(study, pair, guard_eval, server):
     return folder
 
 
-def test_a_judge_that_has_not_changed_gives_the_same_answers(judged_study, guard_eval, server):
+def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
     before = [each.raw for each in server.seen]
     with Store.open(Study.open(judged_study).database) as store:
         spent = spent_by(store).usd
@@ -39,7 +39,7 @@ def test_a_judge_that_has_not_changed_gives_the_same_answers(judged_study, guard
     assert len(server.asks) == 15  # the same day nothing is paid twice
 
 
-def test_what_a_judge_says_otherwise_is_counted(judged_study, guard_eval, server):
+def test_a_recheck_counts_changed_answers(judged_study, guard_eval, server):
     def act(ask):
         if len(server.asks) <= 2:
             return verdict(ask, "B")

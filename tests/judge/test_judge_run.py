@@ -34,7 +34,7 @@ both = pytest.mark.both_databases
 
 
 @both
-def test_each_pair_gets_a_verdict_in_each_order_on_balanced_sides(run, store, pairs, server):
+def test_each_pair_gets_a_verdict_in_both_orders(run, store, pairs, server):
     pairs(4)
     ledger = run()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (8, 8, {})
@@ -43,7 +43,7 @@ def test_each_pair_gets_a_verdict_in_each_order_on_balanced_sides(run, store, pa
     assert spent_by(store).usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
 
 
-def test_one_order_takes_half_and_is_balanced_over_neighbours(run, store, pairs):
+def test_one_order_halves_the_requests_and_balances_sides(run, store, pairs):
     pairs(10)
     assert run(orders="one").requests == 10
     first = Counter(row.shown_first for row in unblind.tidy(store) if row.criterion == "fluency")
@@ -74,7 +74,7 @@ def faulty(server):
 
 @both
 @pytest.mark.usefixtures("faulty")
-def test_faults_lose_nothing_and_pay_nothing_twice(run, store, pairs, server):
+def test_server_faults_lose_nothing_and_pay_nothing_twice(run, store, pairs, server):
     pairs(40)
     ledger = run(concurrency=8)
     assert ledger.verdicts + ledger.failures.total() == 80
@@ -100,7 +100,7 @@ def test_a_budget_is_never_exceeded_whatever_fails(run, store, pairs, server, bu
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, pairs, batch):
+def test_a_used_up_budget_is_reported_and_can_be_raised(run, store, pairs, batch):
     pairs(3)
     with pytest.raises(StudyError, match=r"the budget of \$0.011 is used up"):
         run(batch=batch, budget_usd=0.011)  # one request may cost $0.0098, and costs $0.00028
@@ -111,9 +111,7 @@ def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, p
     assert judged_in(store) == 6
 
 
-def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(
-    run, store, judge, pairs, server
-):
+def test_a_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
     """The first question takes the money; then all that goes on is to read answers that were paid before."""
     pairs(6)
     questions = read_left(store, judge, seed=11)
@@ -126,7 +124,7 @@ def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_sto
             run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
 
 
-def test_a_server_that_charges_more_than_was_expected_ends_a_run_with_a_budget(run, store, pairs, server):
+def test_an_unexpectedly_high_charge_ends_a_budgeted_run(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: verdict(ask, tokens=(100, 10_000))
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
@@ -146,7 +144,7 @@ NO_JSON = [
 
 
 @pytest.mark.parametrize("failed", NO_JSON)
-def test_an_answer_that_the_server_withholds_is_followed_by_another(run, store, pairs, server, failed):
+def test_a_withheld_answer_is_requested_again(run, store, pairs, server, failed):
     """As Groq does it: nobody says what it cost, so its money stays set aside."""
     pairs(3)
     server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
@@ -161,7 +159,7 @@ def test_an_answer_that_the_server_withholds_is_followed_by_another(run, store, 
     assert {kind for kind, _ in run(concurrency=1, output="json_schema").failures} == {"unparseable"}
 
 
-def test_an_answer_that_nobody_counted_is_not_free(run, store, pairs, server):
+def test_an_answer_without_token_counts_is_not_free(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: verdict(ask, tokens=(0, 0))
     with pytest.raises(StudyError, match="is used up"):
@@ -171,7 +169,7 @@ def test_an_answer_that_nobody_counted_is_not_free(run, store, pairs, server):
     assert 0.018 < spent.usd <= 0.03
 
 
-def test_what_was_cut_off_is_asked_again_under_a_higher_limit(run, store, pairs, server):
+def test_a_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: completion("{", finish="length")
     for limit in (64, 128, 256, 512, 1024):  # more often than an unreadable answer is followed by another
@@ -182,7 +180,7 @@ def test_what_was_cut_off_is_asked_again_under_a_higher_limit(run, store, pairs,
     assert run(max_output_tokens=64).requests == 0
 
 
-def test_a_slow_server_is_given_up_once_and_a_slow_answer_is_waited_for(run, store, pairs, server):
+def test_a_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
     pairs(1)
     server.act = lambda ask: verdict(ask, delay=1.0)
     ledger = run(concurrency=1, timeout=0.2, orders="one")
@@ -200,7 +198,7 @@ def short_lease(monkeypatch):
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_an_answer_that_comes_long_after_the_lease_is_kept(run, store, pairs, server):
+def test_an_answer_long_after_its_lease_is_stored(run, store, pairs, server):
     """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
     pairs(1)
     server.act = lambda ask: verdict(ask, delay=2.5)
@@ -212,9 +210,7 @@ def test_an_answer_that_comes_long_after_the_lease_is_kept(run, store, pairs, se
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_a_lease_that_cannot_be_renewed_ends_the_run_before_more_is_sent(
-    *, run, store, pairs, database, server
-):
+def test_a_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, database, server):
     """Another program locks the database while the first answer is awaited; that answer is kept."""
     if not database.startswith("sqlite"):
         pytest.skip("a lock of SQLite")
@@ -237,7 +233,7 @@ def test_a_lease_that_cannot_be_renewed_ends_the_run_before_more_is_sent(
     assert run(concurrency=1).requests == 3
 
 
-def test_what_every_worker_meets_is_said_once(run, pairs, server, caplog):
+def test_an_error_of_all_workers_is_reported_once(run, pairs, server, caplog):
     pairs(20)
     server.act = lambda ask: failure(401) if len(server.asks) > 1 else verdict(ask)
     with pytest.raises(StudyError, match="does not accept the key"):
@@ -246,7 +242,7 @@ def test_what_every_worker_meets_is_said_once(run, pairs, server, caplog):
     assert "never retrieved" not in caplog.text
 
 
-def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, server):
+def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: completion("", refusal="no")
     run()
@@ -262,7 +258,7 @@ def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, s
         ({}, {"price": None, "budget_usd": 1}, "--budget cannot be held"),
     ],
 )
-def test_what_ends_a_run_is_one_sentence(*, run, pairs, server, out, options, words):
+def test_each_end_of_a_run_is_one_sentence(*, run, pairs, server, out, options, words):
     pairs(1)
     server.act = lambda _: failure(429, **out)
     with pytest.raises(StudyError, match=words):
@@ -317,7 +313,7 @@ def test_two_processes_share_the_work_and_pay_nothing_twice(*, run, store, datab
 
 @both
 @pytest.mark.parametrize("share", [0.2, 0.7])
-def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, child, share):
+def test_a_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs, server, child, share):
     pairs(40)
     server.act = lambda ask: verdict(ask, delay=0.05)
     process = child(concurrency=16)
@@ -335,7 +331,7 @@ def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, c
 
 
 @both
-def test_an_answer_after_its_lease_leaves_the_key_to_the_next_run(store, pairs, judge):
+def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, judge):
     pairs(1)
     rater = raters.get_or_add(store, judge.rater_name, "model")
     question, _ = read_left(store, judge, seed=11)
@@ -355,7 +351,7 @@ def test_an_answer_after_its_lease_leaves_the_key_to_the_next_run(store, pairs, 
 
 
 @both
-def test_one_live_request_for_each_key(run, store, pairs):
+def test_each_key_has_one_live_request(run, store, pairs):
     pairs(1)
     run()
     with store.read() as db:
@@ -365,7 +361,7 @@ def test_one_live_request_for_each_key(run, store, pairs):
         add_rows(db, "request", [{**row, "state": "open"}])
 
 
-def test_the_raw_bytes_of_request_and_response_are_kept(run, store, pairs, server):
+def test_raw_bytes_of_requests_and_responses_are_stored(run, store, pairs, server):
     pairs(1)
     run(orders="one")
     with store.read() as db:
@@ -384,7 +380,7 @@ def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     assert server.asks == []
 
 
-def test_a_full_database_is_named_and_nothing_is_called_stored(tmp_path, judge):
+def test_a_full_database_is_reported_and_nothing_is_stored(tmp_path, judge):
     """SQLite ends the whole transaction at a statement that finds no room: what came before it is lost."""
 
     def write(db, _, sizes):

@@ -30,7 +30,7 @@ GRAVE = re.compile("|".join(re.escape(token) for token in sorted(TOKENS, key=len
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["model"])
-def test_no_special_token_of_a_published_tokenizer_is_left(entry):
+def test_special_tokens_of_published_tokenizers_are_replaced(entry):
     for token in (each for written in entry["tokens"] for each in spelled(written)):
         between = " " if token[0] == "/" else ""  # inside a word it is a path
         for text in (token, f"so {token} it", f"so{between}{token}\nuser", f"{token}{between}{token}"):
@@ -42,7 +42,7 @@ def test_no_special_token_of_a_published_tokenizer_is_left(entry):
 
 
 @given(st.lists(st.sampled_from(TOKENS) | st.text("<>[]|/~! ab_\n", max_size=4), max_size=8).map("".join))
-def test_no_mixture_of_them_leaves_one_and_twice_is_once(text):
+def test_nested_special_tokens_are_replaced_in_one_pass(text):
     harmless = neutralise(text)
     result = GRAVE.search(harmless)
     assert result is None or result[0] in {"/think", "/no_think"}  # a path: "a/think"
@@ -50,7 +50,7 @@ def test_no_mixture_of_them_leaves_one_and_twice_is_once(text):
 
 
 @pytest.mark.parametrize("begins", ["<", "<<", "</", "＜", "["])
-def test_any_amount_of_white_space_after_a_bracket_is_read_at_once(begins):
+def test_long_white_space_after_a_bracket_takes_linear_time(begins):
     """A model that loops writes it; a search that tries each way to divide it would take minutes."""
     assert neutralise(begins + " " * 200_000) == begins + " " * 200_000
     assert neutralise(f"{begins}{' ' * 200_000}</ method-a>").endswith("‹/ method-a>")
@@ -58,7 +58,7 @@ def test_any_amount_of_white_space_after_a_bracket_is_read_at_once(begins):
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=3), st.data())
-def test_a_tokenizer_that_normalises_finds_none_behind_look_alikes(tokens, data):
+def test_look_alikes_of_special_tokens_are_replaced(tokens, data):
     """A real tokenizer: NFKC, what cannot be seen dropped, and the tokens sought in what is left."""
     wide = {mark: chr(ord(mark) + 0xFEE0) for mark in "<>[]|/"}
     text = " ".join(
@@ -88,11 +88,11 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_stays_as_it_is_byte_for_byte(text):
+def test_ordinary_text_is_unchanged(text):
     assert neutralise(text) == text
 
 
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
-def test_it_is_the_token_that_is_replaced_behind_characters_that_grow_or_vanish(other):
+def test_the_token_is_found_after_characters_that_change_length(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"

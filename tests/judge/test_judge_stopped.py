@@ -81,7 +81,7 @@ def no_ctrl_c():
 @pytest.mark.parametrize(
     ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, no_ctrl_c)]
 )
-def test_what_is_under_way_is_received_and_kept(
+def test_a_stopped_run_receives_and_stores_open_answers(
     *, start, free, server, guard_eval, opened, number, code, before
 ):
     process = start(before)
@@ -103,7 +103,7 @@ def test_what_is_under_way_is_received_and_kept(
 
 
 @pytest.mark.usefixtures("free")
-def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(start, server, opened):
+def test_a_second_signal_gives_up_but_keeps_the_reserved_cost(start, server, opened):
     process = start()
     wait_for_17(server, process)
     process.send_signal(signal.SIGTERM)

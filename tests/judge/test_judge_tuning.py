@@ -69,6 +69,7 @@ def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
 
 def test_judging_settings_needs_a_rule_and_pairs(folder, guard_eval):
     assert "run: guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--yes").refused()
+    assert not (folder / "tuning.db").exists()
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('maximize = "judge"', 'maximize = "diversity"'))
     assert "does not name judge; leave --tune out" in guard_eval("judge", "s", "--tune").refused()

@@ -50,7 +50,7 @@ def judged(store, pair, server, run):
     return pairs
 
 
-def test_it_has_every_exchange_as_text_and_no_name_of_a_method(judged, store, judge, tmp_path):
+def test_the_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
     assert write_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def test_people_are_compared_with_judge_and_each_other(voted, store):
 
 
 @pytest.mark.browser
-def test_page_puts_disagreement_first(voted, store, judge, chromium, tmp_path):  # noqa: F811
+def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_path):  # noqa: F811
     judges = [judge.model_copy(update=named) for named in JUDGES]
     write_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
     page = chromium.new_page()
@@ -109,7 +109,7 @@ def test_page_puts_disagreement_first(voted, store, judge, chromium, tmp_path): 
     page.close()
 
 
-def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_first(judged, store):
+def test_the_page_shows_failures_and_verdicts_by_text(judged, store):
     pairs = {pair.id: pair for pair in judged}
     comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for each in comparisons for order in each["orders"]}

@@ -63,5 +63,5 @@ def test_batches_shrink_where_memory_runs_out():
         return [sum(row) for row in rows]
 
     rows = [[1], [2, 2, 2], None, [3, 3], [4], [5]]
-    assert read_in_batches(rows, len, read, most=5) == [1, 6, None, 6, 4, 5]
+    assert read_in_batches(rows, len, read, max_rows=5) == [1, 6, None, 6, 4, 5]
     assert sizes == [5, 2, 2, 1]

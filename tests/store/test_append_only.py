@@ -52,7 +52,7 @@ def table_rows(store):
 
 
 @pytest.mark.usefixtures("ann")
-def test_a_change_is_refused_and_nothing_is_lost(store):
+def test_append_only_tables_refuse_changes(store):
     before = table_rows(store)
     assert all(before.values())
     for statement in (
@@ -71,7 +71,7 @@ def test_a_change_is_refused_and_nothing_is_lost(store):
 
 
 @pytest.mark.usefixtures("ann")
-def test_an_open_request_is_answered_once_and_its_cost_may_be_corrected(store):
+def test_a_request_is_answered_once(store):
     assert execute(store, "UPDATE request SET response = sent, state = 'answered' WHERE key = 'k1'") == 1
     assert execute(store, "UPDATE request SET cost = 3") == 2
     with pytest.raises(DBAPIError, match="is append-only"):
@@ -79,7 +79,7 @@ def test_an_open_request_is_answered_once_and_its_cost_may_be_corrected(store):
 
 
 @pytest.mark.usefixtures("ann")
-def test_only_the_erased_persons_rows_go_and_the_rest_is_kept_afterwards(store, plan):
+def test_erasure_deletes_only_rows_of_that_person(store, plan):
     (ben,) = people(store, "Ben")
     shown = handout.claim(store, ben, plan)[0]
     rate(store, ben, shown)

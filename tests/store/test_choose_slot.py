@@ -70,7 +70,7 @@ def test_choose_slot_follows_its_rules(open_slots, lead, draw, expected):
     assert before == Counter(lead)
 
 
-def test_open_slots_are_found_by_their_index(tmp_path):
+def test_open_slots_are_read_through_an_index(tmp_path):
     """Or a hand-out would sort all open slots of the study."""
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store, store.read() as db:
         asked = {"pool": "people", "rater": 1, "start": 1}

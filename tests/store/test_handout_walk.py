@@ -83,7 +83,7 @@ def count_closed(store):
 @pytest.mark.parametrize(
     ("slots", "comparisons"), [(1, 1), (2, 3), (3, 6), pytest.param(4, 3, marks=pytest.mark.both_databases)]
 )
-def test_every_pair_gets_its_verdicts_whatever_raters_do(store, clock, make_pairs, slots, comparisons):
+def test_every_pair_gets_its_verdicts_for_any_behaviour(store, clock, make_pairs, slots, comparisons):
     couples = list(combinations(METHODS, 2))[:comparisons]
     for method_a, method_b in couples:
         pairs.add(store, make_pairs(36 // comparisons, method_a=method_a, method_b=method_b))
@@ -120,7 +120,7 @@ def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, late
 
 
 @pytest.mark.parametrize("slots", [2, 4])
-def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_pairs, plan, slots):
+def test_slots_keep_their_sides_when_raters_leave_and_return(store, make_pairs, plan, slots):
     """Both raters of a couple are out, others take some of their slots, and all are taken in again."""
     pairs.add(store, make_pairs(12))
     everybody = people(store, *(f"person {number}" for number in range(2 * slots)))
@@ -143,7 +143,7 @@ def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_p
 
 
 @pytest.mark.both_databases
-def test_a_late_verdict_is_surplus_where_the_pair_needs_no_more(store, clock, make_pairs, plan):
+def test_a_late_verdict_on_a_complete_pair_is_surplus(store, clock, make_pairs, plan):
     """Ann's slot comes before Ben's, who has rated: with one rater a pair, his is the one that stays."""
     pairs.add(store, make_pairs(1), plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
@@ -158,7 +158,7 @@ def test_a_late_verdict_is_surplus_where_the_pair_needs_no_more(store, clock, ma
 
 
 @pytest.mark.parametrize(("first", "later"), [(1, 3), (3, 1)])
-def test_a_served_app_keeps_the_plan_that_the_owner_changed(store, make_pairs, plan, first, later):
+def test_a_running_app_follows_the_owners_changed_plan(store, make_pairs, plan, first, later):
     """Its own plan is of the study.toml with which it began; neither claims nor counts bring that back."""
     served = replace(plan, slots=first)
     pairs.add(store, make_pairs(2), served)

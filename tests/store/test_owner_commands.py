@@ -54,7 +54,7 @@ def rate(store, study, rater, *, until=None):
         )
 
 
-def test_a_new_link_in_place_of_the_old(study):
+def test_a_renewed_link_replaces_the_old_one(study):
     first = manage.add(study, "Ben", url="https://rate.example.org/").links["Ben"]
     assert first.startswith("https://rate.example.org/?invite=")
     second = manage.add(study, "Ben", renew=True).links["Ben"]
@@ -63,7 +63,7 @@ def test_a_new_link_in_place_of_the_old(study):
         assert raters.sign_in(store, second.partition("invite=")[2]).name == "Ben"
 
 
-def test_a_link_has_the_address_where_the_app_was_served(study):
+def test_a_link_has_the_address_of_the_served_app(study):
     """Before that it is where `annotate` serves by default, which the sentence below the links says."""
     unserved = manage.add(study, "Ben")
     options = inspect.signature(annotate).parameters
@@ -77,7 +77,7 @@ def test_a_link_has_the_address_where_the_app_was_served(study):
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
 
 
-def test_links_are_written_for_all_who_have_not_rated(study, tmp_path):
+def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
     first = manage.add(study, "Ben", "Cas").links["Ben"]
     manage.revoke(study, "Cas")
     result = manage.links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
@@ -93,7 +93,7 @@ def test_links_are_written_for_all_who_have_not_rated(study, tmp_path):
     assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
 
 
-def test_links_that_cannot_be_written_stay_as_they_are(study, tmp_path):
+def test_links_stay_valid_if_the_file_cannot_be_written(study, tmp_path):
     link = manage.add(study, "Ben").links["Ben"]
     (tmp_path / "folder.csv").mkdir()
     for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
@@ -119,7 +119,7 @@ def test_an_address_that_makes_no_link_is_refused(study, url):
     assert "Ben" not in {each.name for each in list_raters(study).raters}
 
 
-def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
+def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     monkeypatch.setattr("getpass.os.environ", {"LOGNAME": "Eve"})
     states = {each.name: each.state for each in manage.exclude(study, "Ann", reason="three seconds").raters}
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
@@ -132,7 +132,7 @@ def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
         assert len(unblind.tidy(store)) == 8
 
 
-def test_the_list_says_who_finished_and_who_declined(study):
+def test_raters_list_shows_each_raters_state(study):
     with opened(study) as store:
         who = raters.get_or_add(store, "Ann", "person")
         notes.write(store, who, "finished", json.dumps({"rated": 4}))
@@ -146,7 +146,7 @@ def test_the_list_says_who_finished_and_who_declined(study):
     assert listed.tables[0].columns == ("name", "kind", "handed out", "rated", "state")
 
 
-def test_the_list_shows_why_to_look_at_a_rater(study):
+def test_raters_list_shows_signs_of_careless_rating(study):
     with opened(study) as store:
         ann = raters.get_or_add(store, "Ann", "person")
         for number in verdicts.read_rated_presentations(store, ann)[:3]:
@@ -187,7 +187,7 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
         (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites nothing"),
     ],
 )
-def test_what_is_refused_changes_nothing(study, call, says, monkeypatch):
+def test_refused_commands_change_nothing(study, call, says, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
     before = dump(study)
     with pytest.raises(StudyError, match=says):
@@ -202,7 +202,7 @@ def dump(study):
     return rows
 
 
-def test_an_export_says_side_button_and_method(study, tmp_path):
+def test_an_export_has_side_button_and_method(study, tmp_path):
     assert export(study).path == study.folder / "verdicts.csv"
     with (study.folder / "verdicts.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -213,7 +213,7 @@ def test_an_export_says_side_button_and_method(study, tmp_path):
     assert export(study, output=tmp_path / "new" / "V.CSV").path.stat().st_mode & 0o777 == 0o600
 
 
-def test_history_and_notes_are_tables_of_their_own(study):
+def test_history_and_notes_are_separate_tables(study):
     manage.exclude(study, "Ann", reason="why")
     rows = {}
     for table in ("history", "notes"):
@@ -225,7 +225,7 @@ def test_history_and_notes_are_tables_of_their_own(study):
     assert [export(study, table=table).rows for table in ("verdicts", "all")] == [4, 8]
 
 
-def test_a_copy_taken_while_raters_rate_is_whole(study, tmp_path, make_pairs):
+def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
     copy = tmp_path / "copies" / "first.db"
     with Store.open(study.database) as store:
         pairs.add(store, make_pairs(300))
@@ -254,7 +254,7 @@ def test_a_copy_taken_while_raters_rate_is_whole(study, tmp_path, make_pairs):
     second.close()
 
 
-def test_a_damaged_database_and_a_server_of_postgresql_are_named(study, tmp_path, monkeypatch):
+def test_backup_names_a_damaged_database_and_postgresql(study, tmp_path, monkeypatch):
     with (study.folder / "study.db").open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 8192)
@@ -277,7 +277,7 @@ class Answers:
         return self.answer
 
 
-def test_a_person_is_erased_and_files_that_still_name_them_can_be_found(study, monkeypatch):
+def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     paid = raters.RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -297,7 +297,7 @@ def test_a_person_is_erased_and_files_that_still_name_them_can_be_found(study, m
         assert len(unblind.tidy(store)) == 4
 
 
-def test_people_who_are_invited_get_the_pairs_that_study_toml_now_plans(study):
+def test_new_raters_get_pairs_by_the_current_plan(study):
     """The app that is served began with two raters a pair, and both have rated all."""
     more = study.folder / "study.toml"
     more.write_text(more.read_text().replace("raters_per_pair = 2", "raters_per_pair = 3"))

@@ -33,7 +33,7 @@ STAR = [("guard", "top_k"), ("top_p", "guard"), ("guard", "contrastive")]
 
 @pytest.mark.parametrize("comparisons", [STAR[:1], STAR], ids=["one", "star"])
 @pytest.mark.parametrize(("raters", "slots"), [(4, 4), (8, 4), (7, 3), (3, 3), (10, 2), (2, 4), (1, 3)])
-def test_sides_are_even_within_one_per_pair_and_per_rater_and_method(comparisons, raters, slots):
+def test_roster_sides_are_even_within_one(comparisons, raters, slots):
     study = make_pairs_of(comparisons)
     for seed in range(3):
         sides = plan_roster(study, range(1, raters + 1), slots=slots, seed=seed)
@@ -43,14 +43,14 @@ def test_sides_are_even_within_one_per_pair_and_per_rater_and_method(comparisons
         assert (by_pair, by_method <= 1, by_comparison <= 1) == (seated % 2, True, True)
 
 
-def test_all_against_all_is_even_within_one_per_comparison_and_nearly_so_per_method():
+def test_all_against_all_rosters_are_nearly_even_per_method():
     study = make_pairs_of(list(combinations("abcd", 2)))
     by_pair, by_method, by_comparison = farthest(study, plan_roster(study, range(8), slots=4, seed=1))
     assert (by_pair, by_comparison) == (0, 1)
     assert by_method <= 2
 
 
-def test_a_plan_depends_on_the_seed_alone():
+def test_a_roster_depends_only_on_the_seed():
     study = make_pairs_of(STAR)
     plan = plan_roster(study, [1, 2, 3], slots=2, seed=1)
     assert plan_roster(dict(reversed(study.items())), [3, 2, 1], slots=2, seed=1) == plan
@@ -71,7 +71,7 @@ def test_a_roster_is_even_within_one_whoever_comes_first(store, make_pairs, plan
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three
 
 
-def test_slots_that_a_small_roster_leaves_even_out_its_pairs(store, make_pairs, plan):
+def test_free_slots_of_a_small_roster_balance_its_pairs(store, make_pairs, plan):
     pairs.add(store, make_pairs(6))
     ann, ben = people(store, "Ann", "Ben")
     assert roster.assign(store, ["Ann"], plan) == 6
@@ -80,7 +80,7 @@ def test_slots_that_a_small_roster_leaves_even_out_its_pairs(store, make_pairs, 
     assert {row.slot for row in unblind.tidy(store)} == {0, 1}
 
 
-def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
+def test_an_impossible_roster_is_refused(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     people(store, "Ann", "Ben", "out")
     raters.get_or_add(store, "judge", "model")

@@ -84,7 +84,7 @@ def foretold(guesses):
     return right[True] / right.total()
 
 
-def test_a_method_leads_on_a_raters_screen_by_six_at_most(shown):
+def test_a_method_rarely_leads_by_more_than_six_sides(shown):
     """A coin draws whether five or six.
 
     It leads by more where all slots that others left the rater are on one side, which is rare.
@@ -99,7 +99,7 @@ def test_a_method_leads_on_a_raters_screen_by_six_at_most(shown):
     [lambda last, _: last, lambda _, place: place % 2, lambda last, place: (last, place % 2)],
     ids=["last side", "parity", "both"],
 )
-def test_the_next_side_is_not_foretold_by_the_last_or_its_place(shown, key):
+def test_the_next_side_is_independent_of_last_and_position(shown, key):
     """The best guess by each of these is a coin: the standard error of 1000 showings is 0.016."""
     seen = defaultdict(Counter)
     for first, last, index, _ in shown:
@@ -109,7 +109,7 @@ def test_the_next_side_is_not_foretold_by_the_last_or_its_place(shown, key):
     assert all(each[True] / each.total() == pytest.approx(0.5, abs=0.05) for each in seen.values())
 
 
-def test_a_rater_who_counts_guesses_little_better_than_a_coin(shown):
+def test_a_rater_who_counts_sides_guesses_little_better(shown):
     """Who always bets on the side that was rarer so far.
 
     A fair walk that must turn at 5 is foretold in 0.6 of the steps from 3 on: three steps back for two on.
@@ -120,7 +120,7 @@ def test_a_rater_who_counts_guesses_little_better_than_a_coin(shown):
     assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.62
 
 
-def test_the_turn_of_a_long_lead_falls_on_odd_and_even_places(shown):
+def test_long_leads_end_at_odd_and_even_positions(shown):
     """A lead is odd after an odd number of pairs. At 5 every other step is free, and half of those go on."""
     turned = Counter(
         (lead > 0) != first for first, _, _, lead in shown if abs(lead) == 5 and first is not None

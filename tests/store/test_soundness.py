@@ -89,7 +89,7 @@ def outcomes(file, plan):
 
 
 @pytest.mark.parametrize(("place", "value"), ODD)
-def test_odd_values_end_in_a_reason_and_a_remedy(rated, plan, place, value):
+def test_invalid_values_are_named_with_a_remedy(rated, plan, place, value):
     change(rated, place, value)
     with Store.open(f"sqlite:///{rated}") as store:
         assert find_damage(store.engine) is not None
@@ -97,19 +97,19 @@ def test_odd_values_end_in_a_reason_and_a_remedy(rated, plan, place, value):
     assert all("restore" in text or "'Ann' is a cat, not a person" in text for text in raised), raised
 
 
-def test_a_sound_database_has_no_damage(rated):
+def test_no_damage_is_found_in_a_sound_database(rated):
     with Store.open(f"sqlite:///{rated}") as store:
         assert find_damage(store.engine) is None
 
 
-def test_a_defect_is_not_called_damage(rated):
+def test_a_programming_error_is_not_called_damage(rated):
     with pytest.raises(ZeroDivisionError), Store.open(f"sqlite:///{rated}"):
         raise ZeroDivisionError
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_damaged_page_ends_in_a_reason(rated, plan, tmp_path, seed):
+def test_a_damaged_page_is_explained(rated, plan, tmp_path, seed):
     """Of every page in turn 40 bytes are changed."""
     content, drawn = (tmp_path / "changed.db").read_bytes(), random.Random(seed)
     for start in range(0, len(content), 4096):
@@ -123,7 +123,7 @@ def test_a_damaged_page_ends_in_a_reason(rated, plan, tmp_path, seed):
 
 
 @pytest.mark.parametrize("sql", ["x", "", "CREATE TABLE rater (id)", json.dumps({})])
-def test_a_damaged_schema_ends_in_a_reason(rated, plan, sql):
+def test_a_damaged_schema_is_explained(rated, plan, sql):
     with sqlite3.connect(rated) as db:
         db.execute("PRAGMA writable_schema = ON")
         db.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'rater'", (sql,))

@@ -29,7 +29,7 @@ def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan, judge):
     assert {row.name: row.rated for row in raters.read(store)} == {"Ann": 3, "judge": 6}
 
 
-def test_one_gold_pair_comes_in_every_block_at_its_own_place_and_side_for_each_rater(store, make_pairs, plan):
+def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, plan):
     pairs.add(store, make_pairs(12))
     pairs.add_gold(store, make_gold(5))
     four = replace(plan, gold_every=4, slots=3)
@@ -67,7 +67,7 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     assert len(unblind.tidy(store)) == 40
 
 
-def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, make_pairs, plan):
+def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
     pairs.add(store, make_pairs(12))
     pairs.add_gold(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
@@ -84,7 +84,7 @@ def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, mak
     assert len(verdicts.read_rated_presentations(store, ann)) == 13
 
 
-def test_gold_that_differs_from_what_is_stored_is_refused(store, make_pairs):
+def test_changed_gold_pairs_are_refused(store, make_pairs):
     pairs.add(store, make_pairs(1))
     pairs.add_gold(store, make_gold(1))
     (entry,) = make_gold(1)

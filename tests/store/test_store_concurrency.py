@@ -77,7 +77,7 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
 
 
 @pytest.mark.parametrize("abandoned", [False, True], ids=["last", "abandoned"])
-def test_twenty_who_ask_at_once_never_get_the_same_slot(store, make_pairs, single_plan, clock, abandoned):
+def test_twenty_raters_at_once_never_get_the_same_slot(store, make_pairs, single_plan, clock, abandoned):
     pairs.add(store, make_pairs(1))
     everybody = people(store, *(f"person {number}" for number in range(20)))
     if abandoned:
@@ -87,7 +87,7 @@ def test_twenty_who_ask_at_once_never_get_the_same_slot(store, make_pairs, singl
     assert Counter(map(len, claimed)) == {1: 1, 0: len(everybody) - 1}
 
 
-def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, single_plan, clock):
+def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_plan, clock):
     """Each pair's first rater comes late, at the moment another asks: one of the two is counted, not both."""
     pairs.add(store, make_pairs(25))
     late, new = people(store, "late", "new")
@@ -104,7 +104,7 @@ def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, sing
     assert len(unblind.tidy(store, include_surplus=True)) == 25 + taken
 
 
-def test_one_rater_in_many_tabs_gets_one_pair_and_gives_one_verdict(store, make_pairs, plan):
+def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
     pairs.add(store, make_pairs(10))
     ann, _ = raters.invite(store, "Ann")
     claimed = at_once([lambda: handout.claim(store, ann, plan) for _ in range(8)])
@@ -131,7 +131,7 @@ def test_the_times_of_writers_run_forward(store_url):
     assert times == sorted(times)
 
 
-def test_a_database_made_by_many_at_once_is_made_once(empty_url):
+def test_processes_create_a_database_once(empty_url):
     def make():
         with Store.open(empty_url, create=True) as store:
             return pairs.read(store)
@@ -139,7 +139,7 @@ def test_a_database_made_by_many_at_once_is_made_once(empty_url):
     assert at_once([make] * 8) == [[]] * 8
 
 
-def test_what_is_read_together_is_of_one_moment(store, store_url, make_pairs):
+def test_a_read_transaction_sees_one_state(store, store_url, make_pairs):
     count = text("SELECT count(*) FROM pair")
     with store.read() as db:
         before = db.execute(count).scalar_one()

@@ -27,7 +27,7 @@ for turn in range(1_000_000):
 """
 
 
-def test_a_killed_writer_loses_nothing_it_acknowledged(store_url, make_pairs):
+def test_a_killed_writer_loses_no_acknowledged_verdict(store_url, make_pairs):
     with Store.open(store_url, create=True) as store:
         pairs.add(store, make_pairs(500))
     writer = subprocess.Popen([sys.executable, "-c", WRITER, store_url], stdout=subprocess.PIPE, text=True)

@@ -34,7 +34,7 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
 
 
 @pytest.mark.both_databases
-def test_identity_and_words_go_and_anonymous_verdicts_stay(store, make_pairs, plan):
+def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     ada = known_by(store, plan)
     before = [(row.pair_id, row.verdict, row.slot) for row in unblind.tidy(store)]
@@ -60,7 +60,7 @@ def test_identity_and_words_go_and_anonymous_verdicts_stay(store, make_pairs, pl
 
 
 @pytest.mark.both_databases
-def test_the_verdicts_go_too_where_asked_and_the_pairs_are_free(store, make_pairs, plan):
+def test_erase_can_delete_verdicts_and_free_pairs(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     (ben,) = people(store, "Ben")
     single_plan = replace(plan, slots=1)
@@ -72,7 +72,7 @@ def test_the_verdicts_go_too_where_asked_and_the_pairs_are_free(store, make_pair
     assert len(rate_all(store, ben, single_plan)) == 4
 
 
-def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pairs, plan):
+def test_erase_opens_no_slots_beyond_the_plan(store, make_pairs, plan):
     pairs.add(store, make_pairs(1))
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):
@@ -90,7 +90,7 @@ def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pai
     verdicts=st.booleans(),
 )
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_names_bytes_are_nowhere_in_the_folder(tmp_path_factory, make_pairs, plan, name, verdicts):
+def test_an_erased_name_is_in_no_file_of_the_folder(tmp_path_factory, make_pairs, plan, name, verdicts):
     folder = tmp_path_factory.mktemp("erased")
     name = f"zq{name}"
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
@@ -106,7 +106,7 @@ def test_the_names_bytes_are_nowhere_in_the_folder(tmp_path_factory, make_pairs,
         assert name.encode() not in path.read_bytes(), path
 
 
-def test_a_reader_that_holds_an_old_state_is_named(tmp_path, make_pairs, plan):
+def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan):
     file = tmp_path / "study.db"
     with Store.open(f"sqlite:///{file}", create=True) as store:
         pairs.add(store, make_pairs(2))
@@ -128,7 +128,7 @@ def test_a_reader_that_holds_an_old_state_is_named(tmp_path, make_pairs, plan):
         assert b"Ada" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_name_of_one_letter_changes_no_other_word(store, make_pairs, plan):
+def test_erasing_a_one_letter_name_changes_no_other_word(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
     ada, _ = raters.invite(store, "A")
     raters.invite(store, f"erased-{ada.id}")
@@ -141,7 +141,7 @@ def test_a_name_of_one_letter_changes_no_other_word(store, make_pairs, plan):
     assert f'"{new} was fast. And careless"' in details["exclude"]
 
 
-def test_an_erased_name_leaves_what_others_wrote(store, make_pairs, plan):
+def test_an_erased_name_is_removed_from_notes_of_others(store, make_pairs, plan):
     """Whatever its case and its Unicode form; a name that is a letter stays in the words of others."""
     pairs.add(store, make_pairs(2))
     _, ben, _ = people(store, "Zo\u00eb B", "Ben", "A")

@@ -19,7 +19,7 @@ def ann(store, make_pairs, single_plan):
     return who
 
 
-def test_an_excluded_raters_verdicts_are_left_out_and_its_slots_filled_again(store, ann, single_plan):
+def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_plan):
     (ben,) = people(store, "Ben")
     assert handout.claim(store, ben, single_plan) == []
     raters.decide(store, "Ann", "exclude", "all in two seconds", "the owner")
@@ -33,7 +33,7 @@ def test_an_excluded_raters_verdicts_are_left_out_and_its_slots_filled_again(sto
     assert handout.claim(store, ann, single_plan) == []
 
 
-def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_pairs, plan):
+def test_an_excluded_rater_can_save_but_gets_no_pairs(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
     ann, token = raters.invite(store, "Ann")
     shown = handout.claim(store, ann, plan)[0]
@@ -47,7 +47,7 @@ def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_p
     assert [row.surplus for row in unblind.tidy(store, include_excluded=True)] == [False]
 
 
-def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, single_plan):
+def test_an_included_rater_regains_free_slots(store, ann, single_plan):
     (ben,) = people(store, "Ben")
     before = {row.pair_id for row in unblind.tidy(store)}
     raters.decide(store, "Ann", "exclude", "why", "who")
@@ -63,7 +63,7 @@ def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, single_pla
 
 
 @pytest.mark.usefixtures("ann")
-def test_a_decision_that_cannot_be_is_refused(store):
+def test_an_impossible_decision_is_refused(store):
     raters.invite(store, "Out")
     raters.decide(store, "Out", "exclude", "why", "who")
     for arguments, message in (
@@ -79,7 +79,7 @@ def test_a_decision_that_cannot_be_is_refused(store):
     assert len(notes.read(store)) == 1
 
 
-def test_a_slot_that_three_had_counts_once(store, make_pairs, single_plan, clock):
+def test_a_slot_rated_by_three_counts_once(store, make_pairs, single_plan, clock):
     """Ann's rating came late, after Ben took her slot; both are excluded, and Eve rates the pair."""
     pairs.add(store, make_pairs(1))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
@@ -100,7 +100,7 @@ def test_a_slot_that_three_had_counts_once(store, make_pairs, single_plan, clock
     ]
 
 
-def test_a_revoked_person_is_let_in_no_more(store, make_pairs, plan):
+def test_a_revoked_rater_cannot_sign_in(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
     ann, token = raters.invite(store, "Ann")
     shown = handout.claim(store, ann, plan)[0]

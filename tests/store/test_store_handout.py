@@ -29,7 +29,7 @@ def one_pair(store, make_pairs):
     return people(store, "Ann", "Ben", "Eve")
 
 
-def test_a_rater_sees_every_pair_once_in_the_seeds_order(store, make_pairs, plan):
+def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, plan):
     pairs.add(store, make_pairs(9))
     ann, ben = people(store, "Ann", "Ben")
     ann_saw = prompts(rate_all(store, ann, plan))
@@ -40,7 +40,7 @@ def test_a_rater_sees_every_pair_once_in_the_seeds_order(store, make_pairs, plan
     assert ben_saw != ann_saw
 
 
-def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, judge):
+def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge):
     pairs.add(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     part = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
@@ -55,7 +55,7 @@ def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, judge):
         handout.claim(store, raters.get_or_add(store, "judge", "model"), plan)
 
 
-def test_an_open_pair_is_given_again_with_a_new_lease(store, one_pair, single_plan, clock):
+def test_an_open_pair_is_handed_out_again_with_a_new_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     shown = handout.claim(store, ann, single_plan)
     clock.advance(minutes=29)
@@ -64,7 +64,7 @@ def test_an_open_pair_is_given_again_with_a_new_lease(store, one_pair, single_pl
     assert handout.claim(store, ben, single_plan) == []
 
 
-def test_a_lease_that_is_over_gives_the_slot_to_another(store, one_pair, single_plan, clock):
+def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, single_plan, clock):
     ann, ben, eve = one_pair
     abandoned = handout.claim(store, ann, single_plan)[0]
     clock.advance(minutes=29, seconds=59)
@@ -81,7 +81,7 @@ def test_a_lease_that_is_over_gives_the_slot_to_another(store, one_pair, single_
     assert counted(store) == (["Ben"], ["Ann"])
 
 
-def test_a_late_verdict_counts_while_nobody_took_the_slot(store, one_pair, single_plan, clock):
+def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     shown = handout.claim(store, ann, single_plan)[0]
     clock.advance(days=3)
@@ -90,7 +90,7 @@ def test_a_late_verdict_counts_while_nobody_took_the_slot(store, one_pair, singl
     assert counted(store) == (["Ann"], [])
 
 
-def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, single_plan, clock):
+def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     shown = handout.claim(store, ann, single_plan)[0]
     assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
@@ -98,7 +98,7 @@ def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, singl
     assert handout.find_wait_end(store, ben, single_plan) is None
 
 
-def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
+def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
     assert handout.count_progress(store, ann, plan) == (0, 4)
@@ -114,7 +114,7 @@ def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
     )  # Ann holds two of four
 
 
-def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
+def test_a_lost_slot_does_not_use_the_quota(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
@@ -127,7 +127,7 @@ def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, 
     assert handout.claim(store, ann, single_plan) == lost
 
 
-def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, single_plan, clock):
+def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     shown = handout.claim(store, ann, single_plan)[0]
     clock.advance(days=-1)
@@ -143,9 +143,7 @@ def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, sing
 
 
 @pytest.mark.parametrize("change", [{"milliseconds": -1}, {"seconds": 30}])
-def test_a_lease_is_kept_when_the_clock_steps_back_or_leases_become_shorter(
-    store, one_pair, single_plan, clock, change
-):
+def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock, change):
     ann, ben, _ = one_pair
     shown = handout.claim(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
     clock.advance(**change)
@@ -154,7 +152,7 @@ def test_a_lease_is_kept_when_the_clock_steps_back_or_leases_become_shorter(
     assert counted(store) == (["Ann"], [])
 
 
-def test_what_was_lost_comes_back_only_as_far_as_the_quota_goes(store, make_pairs, plan, clock):
+def test_lost_pairs_return_only_within_the_quota(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
@@ -170,7 +168,7 @@ def test_what_was_lost_comes_back_only_as_far_as_the_quota_goes(store, make_pair
     assert handout.count_progress(store, ann, single_plan) == (1, 0)
 
 
-def test_who_did_nothing_for_a_lease_waits_no_longer(store, one_pair, single_plan, clock):
+def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     notes.write(store, ben, "consent", "{}")
     for minutes, waits in ((20, True), (9, True), (1, False)):
@@ -188,7 +186,7 @@ def skip(store, rater, plan, **options):
     return shown
 
 
-def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, one_pair, single_plan):
+def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     ann, ben, _ = one_pair
     skipped = skip(store, ann, single_plan, comment="half of it is boxes")
     assert handout.skip(store, skipped.presentation, ["unreadable"], rater=ann)  # a press that comes twice
@@ -205,7 +203,7 @@ def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, one_
     ]
 
 
-def test_what_was_rated_or_has_no_reason_is_not_skipped(store, one_pair, plan):
+def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ann, ben, _ = one_pair
     (shown,) = handout.claim(store, ann, plan)
     for who, reasons, message in (
@@ -220,7 +218,7 @@ def test_what_was_rated_or_has_no_reason_is_not_skipped(store, one_pair, plan):
     assert notes.read(store) == []
 
 
-def test_who_skips_everything_is_stopped(store, make_pairs, plan):
+def test_a_rater_cannot_skip_everything(store, make_pairs, plan):
     pairs.add(store, make_pairs(20))
     (ann,) = people(store, "Ann")
     for _ in range(SPARE_SKIPS):
@@ -232,7 +230,7 @@ def test_who_skips_everything_is_stopped(store, make_pairs, plan):
     skip(store, ann, plan)
 
 
-def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, plan):
+def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
     pairs.add(store, make_pairs(1))
     *skippers, last = people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in skippers:
@@ -247,7 +245,7 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
     assert len(handout.claim(store, last, plan)) == 1
 
 
-def test_a_pair_that_a_rosters_rater_skips_goes_to_another(store, make_pairs, plan):
+def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, make_pairs, plan):
     pairs.add(store, make_pairs(8))
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     roster.assign(store, ["Ann", "Ben"], plan)

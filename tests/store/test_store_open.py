@@ -20,7 +20,7 @@ def refuse(url, *, create=False):
 
 
 @pytest.mark.both_databases
-def test_a_database_is_not_made_or_filled_unasked(empty_url, tmp_path):
+def test_a_database_is_created_only_on_request(empty_url, tmp_path):
     if empty_url.startswith("sqlite"):
         assert refuse(empty_url).startswith(
             f"there is no database {tmp_path / 'study.db'}; run: guard-eval pair"
@@ -41,7 +41,7 @@ def test_an_unwritable_folder_is_refused():
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_another_programs_file_is_refused_and_left_alone(tmp_path, create):
+def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
     path = tmp_path / "study.db"
     other = sqlite3.connect(tmp_path / "other.db")
     other.execute("CREATE TABLE rater (x)")
@@ -62,7 +62,7 @@ def test_another_programs_file_is_refused_and_left_alone(tmp_path, create):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["other.db", "study.db"]
 
 
-def test_a_damaged_file_and_one_of_another_schema_are_refused(tmp_path, make_pairs):
+def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
     path = tmp_path / "study.db"
     with Store.open(f"sqlite:///{path}", create=True) as store:
         pairs.add(store, make_pairs(50))
@@ -75,7 +75,7 @@ def test_a_damaged_file_and_one_of_another_schema_are_refused(tmp_path, make_pai
 
 
 @pytest.mark.postgres
-def test_another_programs_tables_and_a_small_encoding_are_refused(postgres_server, postgres_url):
+def test_foreign_tables_and_small_encodings_are_refused(postgres_server, postgres_url):
     with Store.open(postgres_url, create=True) as store, store.write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
     assert "is no study's database" in refuse(postgres_url, create=True)
@@ -100,7 +100,7 @@ def test_another_programs_tables_and_a_small_encoding_are_refused(postgres_serve
         "hunter2",
     ],
 )
-def test_a_server_that_cannot_be_used_is_refused_without_its_password(url):
+def test_an_unusable_server_is_named_without_its_password(url):
     pytest.importorskip("psycopg")
     with pytest.raises(StudyError) as caught:
         Store.open(url, create=True)
@@ -128,14 +128,14 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
         assert pairs.read(store) == make_pairs(1)
 
 
-def test_exceptions_hold_no_text_of_the_study(store):
+def test_exceptions_contain_no_text_of_the_study(store):
     with pytest.raises(DBAPIError) as caught, store.write() as (db, _):
         schema.add_rows(db, "setting", [{"key": "app address", "value": None}])
     assert "SQL parameters hidden" in str(caught.value)
     assert "'value': None" not in str(caught.value)
 
 
-def test_a_database_is_its_owners_from_the_start(tmp_path, make_pairs, monkeypatch):
+def test_a_new_database_is_readable_only_by_its_owner(tmp_path, make_pairs, monkeypatch):
     made = []
     opened = os.open
     monkeypatch.setattr(os, "open", lambda path, *more, **at: made.append(more) or opened(path, *more, **at))

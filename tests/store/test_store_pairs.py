@@ -19,7 +19,7 @@ def awkward(pair: Pair, text: str) -> Pair:
     return replace(changed, id=content_id(text))
 
 
-def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan, clock):
+def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     old, new = make_pairs(6), [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(9)]
     ann, token = raters.invite(store, "Ann")
     raters.invite(store, "Bob")
@@ -40,7 +40,7 @@ def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan
     assert all("new" in (pair.text_a, pair.text_b) for pair in shown)
 
 
-def test_no_pair_is_drawn_again_once_there_is_a_verdict(store, make_pairs, plan, clock):
+def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, plan, clock):
     store_pairs.add(store, make_pairs(3))
     (ann,) = people(store, "Ann")
     rate(store, ann, handout.claim(store, ann, plan)[0])
@@ -50,7 +50,7 @@ def test_no_pair_is_drawn_again_once_there_is_a_verdict(store, make_pairs, plan,
     assert store_pairs.read(store) == make_pairs(3)
 
 
-def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, make_pairs, plan, clock):
+def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, clock):
     """A page that stayed open must not rate a new pair under the number of an old one."""
     store_pairs.add(store, make_pairs(3))
     ann, _ = raters.invite(store, "Ann")
@@ -67,7 +67,7 @@ def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, m
 
 
 @pytest.mark.parametrize("stored_before", [True, False])
-def test_same_id_with_another_text_is_refused_and_nothing_is_added(store, make_pairs, stored_before):
+def test_a_known_id_with_another_text_is_refused(store, make_pairs, stored_before):
     first, second = make_pairs(2)
     other = replace(first, text_b="another text", dataset="another", for_people=False)
     if stored_before:
@@ -77,7 +77,7 @@ def test_same_id_with_another_text_is_refused_and_nothing_is_added(store, make_p
     assert store_pairs.read(store) == ([first] if stored_before else [])
 
 
-def test_a_study_that_grows_keeps_its_pairs_where_they_were_and_fills_the_gaps(store, make_pairs):
+def test_a_growing_study_keeps_the_positions_of_its_pairs(store, make_pairs):
     old = make_pairs(4)
     store_pairs.add(store, old)
     # the larger study shuffles again: the old pairs to 5, 4, 3, 2, the new ones to 0 and 1, which are taken
@@ -88,7 +88,7 @@ def test_a_study_that_grows_keeps_its_pairs_where_they_were_and_fills_the_gaps(s
 
 
 @pytest.mark.parametrize("method", ["guard", "tie"])
-def test_a_pair_whose_verdicts_would_be_ambiguous_is_refused(store, make_pairs, method):
+def test_a_pair_with_ambiguous_verdicts_is_refused(store, make_pairs, method):
     with pytest.raises(StudyError, match=f"compares 'guard' with '{method}'; name two methods"):
         store_pairs.add(store, [replace(make_pairs(1)[0], method_b=method)])
 
@@ -103,7 +103,7 @@ def as_stored(text):
 @example("a pair of lone surrogates \ud83d\ude00 that must not become one emoji")
 @example("'; DROP TABLE pair; -- %s %(x)s :name \\ \\x00 line\r\nends\rand\ttabs\u2028")
 @example("long " * 20_000)
-def test_any_text_comes_back_as_it_was(store, make_pairs, text):
+def test_any_text_is_read_back_unchanged(store, make_pairs, text):
     pair = awkward(make_pairs(1)[0], text)
     store_pairs.add(store, [pair])
     assert as_stored(pair.text_b) in [stored.text_b for stored in store_pairs.read(store)]

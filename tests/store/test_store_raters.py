@@ -29,7 +29,7 @@ def test_the_database_file_holds_no_token(tmp_path):
     assert token.encode() not in everything
 
 
-def test_other_names_are_kept_as_they_are(store):
+def test_unusual_names_are_stored_unchanged(store):
     names = ["نور", "x" * 200, "=cmd()"]
     for name in names:
         rater, token = raters.invite(store, name)
@@ -72,7 +72,7 @@ REFUSED = [
 ]
 
 
-def test_what_cannot_be_is_refused_and_adds_nobody(store):
+def test_refused_invitations_add_nobody(store):
     _, token = raters.invite(store, "Ann")
     raters.get_or_add(store, "judge", "model")
     raters.invite(store, "out")
@@ -106,7 +106,7 @@ def rate_some(store, who, plan, count):
         (0, {"slots": 2}),
     ],
 )
-def test_as_many_enter_as_there_is_work_for(store, make_pairs, plan, count, limits):
+def test_enrolment_stops_when_no_work_is_open(store, make_pairs, plan, count, limits):
     """Openings are slots over the pairs of each rater, rounded up."""
     pairs.add(store, make_pairs(count))
     plan = replace(plan, **limits)
@@ -118,7 +118,7 @@ def test_as_many_enter_as_there_is_work_for(store, make_pairs, plan, count, limi
     assert len(raters.read(store)) == openings
 
 
-def test_a_platform_id_keeps_its_rater_in_a_full_study_too(store, make_pairs, single_plan):
+def test_a_platform_id_finds_its_rater_in_a_full_study(store, make_pairs, single_plan):
     pairs.add(store, make_pairs(2))
     first = enrol(store, 1, single_plan)
     assert enrol(store, 2, single_plan).refusal == "full"
@@ -137,7 +137,7 @@ def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
     assert raters.enrol(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
 
 
-def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, single_plan, clock):
+def test_an_absent_rater_frees_its_opening_after_a_lease(store, make_pairs, single_plan, clock):
     pairs.add(store, make_pairs(4))
     gone = enrol(store, 1, single_plan).rater
     rate_some(store, gone, single_plan, 1)
@@ -151,7 +151,7 @@ def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, 
     assert enrol(store, 3, single_plan).refusal == "full"
 
 
-def test_a_pair_that_an_invited_person_left_is_work(store, make_pairs, single_plan, clock):
+def test_a_pair_left_by_an_invited_rater_is_open_work(store, make_pairs, single_plan, clock):
     pairs.add(store, make_pairs(1))
     handout.claim(store, raters.invite(store, "Ann")[0], single_plan)
     assert raters.count_openings(store, single_plan) == 0
@@ -159,7 +159,7 @@ def test_a_pair_that_an_invited_person_left_is_work(store, make_pairs, single_pl
     assert enrol(store, 1, single_plan).refusal is None
 
 
-def test_who_finished_is_known_by_the_checks_too(store, make_pairs, single_plan):
+def test_a_finished_rater_has_rated_the_checks_too(store, make_pairs, single_plan):
     pairs.add(store, make_pairs(1))
     pairs.add_gold(store, make_gold(1))
     gold = replace(single_plan, gold_every=1)
@@ -169,7 +169,7 @@ def test_who_finished_is_known_by_the_checks_too(store, make_pairs, single_plan)
     assert [(row.state, row.rated) for row in raters.read(store)] == [("finished", 1)]
 
 
-def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pairs, single_plan, clock):
+def test_excluding_a_rater_opens_a_full_study(store, make_pairs, single_plan, clock):
     pairs.add(store, make_pairs(2))
     who = enrol(store, 1, single_plan).rater
     rate_some(store, who, single_plan, 2)
@@ -193,7 +193,7 @@ def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pai
         ("panel", "<id>"),
     ],
 )
-def test_a_placeholder_takes_no_place(store, make_pairs, plan, source, external_id):
+def test_a_placeholder_id_is_not_enrolled(store, make_pairs, plan, source, external_id):
     pairs.add(store, make_pairs(2))
     with pytest.raises(StudyError, match=r"is no id of|is empty or too long"):
         raters.enrol(store, external_id, source, plan)
@@ -212,7 +212,7 @@ def note_check(store, who, *, passed):
     notes.write(store, who, "check", json.dumps({"passed": passed}))
 
 
-def test_who_failed_the_check_is_listed_and_let_in_again(store):
+def test_a_rater_who_failed_the_check_can_be_included_again(store):
     ann, _ = raters.invite(store, "Ann")
     with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
         raters.decide(store, "Ann", "include", "why", "owner")
@@ -228,7 +228,7 @@ def test_who_failed_the_check_is_listed_and_let_in_again(store):
     assert states == ["", "failed the check", "", "", "failed the check", ""]
 
 
-def test_a_revoked_rater_is_let_in_again_by_the_old_link(store, make_pairs, plan):
+def test_an_included_rater_signs_in_by_the_old_link(store, make_pairs, plan):
     pairs.add(store, make_pairs(1))
     ann, token = raters.invite(store, "Ann")
     raters.revoke(store, "Ann", "Eve")
@@ -240,7 +240,7 @@ def test_a_revoked_rater_is_let_in_again_by_the_old_link(store, make_pairs, plan
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])
-def test_who_rates_nothing_takes_no_place(store, make_pairs, single_plan, kind):
+def test_a_rater_without_ratings_takes_no_opening(store, make_pairs, single_plan, kind):
     """Not even for the time of a lease, as who just left does."""
     pairs.add(store, make_pairs(2))
     gone = enrol(store, 1, single_plan).rater
@@ -250,7 +250,7 @@ def test_who_rates_nothing_takes_no_place(store, make_pairs, single_plan, kind):
     assert enrol(store, 2, single_plan).refusal is None
 
 
-def test_a_person_is_not_named_like_a_judge_of_the_study(store_url):
+def test_a_person_cannot_have_the_name_of_a_judge(store_url):
     with Store.open(store_url, create=True, declared={"people": "", "judge Solomon": ""}) as store:
         with pytest.raises(StudyError, match="'S\u043elomon' is a model's name"):
             raters.invite(store, "S\u043elomon")

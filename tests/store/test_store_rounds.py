@@ -67,7 +67,7 @@ def read_contest(store, part="people"):
 
 
 @pytest.mark.both_databases
-def test_a_round_is_rated_before_the_next_and_losers_leave(store, plan, round_of):
+def test_a_round_ends_before_the_next_and_losers_leave(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     first = rate_all(store, ann, plan, for_x)
@@ -88,7 +88,7 @@ def test_a_round_is_rated_before_the_next_and_losers_leave(store, plan, round_of
     assert len(read_contest(store).prompts) == 16
 
 
-def test_a_beaten_system_takes_its_later_slots_along(store, plan, round_of):
+def test_slots_of_a_beaten_system_are_closed(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
 
@@ -109,7 +109,7 @@ def test_a_beaten_system_takes_its_later_slots_along(store, plan, round_of):
 
 
 @pytest.mark.both_databases
-def test_a_record_is_never_changed(store, plan):
+def test_a_recorded_decision_is_never_changed(store, plan):
     add_pairs(store, plan, (1,))
     for who in people(store, "Ann", "Ben"):
         rate_all(store, who, plan)
@@ -122,7 +122,7 @@ def test_a_record_is_never_changed(store, plan):
             db.execute(change)
 
 
-def test_the_last_rating_of_a_round_hands_out_the_next(store, plan, round_of):
+def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, round_of):
     """As the page does: it saves a verdict and takes the next pair at once."""
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
@@ -154,7 +154,7 @@ def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, round_of):
     assert [row.rater for row in unblind.tidy(store, include_surplus=True) if row.surplus] == ["Cem"]
 
 
-def test_who_has_rated_a_round_waits_for_the_next(store, clock, plan):
+def test_a_rater_waits_for_the_next_round(store, clock, plan):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     rate_all(store, ann, plan)
@@ -168,7 +168,7 @@ def test_who_has_rated_a_round_waits_for_the_next(store, clock, plan):
     assert handout.find_wait_end(store, ann, plan) is None
 
 
-def test_an_exclusion_reopens_earlier_rounds_and_decisions_stay(store, plan, round_of):
+def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
     """Ann's ratings are given again; until then the prompts say nothing, and the report can say so."""
     add_pairs(store, plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
@@ -185,7 +185,7 @@ def test_an_exclusion_reopens_earlier_rounds_and_decisions_stay(store, plan, rou
     assert read_records(store) == stopped
 
 
-def test_a_rater_who_is_included_again_counts_at_once(store, plan):
+def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     for who in (ann, ben, ann):
@@ -196,7 +196,7 @@ def test_a_rater_who_is_included_again_counts_at_once(store, plan):
     assert [each.p_adjusted for each in compare(read_contest(store))] == before
 
 
-def test_an_exclusion_within_a_round_lets_it_wait(store, plan, round_of):
+def test_an_exclusion_keeps_the_current_round_open(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     rate_all(store, ann, plan)
@@ -207,7 +207,7 @@ def test_an_exclusion_within_a_round_lets_it_wait(store, plan, round_of):
     assert len(read_records(store)) == 1
 
 
-def test_a_roster_keeps_to_the_rounds(store, plan, round_of):
+def test_a_roster_follows_the_rounds(store, plan, round_of):
     add_pairs(store, plan)
     names = ("Ann", "Ben", "Cem")
     everybody = people(store, *names)
@@ -217,7 +217,7 @@ def test_a_roster_keeps_to_the_rounds(store, plan, round_of):
     assert read_records(store) == [[]]
 
 
-def test_a_pair_that_many_skip_says_nothing(store, plan):
+def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     add_pairs(store, plan)
     everybody = people(store, "Ann", "Ben", "Cem", "Dan", "Eve")
     with store.read() as db:
@@ -237,7 +237,7 @@ def test_a_pair_that_many_skip_says_nothing(store, plan):
     assert complete.count(False) == 1
 
 
-def test_a_change_of_mind_after_the_round_counts_today(store, plan):
+def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     shown = [rate_all(store, ann, plan, for_x), rate_all(store, ben, plan, for_x)]
@@ -277,7 +277,7 @@ def test_a_study_without_rounds_records_nothing(store, make_pairs, plan):
     assert read_records(store) == []
 
 
-def test_a_judge_has_rounds_of_its_own(store, plan, judge):
+def test_a_judge_has_separate_rounds(store, plan, judge):
     """It is asked everything of the rounds to come for a preview, and one round at a time by a run."""
     add_pairs(store, plan)
     name = "judge-1"

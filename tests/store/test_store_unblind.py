@@ -9,7 +9,7 @@ from rating import people, rate, rate_all
 from guard_eval.store import Store, TidyRow, handout, pairs, raters, unblind, verdicts
 
 
-def test_a_row_says_everything_and_a_change_of_mind_is_another(store, make_pairs, plan, clock):
+def test_a_tidy_row_is_complete_and_revisions_are_rows(store, make_pairs, plan, clock):
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
     pairs.add(store, [pair])
     (ann,) = people(store, "Ann")
@@ -51,7 +51,7 @@ def test_a_row_says_everything_and_a_change_of_mind_is_another(store, make_pairs
     assert [(row.position, row.verdict) for row in unblind.tidy(store)] == [("tie", "tie")]
 
 
-def test_moments_are_utc_whatever_zone_the_clock_has(store_url, make_pairs, plan, clock):
+def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
     there = timezone(timedelta(hours=9, minutes=30))
     with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
         pairs.add(store, make_pairs(1))
@@ -77,7 +77,7 @@ def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge)
     assert sides == {(pair_id, method) for pair_id in liked for method in ("guard", "top_k(k=50)")}
 
 
-def test_rows_come_in_one_order(store, make_pairs, plan):
+def test_rows_have_a_fixed_order(store, make_pairs, plan):
     pairs.add(store, make_pairs(3))
     for rater in people(store, "b", "a"):
         for blind in handout.claim(store, rater, plan, limit=3):
@@ -88,7 +88,7 @@ def test_rows_come_in_one_order(store, make_pairs, plan):
     assert len(keys) == 3 * 2 * 2
 
 
-def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, plan, clock):
+def test_surplus_excluded_and_repeated_rows_are_marked(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
     single_plan = replace(plan, slots=1, repeats=1)
     late, ann = people(store, "late", "Ann")

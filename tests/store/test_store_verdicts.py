@@ -39,7 +39,7 @@ def nothing_is_saved(store):
     )
 )
 @example([{"x": "A", "y": "tie"}, {"x": "B", "y": "tie"}, {"x": "A"}, {"x": "A"}, {"z": "B"}])
-def test_a_change_of_mind_adds_a_revision_and_a_repeat_adds_nothing(store, make_pairs, plan, history):
+def test_a_changed_choice_adds_a_revision(store, make_pairs, plan, history):
     pairs.add(store, make_pairs(1))
     rater = raters.get_or_add(store, f"simulated {len(raters.read(store))}", "simulated")
     number = handout.claim(store, rater, replace(plan, slots=30))[0].presentation
@@ -61,7 +61,7 @@ def test_a_change_of_mind_adds_a_revision_and_a_repeat_adds_nothing(store, make_
 
 
 @pytest.mark.parametrize("seconds", [12.25, 0.0, -1.0, math.nan, math.inf])
-def test_an_impossible_duration_does_not_cost_the_verdict(store, ann, number, clock, seconds):
+def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, clock, seconds):
     stored = seconds if 0 <= seconds < math.inf else None
     verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
     clock.advance(seconds=5)  # a browser's word is cut to the time since the pair was handed out
@@ -85,13 +85,13 @@ def test_an_impossible_duration_does_not_cost_the_verdict(store, ann, number, cl
         ),
     ],
 )
-def test_a_verdict_that_makes_no_sense_is_refused_as_a_whole(store, ann, number, choices, message):
+def test_an_invalid_verdict_is_refused_as_a_whole(store, ann, number, choices, message):
     with pytest.raises(StudyError, match=message):
         verdicts.save(store, number, choices, rater=ann, comment="x")
     assert nothing_is_saved(store)
 
 
-def test_what_is_not_the_raters_is_refused(store, ann, number):
+def test_presentations_of_other_raters_are_refused(store, ann, number):
     eve, _ = raters.invite(store, "Eve")
     nobody = Rater(id=99, name="Nobody", kind="person")
     for who, shown, message in (
@@ -110,7 +110,7 @@ def test_what_is_not_the_raters_is_refused(store, ann, number):
     assert nothing_is_saved(store)
 
 
-def test_remarks_are_saved_with_the_verdict_and_repeats_add_nothing(store, ann, number):
+def test_remarks_are_saved_once_with_the_verdict(store, ann, number):
     def save(**more):
         verdicts.save(store, number, {"fluency": "A"}, rater=ann, **more)
 
@@ -126,13 +126,13 @@ def test_remarks_are_saved_with_the_verdict_and_repeats_add_nothing(store, ann, 
     assert {note.presentation for note in notes.read(store)} == {number}
 
 
-def test_a_note_that_cannot_be_is_refused(store, ann):
+def test_an_impossible_note_is_refused(store, ann):
     with pytest.raises(StudyError, match="comment has 20001 characters; write at most 20000"):
         notes.write(store, ann, "comment", "x" * 20_001)
     assert notes.read(store) == []
 
 
-def test_the_trail_is_what_was_rated_in_the_order_shown(store, ann, plan, clock):
+def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
     shown = []
     for _ in range(2):
         shown += handout.claim(store, ann, plan)
@@ -144,7 +144,7 @@ def test_the_trail_is_what_was_rated_in_the_order_shown(store, ann, plan, clock)
     assert verdicts.read_rated_presentations(store, people(store, "Ben")[0]) == []
 
 
-def test_the_next_pair_is_the_one_that_a_hand_out_gives(store, ann, plan):
+def test_save_returns_the_same_next_pair_as_claim(store, ann, plan):
     """Gold and repeats among them, and each leased to the rater as any other."""
     pairs.add_gold(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
@@ -157,7 +157,7 @@ def test_the_next_pair_is_the_one_that_a_hand_out_gives(store, ann, plan):
     assert count == 3 + 1 + 1
 
 
-def test_a_verdict_and_what_follows_it_are_written_together_or_not_at_all(store, ann, number, plan):
+def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, plan):
     def fail(*_):
         raise StudyError("the database went away")
 
@@ -173,7 +173,7 @@ def test_a_verdict_and_what_follows_it_are_written_together_or_not_at_all(store,
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("slots", [1, 2, 50])
-def test_a_rating_is_one_transaction_and_few_statements_at_any_overlap(store, make_pairs, plan, slots):
+def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, plan, slots):
     plan = replace(plan, slots=slots)
     pairs.add(store, make_pairs(20))
     ann, *others = people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
@@ -189,7 +189,7 @@ def test_a_rating_is_one_transaction_and_few_statements_at_any_overlap(store, ma
     assert len([each for each in sent if not each.startswith(("BEGIN", "COMMIT", "SELECT pg_adv"))]) <= 13
 
 
-def test_the_first_verdict_keeps_the_settings_that_hold_for_its_rater(store_url, make_pairs, plan, judge):
+def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge):
     def declared(store):
         return [store_settings.declared(store, part) for part in ("people", "judge gpt")]
 
@@ -206,7 +206,7 @@ def test_the_first_verdict_keeps_the_settings_that_hold_for_its_rater(store_url,
         assert declared(store) == ["first", "its own"]
 
 
-def test_settings_that_come_after_the_first_verdict_are_not_taken_for_its_own(store_url, make_pairs, plan):
+def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, plan):
     with Store.open(store_url, create=True) as store:
         pairs.add(store, make_pairs(1))
         rater, _ = raters.invite(store, "Ann")

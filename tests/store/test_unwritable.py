@@ -89,7 +89,7 @@ def test_another_user_reads_every_pair(folder, mode):
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-def test_a_full_disk_is_read_and_not_written(folder, mode):
+def test_a_study_on_a_full_disk_can_be_read(folder, mode):
     fold_log(folder, mode)
     lines = read("full disk", folder).splitlines()
     assert lines[0] == "3"
@@ -104,7 +104,7 @@ def test_a_log_that_cannot_be_copied_is_an_error(folder):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_read_only_mount_is_read(folder, tmp_path):
+def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     mount = ["mount", "-o", "bind,ro", str(folder), str(mounted)]

@@ -23,6 +23,10 @@ TABLES = [
         "model.device: 'tpu': input should be 'auto', 'cpu', 'cuda', 'balanced', 'balanced_low_0' or",
     ),
     ("model.amateur=tiny@", "model.amateur: 'tiny@': string should match pattern"),
+    (
+        "model.device={model = 1.5}",
+        "model.device.model: 1.5: input should be a valid integer, or a valid string",
+    ),
     ("model.device=3", "'balanced_low_0' or 'sequential', or a valid string, or a valid dictionary"),
     ("generation.batch_size=true", "generation.batch_size: True: input should be a valid integer, or 'auto'"),
     ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "names acs(q=1) twice"),

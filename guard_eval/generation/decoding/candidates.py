@@ -72,10 +72,10 @@ def keep_largest(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
     count = count[:, None]
     least = ordered.gather(1, count - 1)
     removed = logits < least
-    kept = logits.shape[-1] - removed.sum(-1, keepdim=True)
-    if logits.device.type != "cpu" or not torch.equal(kept, count):  # a GPU would have to tell the host
+    remaining = logits.shape[-1] - removed.sum(-1, keepdim=True)
+    if logits.device.type != "cpu" or not torch.equal(remaining, count):  # a GPU would have to tell the host
         ties = logits == least
-        room = count - kept + ties.sum(-1, keepdim=True)
+        room = count - remaining + ties.sum(-1, keepdim=True)
         removed = removed | (ties & (ties.cumsum(-1) > room))
     return logits.masked_fill(removed, -torch.inf)
 

@@ -94,12 +94,12 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
     """
     if log_weights.device.type != "cpu":  # a GPU would have to tell the host how many tokens are kept
         return _draw_of_all(log_weights, keys, step)
-    kept = log_weights > -torch.inf
-    if 3 * int(kept.sum()) > kept.numel():  # to gather them would take longer than their noise
+    possible = log_weights > -torch.inf
+    if 3 * int(possible.sum()) > possible.numel():  # to gather them would take longer than their noise
         size = max(1, _BLOCK // log_weights.shape[1])
         blocks = zip(torch.split(log_weights, size), torch.split(keys, size), strict=True)
         return torch.cat([_draw_of_all(*block, step) for block in blocks])
-    rows, ids = kept.nonzero(as_tuple=True)
+    rows, ids = possible.nonzero(as_tuple=True)
     scores = gumbel(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])
     counts = torch.bincount(rows, minlength=len(keys))
     starts = counts.cumsum(0) - counts

@@ -38,8 +38,8 @@ def count_penalty(
     context: Context,
 ) -> Tensor:
     """Take α from a token's logit for each time that it was written, or once if it was written."""
-    most = 1 if isinstance(strategy, PresencePenalty) else torch.inf
-    return logits - strategy.penalty * _counts(logits, context.written).clamp(max=most)
+    highest_count = 1 if isinstance(strategy, PresencePenalty) else torch.inf
+    return logits - strategy.penalty * _counts(logits, context.written).clamp(max=highest_count)
 
 
 @apply_step.register
@@ -77,17 +77,17 @@ def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
 def _counts(logits: Tensor, tokens: Tensor) -> Tensor:
     """Return how often each token of the vocabulary is in `tokens` `[B, T]`: `[B, V]`."""
     size = logits.shape[-1]
-    known = (tokens >= 0) & (tokens < size)
+    in_vocabulary = (tokens >= 0) & (tokens < size)
     counts = torch.zeros_like(logits)
-    return counts.scatter_add(1, tokens.clamp(0, size - 1), known.to(logits.dtype))
+    return counts.scatter_add(1, tokens.clamp(0, size - 1), in_vocabulary.to(logits.dtype))
 
 
-def _match_lengths(tokens: Tensor, most: int) -> Tensor:
+def _match_lengths(tokens: Tensor, longest: int) -> Tensor:
     """Return for each place but the last how many tokens up to it are those up to the last: `[B, T − 1]`."""
     width = tokens.shape[-1]
     running = torch.ones_like(tokens[:, 1:], dtype=torch.bool)
     lengths = torch.zeros_like(tokens[:, 1:])
-    for back in range(min(most, width - 1)):
+    for back in range(min(longest, width - 1)):
         last = tokens[:, width - 1 - back, None]
         same = (tokens[:, : width - 1 - back] == last) & (last >= 0)
         running = running & torch.nn.functional.pad(same, (back, 0))

@@ -57,8 +57,10 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
         if isinstance(step, Truncation):
             logits = sampling.tempered(logits, step.temperature)
         inputs.append(logits)
-        part = replace(context, state=state)
-        logits = _apply_own(step, logits, part) if is_own(step) else apply_step(step, logits, part)
+        step_context = replace(context, state=state)
+        logits = (
+            _apply_own(step, logits, step_context) if is_own(step) else apply_step(step, logits, step_context)
+        )
     tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
     for step, state, before in zip(steps, states, inputs, strict=True):
         if state.shape[1]:

@@ -94,8 +94,8 @@ def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # no
     ordered = log_p.gather(1, ids)
     p = ordered.exp()
     before = p.cumsum(-1) - p
-    kept = ordered.float().masked_fill(before >= strategy.tau * p.sum(-1, keepdim=True), -torch.inf)
-    return scatter(logits, ids, kept)
+    remaining = ordered.float().masked_fill(before >= strategy.tau * p.sum(-1, keepdim=True), -torch.inf)
+    return scatter(logits, ids, remaining)
 
 
 @apply_step.register
@@ -109,9 +109,9 @@ def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens that add more than ε to the confidence, and at least the first."""
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
-    kept = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
-    kept[:, 0] = True
-    return scatter(logits, ids, values.masked_fill(~kept, -torch.inf))
+    admitted = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
+    admitted[:, 0] = True
+    return scatter(logits, ids, values.masked_fill(~admitted, -torch.inf))
 
 
 def confidence_gain(p: Tensor) -> Tensor:
@@ -179,8 +179,8 @@ def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
     index = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
     t = (1 / index).log1p()
     b = head[:, :-1] - head[:, 1:]
-    known = b.isfinite()
-    s = (t * b.masked_fill(~known, 0)).sum(-1) / (t.square() * known).sum(-1).clamp(min=1e-12)
+    finite = b.isfinite()
+    s = (t * b.masked_fill(~finite, 0)).sum(-1) / (t.square() * finite).sum(-1).clamp(min=1e-12)
     excess, log_v = s - 1, math.log(size)
     # (s − 1) / (1 − V^(1 − s)), which is 1 / ln V at s = 1, and is positive on both sides of it.
     near = excess.abs() < 1e-9

@@ -128,7 +128,7 @@ class _Amateur:
         if written.shape[1]:
             output = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
         else:
-            output = self._rows.read()
+            output = self._rows.read_prompts()
         self._written = written
         amateur = output.logits[:, -1]
         shared = min(scores.shape[1], amateur.shape[1])  # beyond it is padding of the larger embedding

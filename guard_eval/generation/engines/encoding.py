@@ -186,8 +186,8 @@ def name_prompts(names: Sequence[str]) -> str:
     >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
     """
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"the prompt{'' if len(names) == 1 else 's'} {', '.join(names[:_NAMED])}{rest}"
+    others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"the prompt{'' if len(names) == 1 else 's'} {', '.join(names[:_NAMED])}{others}"
 
 
 def _encode(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
@@ -389,6 +389,6 @@ def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
         text: str = tokenizer.decode(ids, **options)
     except (IndexError, KeyError, TypeError, ValueError):
         # Tokenizers in Python fail on tokens that only the model has; the others leave them out.
-        known = set(tokenizer.get_vocab().values())
-        text = tokenizer.decode([token for token in ids if token in known], **options)
+        spelled = set(tokenizer.get_vocab().values())
+        text = tokenizer.decode([token for token in ids if token in spelled], **options)
     return text

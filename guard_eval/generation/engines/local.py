@@ -45,7 +45,7 @@ def open_local(plan: GenerationPlan) -> Iterator[Engine]:
         # The first steps load code and memory, which would distort the first batch's seconds.
         check(models.loaded.model, Greedy())
         progress.notice(str(models.loaded))
-        yield Engine(models.loaded.known, partial(models.write, trace=plan.trace))
+        yield Engine(models.loaded.facts, partial(models.write, trace=plan.trace))
 
 
 class StudyModels:
@@ -142,7 +142,7 @@ def write_batches(
         raise StudyError(
             f"{strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
         )
-    models = [each.model for each in (loaded, amateur) if each is not None]
+    models = [loaded_model.model for loaded_model in (loaded, amateur) if loaded_model is not None]
     check(models[0], strategy, *models[1:])
     rows, problem = encode_texts(loaded, texts, recipe)
     of_one_length = len({len(row.ids) for row in rows}) <= 1

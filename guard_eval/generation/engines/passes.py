@@ -78,7 +78,7 @@ class RowPasses:
         self._texts = ids
         self._mask = mask
 
-    def read(self) -> Any:  # noqa: ANN401
+    def read_prompts(self) -> Any:  # noqa: ANN401
         """Read the prompts; return the model's output."""
         return self._run(self._texts)
 
@@ -117,7 +117,7 @@ class TreePasses:
 
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`; return the logits after them, `[R, V]`, float32."""
-        output = self._rows.read()
+        output = self._rows.read_prompts()
         self._context = pad(unit(output.hidden_states[-1]), (0, 0, 0, self._limit))
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 

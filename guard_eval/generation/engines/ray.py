@@ -72,7 +72,7 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
             device=device,
             threads=max(1, int(resources["CPU"]) // count) if on_cpu else 1,
         )
-        yield Engine({**plan.known, "dtype": plan.known["dtype"] if on_cpu else None}, workers.write)
+        yield Engine({**plan.facts, "dtype": plan.facts["dtype"] if on_cpu else None}, workers.write)
     finally:
         ray.shutdown()
 
@@ -146,7 +146,7 @@ class _Workers:
         least = 32 if on_cpu else 256
         size = self.study.settings.generation.batch_size
         rows = least if size == "auto" else size * -(-least // size)
-        ordered = sorted(texts, key=lambda each: -len(each[0].text))
+        ordered = sorted(texts, key=lambda planned: -len(planned[0].text))
         short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
         chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
         options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}

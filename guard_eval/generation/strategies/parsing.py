@@ -68,7 +68,7 @@ def read_grid(text: str) -> Grid:
     Raises:
         StudyError: As of `parse`, or the settings are too many, or not all different.
     """
-    lists = [each.split(",") for each in _LIST.findall(text)]
+    lists = [listed.split(",") for listed in _LIST.findall(text)]
     if not lists or len(text) > _MOST_CHARACTERS:
         strategy = str(parse(text))
         return Grid(strategy, (strategy,))
@@ -96,9 +96,9 @@ def _build(text: str, tree: ast.expr | None) -> Strategy:
             raise SyntaxError
     kind: type[Any] | None = STRATEGIES.get(name) or own.classes().get(name)
     if kind is None:
-        known = [*STRATEGIES, *own.classes()]
+        names = [*STRATEGIES, *own.classes()]
         remedy = "(one of your own: --code FILE.py names its file)"
-        raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)} {remedy}")
+        raise StudyError(f"unknown strategy {name!r}: {nearest(name, names)} {remedy}")
     arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)
     try:
         return cast("Strategy", kind(**arguments))

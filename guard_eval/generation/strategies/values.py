@@ -456,14 +456,14 @@ def signature(strategy: Strategy) -> str:
     if isinstance(strategy, Chain):
         return " + ".join(map(signature, strategy.steps))
     neutral = {"temperature", "length_penalty", "breakers"}
-    shown = []
+    parameters = []
     for field in sorted(fields(cast("Any", strategy)), key=lambda field: field.name in neutral):
         value = getattr(strategy, field.name)
         hidden = isinstance(strategy, Guard) or field.name in neutral
         if not (hidden and value == field.default):
-            shown.append(f"{field.name}={_show(value)}")
+            parameters.append(f"{field.name}={_show(value)}")
     name = name_of(type(strategy))
-    return f"{name}({', '.join(shown)})" if shown else name
+    return f"{name}({', '.join(parameters)})" if parameters else name
 
 
 def name_of(kind: type) -> str:

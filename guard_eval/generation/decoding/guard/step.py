@@ -98,9 +98,9 @@ def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
     """Leave candidates; see `leave_candidates`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
     leave = compile_step() if context.compiled else leave_candidates
-    left, state = leave(strategy, logits, context.state, min(context.step, strategy.window), tokens)
+    remaining, state = leave(strategy, logits, context.state, min(context.step, strategy.window), tokens)
     context.state.copy_(state)
-    return left
+    return remaining
 
 
 @initial_state.register

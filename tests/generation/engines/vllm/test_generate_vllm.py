@@ -73,7 +73,7 @@ def test_vllm_leaves_refused_strategies_to_the_other_engine(tmp_path, monkeypatc
 
     @contextmanager
     def open_engine(plan):
-        yield Engine(plan.known, lambda name, _texts: iter(asked.append(name) or []))
+        yield Engine(plan.facts, lambda name, _texts: iter(asked.append(name) or []))
 
     monkeypatch.setattr(generation_command, "resolve_name", lambda _name: open_engine)
     with pytest.raises(StudyError, match=r"^acs\(q=1\): vLLM cannot run acs\(q=1\), "):
