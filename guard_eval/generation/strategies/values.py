@@ -450,7 +450,7 @@ def signature(strategy: Strategy) -> str:
     """Return the text that names a strategy in files, tables and legends. `parse` reads it.
 
     As in the paper's tables, a strategy that needs tuning always shows its parameters. Settings with a
-    neutral default (GUARD's, a temperature, a length penalty, breakers) are shown only if they differ from it.
+    neutral default (GUARD's, a temperature, a length penalty, breakers) are shown only if they are changed.
 
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
     ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')

@@ -100,5 +100,5 @@ def test_batches_grow_only_on_a_gpu(batch_size, device, parameters, beams, rows)
     model = types.SimpleNamespace(device=torch.device(device), num_parameters=lambda: parameters)
     sizes = BatchSizes.choose(batch_size, model, parse(f"beam(beams={beams})"))
     for _ in range(3):
-        sizes.succeed(sizes.rows)
+        sizes.grow(sizes.rows)
     assert sizes.rows == rows
