@@ -95,8 +95,8 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
         progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
     for warning in _warnings(study, store):
         progress.warn(warning)
-    asked = criteria(annotation.criteria, study.settings.rubric)
-    settings.set_criteria(store, {each.name: str(each) for each in asked})
+    asked_criteria = criteria(annotation.criteria, study.settings.rubric)
+    settings.set_criteria(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
     settings.put(store, settings.APP_ADDRESS, url)

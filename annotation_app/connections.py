@@ -38,10 +38,10 @@ def raise_file_limit() -> int:
         import resource  # noqa: PLC0415 (not on Windows, which has no such limit)
     except ImportError:
         return MOST_FILES
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
-        raised = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+        raised = MOST_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, MOST_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard_limit))
         return raised
     return limit
 

@@ -79,8 +79,8 @@ def remark(heading: str, text: str, *, agreed: bool) -> str:
 
 def quoted(heading: str, text: str) -> str:
     """Return a text to be read again, under a heading."""
-    shown = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
-    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
+    paragraph = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
+    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{paragraph}</section>'
 
 
 def forward(text: str, *, key: str) -> bool:

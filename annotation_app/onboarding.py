@@ -143,9 +143,9 @@ def _practise(app: App, visit: Visit) -> str:
     pair = _unpractised(app, visit)[0]
     number = app.practice.index(pair) + 1
     panel.load(app.words)
-    shown = BlindPair.of(-number, pair.prompt, pair.a, pair.b)  # no presentation has a number below 1
+    blind_pair = BlindPair.of(-number, pair.prompt, pair.a, pair.b)  # no presentation has a number below 1
     view = {"where": app.words.practice.position, "done": number - 1, "total": len(app.practice)}
-    panel.show(app, visit, shown, view, {"submit": _note_practice})
+    panel.show(app, visit, blind_pair, view, {"submit": _note_practice})
     return "pair"
 
 
@@ -199,7 +199,9 @@ def _check(app: App, visit: Visit) -> str:
         if answers is not None and len(answers) < len(texts.questions):
             st.html(markup.problem(texts.missing))
         elif answers is not None:
-            wrong = [each.name for each in texts.questions if answers[each.name] != each.right]
+            wrong = [
+                question.name for question in texts.questions if answers[question.name] != question.right
+            ]
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": not wrong}
             visit.open("instructions" if wrong else "")
             state.record(app, visit, "check", detail)

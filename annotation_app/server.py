@@ -202,9 +202,11 @@ async def health(_request: Request) -> JSONResponse:
 async def _find_trouble() -> str:
     """Return why no rating could be saved just now, in two words; empty if one could."""
     files = count_open_files()
-    most = Connection.limit * 4
-    if files > 0.9 * most:
-        logs.warn("%d of at most %d files are open; raise the limit (LimitNOFILE= of a service)", files, most)
+    file_limit = Connection.limit * 4
+    if files > 0.9 * file_limit:
+        logs.warn(
+            "%d of at most %d files are open; raise the limit (LimitNOFILE= of a service)", files, file_limit
+        )
         return "open files"
     try:
         with anyio.fail_after(HEALTH_SECONDS):

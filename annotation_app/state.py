@@ -198,8 +198,8 @@ def record(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object])
 
     A second press, or another tab, may have noted the same since this page was shown: nothing is added.
     """
-    known = len(visit.progress[kind])
+    noted = len(visit.progress[kind])
     visit.progress = _progress(app, visit.rater)
-    if len(visit.progress[kind]) == known:
+    if len(visit.progress[kind]) == noted:
         notes.write(app.store, visit.rater, kind, json.dumps(detail, ensure_ascii=False, sort_keys=True))
         visit.progress[kind].append(detail)

@@ -41,11 +41,11 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disa
 @contextmanager
 def serving(folder: Path, **study: Any) -> Iterator[tuple[MadeStudy, Server]]:
     """Make a study, with what `annotation_client.make` takes, and serve it."""
-    made = annotation_client.make(folder / "study", **study)
-    server = Server(made.folder, folder / "server.log")
+    study_made = annotation_client.make(folder / "study", **study)
+    server = Server(study_made.folder, folder / "server.log")
     server.start()
     try:
-        yield made, server
+        yield study_made, server
     finally:
         server.stop()
 
@@ -69,7 +69,7 @@ class Round:
     others: float
     errors: int
 
-    def shown(self, share: float) -> str:
+    def format_latency(self, share: float) -> str:
         """Return the milliseconds that `share` of the ratings do not exceed."""
         return f"{1000 * percentile(self.seconds, share):.1f} ms (others {self.others:.2f} cores)"
 
@@ -78,13 +78,13 @@ def speed(folder: Path, options: argparse.Namespace, *, think: float) -> list[Ro
     """Let raters rate in rounds, `think` seconds a pair (0: without pause); the quietest round counts."""
     rounds: list[Round] = []
     for number in range(options.rounds):
-        own = folder / str(number)
-        own.mkdir()
-        with serving(own, raters=options.raters, overlap=options.overlap) as (study, app):
+        round_folder = folder / str(number)
+        round_folder.mkdir()
+        with serving(round_folder, raters=options.raters, overlap=options.overlap) as (study, app):
             seconds = options.seconds if think else options.seconds / 3
             rounds.append(asyncio.run(_round(study, app, think=think, seconds=seconds)))
-    best = min(rounds, key=lambda one: one.others)
-    errors = sum(one.errors for one in rounds)
+    best = min(rounds, key=lambda result: result.others)
+    errors = sum(result.errors for result in rounds)
     rows = [
         ("CPU of the server for a rating", f"{best.cpu_ms:.1f} ms", "≤ 8 ms", best.cpu_ms <= 8),
         ("errors, all rounds", str(errors), "0", not errors),
@@ -93,8 +93,8 @@ def speed(folder: Path, options: argparse.Namespace, *, think: float) -> list[Ro
         return [("ratings a second", f"{best.per_second:.0f}", "≥ 110", best.per_second >= 110), *rows]
     median, p95 = (1000 * percentile(best.seconds, share) for share in (0.5, 0.95))
     return [
-        ("submit → next pair, median", best.shown(0.5), "≤ 25 ms", median <= 25),
-        ("95 %", best.shown(0.95), "≤ 80 ms", p95 <= 80),
+        ("submit → next pair, median", best.format_latency(0.5), "≤ 25 ms", median <= 25),
+        ("95 %", best.format_latency(0.95), "≤ 80 ms", p95 <= 80),
         *rows,
     ]
 
@@ -142,10 +142,10 @@ def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
 
     with serving(folder, raters=few + more, overlap=4) as (study, server):
         result, errors = asyncio.run(weigh(study, server))
-    each, what = (result[2] - result[1]) / more, f"with nobody, {few} and {few + more} sessions"
+    megabytes_each, what = (result[2] - result[1]) / more, f"with nobody, {few} and {few + more} sessions"
     return [
-        (what, ", ".join(f"{one:.0f}" for one in result) + " MB", "", True),
-        ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
+        (what, ", ".join(f"{megabytes:.0f}" for megabytes in result) + " MB", "", True),
+        ("a session adds", f"{megabytes_each:.2f} MB", "≤ 0.2 MB", megabytes_each <= 0.2),
         ("errors", str(errors), "0", not errors),
     ]
 
@@ -173,12 +173,12 @@ def first(folder: Path, options: argparse.Namespace) -> list[Row]:
             start = time.perf_counter()
             page.goto(f"{server.url}/?invite={token}", wait_until="commit")
             page.get_by_role("button", name=re.compile("^(Start|Continue)")).wait_for()
-            shown = time.perf_counter() - start
+            seconds_to_first = time.perf_counter() - start
             page.wait_for_timeout(6000)
-            result.append((shown, sum(sizes) / 1e6, len(sizes)))
+            result.append((seconds_to_first, sum(sizes) / 1e6, len(sizes)))
             context.close()
         chromium.close()
-    seconds, size = (statistics.median(one[index] for one in result) for index in (0, 1))
+    seconds, size = (statistics.median(load[index] for load in result) for index in (0, 1))
     return [
         ("from the link to the instructions", f"{seconds:.1f} s", "≤ 12 s", seconds <= 12),
         (
@@ -204,10 +204,10 @@ _WATCH = r"""
   addEventListener("click", event => {
     if (!window.armed) return;
     window.armed = false;
-    const [before] = shown();
+    const [before] = format_latency();
     const start = event.timeStamp;
     const look = () => {
-      const now = shown();
+      const now = format_latency();
       if (now.size === 1 && !now.has(before)) {
         // This frame is painted next; a message posted now is delivered after that.
         const { port1, port2 } = new MessageChannel();
@@ -258,7 +258,7 @@ def _click(page: Any, number: int) -> float:
     return took
 
 
-def read(arguments: list[str] | None) -> argparse.Namespace:
+def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     """Return the settings; what cannot be used is named, and the process left with code 2."""
     command = parser(__doc__)
     option = command.add_argument
@@ -289,7 +289,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the measures; return the exit code: 1 where a goal was missed."""
-    options = read(arguments)
+    options = parse_options(arguments)
     measures: dict[str, Measure] = {
         "thinking": partial(speed, think=options.think),
         "rush": partial(speed, think=0),

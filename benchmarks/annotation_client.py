@@ -83,12 +83,12 @@ def make(
     url = f"database = {json.dumps(database)}" if database else ""
     text = _TOML.format(**METHODS, criteria=json.dumps(CRITERIA), overlap=overlap, database=url, more=more)
     (folder / "study.toml").write_text(text, encoding="utf-8")
-    made = _pairs(pairs)
+    pairs_made = _pairs(pairs)
     with Store.open(Study.open(folder).database, create=True) as store:
-        store_pairs.add(store, made)
+        store_pairs.add(store, pairs_made)
         names = [f"rater-{number:03d}" for number in range(raters)]
         tokens = {name: store_raters.invite(store, name)[1] for name in names}
-    return MadeStudy(folder=folder, pairs=made, tokens=tokens, overlap=overlap)
+    return MadeStudy(folder=folder, pairs=pairs_made, tokens=tokens, overlap=overlap)
 
 
 def _pairs(count: int) -> list[Pair]:
@@ -97,8 +97,8 @@ def _pairs(count: int) -> list[Pair]:
     lines = (Path(guard_eval.__file__).parent / "demo" / "prompts.jsonl").read_text(encoding="utf-8")
     words = [word for line in lines.splitlines() for word in json.loads(line)["prompt"].split()]
 
-    def text(number: int, letter: str, least: int, most: int) -> str:
-        length = int(rng.integers(least, most))
+    def text(number: int, letter: str, least: int, maximum: int) -> str:
+        length = int(rng.integers(least, maximum))
         chosen = rng.choice(words, length).tolist()
         # A paragraph now and then, and the mark among the first words.
         chosen[0] = f"{chosen[0]} no{number}{letter}"
@@ -218,8 +218,8 @@ class Session:
             message = ForwardMsg.FromString(data)
         elif message.metadata.cacheable:
             self._cached[message.hash] = data
-        for known in (self.elements, self.raw, self.fragments):
-            known.pop(index, None)
+        for positions in (self.elements, self.raw, self.fragments):
+            positions.pop(index, None)
         if message.delta.HasField("new_element"):
             self.elements[index], self.raw[index] = message.delta.new_element, data
             self.fragments[index] = message.delta.fragment_id
@@ -255,7 +255,7 @@ class View:
     errors: int = 0
 
 
-def read(page: Session) -> View:
+def read_view(page: Session) -> View:
     """Return what the page shows."""
     raw = b"\n".join(page.raw[index] for index in sorted(page.raw))
     marks = MARK.findall(raw)
@@ -362,7 +362,7 @@ class Rater:
 
     async def _send(self, states: list[WidgetState]) -> None:
         await self.session.run(states)
-        self.view = read(self.session)
+        self.view = read_view(self.session)
         self.log.counts["exception"] += self.view.errors
 
     async def _arrive(self) -> None:
@@ -437,11 +437,11 @@ async def enter(raters: Sequence[Rater]) -> None:
     """Let raters in, eight at a time, to their first pairs."""
     door = asyncio.Semaphore(8)
 
-    async def one(rater: Rater) -> None:
+    async def send_one(rater: Rater) -> None:
         async with door:
             await rater.enter()
 
-    await asyncio.gather(*map(one, raters))
+    await asyncio.gather(*map(send_one, raters))
 
 
 async def leave(raters: Sequence[Rater]) -> None:

@@ -28,8 +28,8 @@ class Server:
         self._log = log
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        own = [sys.executable, "-P", "-m", "guard_eval", "annotate", str(folder), "--port"]
-        self._command = [*(command or own), str(self.port)]
+        default_command = [sys.executable, "-P", "-m", "guard_eval", "annotate", str(folder), "--port"]
+        self._command = [*(command or default_command), str(self.port)]
         self._process: subprocess.Popen[bytes] | None = None
         self._family: list[psutil.Process] = []
 
@@ -48,8 +48,8 @@ class Server:
             return False
 
         wait_until(answers, seconds=60, what="the server's start")
-        own = psutil.Process(process.pid)
-        self._process, self._family = process, [own, *own.children(recursive=True)]
+        server_process = psutil.Process(process.pid)
+        self._process, self._family = process, [server_process, *server_process.children(recursive=True)]
 
     def stop(self) -> None:
         """Stop it as a service manager does."""
@@ -112,8 +112,10 @@ _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 def documented(folder: Path, *, port: int, servers: Sequence[int]) -> str:
     """Return the documentation's configuration; only ports and paths are changed."""
-    (shown,) = _FENCE.findall((ROOT / "docs" / "deployment.md").read_text(encoding="utf-8"))
-    text, result = _SERVER.subn(lambda line: "\n".join(f"{line[1]}{own}{line[2]}" for own in servers), shown)
+    (example,) = _FENCE.findall((ROOT / "docs" / "deployment.md").read_text(encoding="utf-8"))
+    text, result = _SERVER.subn(
+        lambda line: "\n".join(f"{line[1]}{server_address}{line[2]}" for server_address in servers), example
+    )
     for pattern, ours in (
         (r"listen 443 ssl;", f"listen 127.0.0.1:{port} ssl;"),
         (r"listen 80;", f"listen 127.0.0.1:{free_port()};"),
@@ -133,8 +135,8 @@ def configure(folder: Path, *, port: int, servers: Sequence[int]) -> None:
     """Write all that nginx needs into a folder: its configuration, and a certificate."""
     _certify(folder)
     paths = "\n".join(f"{name}_temp_path {folder}/{name};" for name in _TEMPORARY)
-    shown = documented(folder, port=port, servers=servers)
-    text = _AROUND.format(folder=folder, paths=paths, documented=shown)
+    example = documented(folder, port=port, servers=servers)
+    text = _AROUND.format(folder=folder, paths=paths, documented=example)
     (folder / "nginx.conf").write_text(text, encoding="utf-8")
 
 
@@ -147,8 +149,8 @@ def _certify(folder: Path) -> None:
     """Make a certificate for 127.0.0.1 that nobody else has signed."""
     about = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
     files = ["-keyout", str(folder / "privkey.pem"), "-out", str(folder / "fullchain.pem")]
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *about, *files]
-    subprocess.run(made, check=True, capture_output=True)
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *about, *files]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 _VERDICTS = """

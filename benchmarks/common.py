@@ -30,11 +30,11 @@ Measure = Callable[[Path, argparse.Namespace], list[Row]]
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Return a command line that shows defaults and has the option of a smoke run."""
-    made = argparse.ArgumentParser(
+    result = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    made.add_argument("--quick", action="store_true", help="a smoke run: its figures mean nothing")
-    return made
+    result.add_argument("--quick", action="store_true", help="a smoke run: its figures mean nothing")
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Turns:
         """Return the median seconds of A and of B."""
         return statistics.median(self.base), statistics.median(self.way)
 
-    def shown(self, *, inverse: bool = False) -> str:
+    def format_ratio(self, *, inverse: bool = False) -> str:
         """Return the median ratio, or of A over B, with the least and the greatest in brackets."""
         result = [1 / ratio for ratio in self.ratios] if inverse else self.ratios
         return f"{statistics.median(result):.2f} ({min(result):.2f}–{max(result):.2f})"
@@ -206,7 +206,7 @@ def tests_module(name: str) -> Any:
 
 def make_pair(number: int, methods: Sequence[str], texts: Sequence[str]) -> Pair:
     """Return a pair of two methods; `texts` are the prompt and the two continuations."""
-    shown = dict(zip(("prompt", "text_a", "text_b"), texts, strict=True))
+    fields = dict(zip(("prompt", "text_a", "text_b"), texts, strict=True))
     names = {"method_a": methods[0], "method_b": methods[1]}
-    pair: Pair = tests_module("factories").make_pair(number, **names, **shown)
+    pair: Pair = tests_module("factories").make_pair(number, **names, **fields)
     return pair

@@ -105,12 +105,12 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take a request when it is whole."""
         self._read += data
-        head, result, rest = self._read.partition(b"\r\n\r\n")
+        head, result, body = self._read.partition(b"\r\n\r\n")
         _, _, length = head.lower().partition(b"content-length:")
         size = int(length.split(b"\r\n")[0] or 0) if length else 0
-        if not result or len(rest) < size:
+        if not result or len(body) < size:
             return
-        self._read = rest[size:]
+        self._read = body[size:]
         log = self._state.log
         if head.startswith(b"GET /log"):
             self._send(200, vars(log))
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
             self._send(404, {"error": {"message": "not found"}})
         else:
             log.requests += 1
-            self._state.serve(partial(self._answer, rest[:size]))
+            self._state.serve(partial(self._answer, body[:size]))
 
     def _answer(self, body: bytes) -> None:
         log, drawn = self._state.log, self._state.fault()
@@ -128,8 +128,8 @@ class Connection(asyncio.Protocol):
             self._send(status, {"error": error}, b"retry-after-ms: 100\r\n" if status == 429 else b"")
         elif drawn == "reset":
             with suppress(OSError):
-                own = self._transport.get_extra_info("socket")
-                own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection = self._transport.get_extra_info("socket")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._transport.abort()
         elif self._send(200, completion(drawn)):
             log.paid[hashlib.sha256(body).hexdigest()] += 1
@@ -149,8 +149,8 @@ def completion(kind: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": _TEXTS.get(kind, VERDICTS), "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "length" if kind == "truncated" else "stop"}
     usage = {"prompt_tokens": TOKENS[0], "completion_tokens": TOKENS[1], "total_tokens": sum(TOKENS)}
-    made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
-    return {**made, "system_fingerprint": "fp", "choices": [choice], "usage": usage}
+    envelope = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
+    return {**envelope, "system_fingerprint": "fp", "choices": [choice], "usage": usage}
 
 
 @dataclass(frozen=True)

@@ -102,19 +102,22 @@ def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
         for _ in range(options.rounds):
             ours.append(_judge_new(server.url, pairs))
             raw.append(_both_clocks(lambda: _send_raw(server.url, bodies)))
-    clock, processor = (Turns(base=[one[at] for one in raw], way=[one[at] for one in ours]) for at in (0, 1))
+    clock, processor = (
+        Turns(base=[measured[at] for measured in raw], way=[measured[at] for measured in ours])
+        for at in (0, 1)
+    )
     rates = [options.requests / statistics.median(times) for times in (clock.base, clock.way)]
     seconds = processor.medians
     return [
         (
             f"requests a second, {options.requests} requests, {options.rounds} rounds",
-            f"raw {rates[0]:.0f}/s, judge {rates[1]:.0f}/s; ratio {clock.shown(inverse=True)}",
+            f"raw {rates[0]:.0f}/s, judge {rates[1]:.0f}/s; ratio {clock.format_ratio(inverse=True)}",
             "≥ 0.85 ×",
             1 / clock.ratio >= 0.85,
         ),
         (
             "processor time",
-            f"raw {seconds[0]:.2f} s, judge {seconds[1]:.2f} s; ratio {processor.shown()}",
+            f"raw {seconds[0]:.2f} s, judge {seconds[1]:.2f} s; ratio {processor.format_ratio()}",
             "≤ 1.1 ×",
             processor.ratio <= 1.1,
         ),
@@ -124,10 +127,10 @@ def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
 
 def _send_raw(url: str, bodies: list[dict[str, Any]]) -> None:
     """Send requests that are made already, and keep nothing."""
-    left = iter(bodies)
+    waiting = iter(bodies)
 
     async def send(client: openai.AsyncOpenAI) -> None:
-        for body in left:
+        for body in waiting:
             await client.chat.completions.create(**body)
 
     async def send_all() -> None:
@@ -169,21 +172,21 @@ def queues(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Judge at servers that let requests wait; twelve answers one after the other fill the time-out."""
     rows: list[Row] = []
     for slots, seconds, questions in QUEUES:
-        wanted = questions // 10 if options.quick else questions
+        total = questions // 10 if options.quick else questions
         with (
             serving(slots=slots, seconds=seconds) as server,
             Store.open(f"sqlite:///{folder}/queue-{slots}.db", create=True) as store,
         ):
-            store_pairs.add(store, make_pairs(wanted // 2))
+            store_pairs.add(store, make_pairs(total // 2))
             judge = Judge(model=MODEL, base_url=server.url, concurrency=CONCURRENCY, timeout=12 * seconds)
             started = time.perf_counter()
             ledger = _judge(store, judge)
             took, sent = time.perf_counter() - started, server.log().requests
-        ratio = took / (wanted * seconds / slots)
-        lost, vain = wanted - ledger.verdicts, sent - wanted
+        ratio = took / (total * seconds / slots)
+        lost, vain = total - ledger.verdicts, sent - total
         rows += [
             (
-                f"{slots} at once, {seconds} s each, {wanted} requests",
+                f"{slots} at once, {seconds} s each, {total} requests",
                 f"{took:.1f} s, **{ratio:.2f}** × the ideal",
                 "≤ 1.3 ×",
                 ratio <= 1.3,
@@ -197,9 +200,9 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Judge with a server that fails often, then run again; read what the database holds."""
     prices = {"input": 1e6 * PRICES[0], "output": 1e6 * PRICES[1]}
     (folder / "study.toml").write_text(_TOML.format(model=MODEL, **prices), encoding="utf-8")
-    database, wanted = Study.open(folder).database, options.requests // 2 * 2
+    database, total = Study.open(folder).database, options.requests // 2 * 2
     with Store.open(database, create=True) as store:
-        store_pairs.add(store, make_pairs(wanted // 2))
+        store_pairs.add(store, make_pairs(total // 2))
     with serving(faults=FAULTS) as server:
         command = [sys.executable, "-P", "-m", "guard_eval", "judge", str(folder)]
         command += ["--yes", "--budget", "1000"]
@@ -217,17 +220,17 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
             verdicts = sum(rater.rated for rater in raters.read(store))
             with store.read() as db:
                 failed = [kind for kind, _ in requests.read_failures(db).values()]
-                usd = sum(each.usd + each.held_usd for each in judging.read_spending(db))
+                usd = sum(row.usd + row.held_usd for row in judging.read_spending(db))
         judge()
         more = server.log().requests - log.requests
     did = ", ".join(f"{times} {name}" for name, times in sorted(log.did.items()))
-    left = wanted - verdicts - len(failed)
-    ended = f"{verdicts} verdicts, failures {dict(Counter(failed))}, {left} with neither"
-    complete = left == 0 and "Traceback" not in printed
+    unexplained = total - verdicts - len(failed)
+    ended = f"{verdicts} verdicts, failures {dict(Counter(failed))}, {unexplained} with neither"
+    complete = unexplained == 0 and "Traceback" not in printed
     money = f"${log.usd:.2f} charged, ${usd:.2f} booked"
     return [
         ("the server answered", f"{log.requests} requests: {did}", "", True),
-        (f"pairs × orders of {wanted}", f"{ended} (code {code})", "0 with neither", complete),
+        (f"pairs × orders of {total}", f"{ended} (code {code})", "0 with neither", complete),
         ("complete 200 responses beyond the first to a request", str(log.twice), "0", log.twice == 0),
         ("money", money, "booked ≥ charged", usd >= log.usd - 1e-6),
         ("requests of one more run", str(more), "0", more == 0),

@@ -43,7 +43,7 @@ WHERE held_by IS NULL AND shuffle < :until
 def make_pairs(count: int) -> list[Pair]:
     """Return pairs of all comparisons of four methods, in turn."""
     texts = ((f"prompt {n}", f"text a {n}", f"text b {n}") for n in range(count))
-    return [make_pair(n, COMPARISONS[n % len(COMPARISONS)], each) for n, each in enumerate(texts)]
+    return [make_pair(n, COMPARISONS[n % len(COMPARISONS)], pair_texts) for n, pair_texts in enumerate(texts)]
 
 
 def cpu_ms(function: Callable[[], T]) -> tuple[float, T]:
@@ -57,9 +57,9 @@ def fill(store: Store, share: float, filler: int) -> None:
     """Let one rater for each slot of a pair have rated a share of all; the first one's id is `filler`."""
     with store.write() as (db, now):
         base = db.execute(text("SELECT coalesce(max(id), 0) FROM presentation")).scalar_one()
-        asked = {"base": base, "filler": filler, "until": int(share * 2**31)}
-        db.execute(text(_FILL), {**asked, "now": f"{now:%Y-%m-%d %H:%M:%S.%f}"})
-        db.execute(text(_HOLD), {"until": asked["until"]})
+        parameters = {"base": base, "filler": filler, "until": int(share * 2**31)}
+        db.execute(text(_FILL), {**parameters, "now": f"{now:%Y-%m-%d %H:%M:%S.%f}"})
+        db.execute(text(_HOLD), {"until": parameters["until"]})
 
 
 def rate(store: Store, people: list[Rater], plan: HandOutPlan, calls: int) -> str:
@@ -67,10 +67,10 @@ def rate(store: Store, people: list[Rater], plan: HandOutPlan, calls: int) -> st
     claims, saves, rng = [], [], random.Random(1)
     for _ in range(calls):
         who = rng.choice(people)
-        spent, shown = cpu_ms(partial(handout.claim, store, who, plan))
+        spent, blind_pairs = cpu_ms(partial(handout.claim, store, who, plan))
         claims.append(spent)
-        if shown:
-            save = partial(verdicts.save, store, shown[0].presentation, CHOICES, rater=who)
+        if blind_pairs:
+            save = partial(verdicts.save, store, blind_pairs[0].presentation, CHOICES, rater=who)
             spent, _saved = cpu_ms(save)
             saves.append(spent)
     line = f"claim {statistics.median(claims):.2f} (99 %: {sorted(claims)[int(0.99 * calls)]:.2f}) ms"
@@ -88,16 +88,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'study.db'}"
         with Store.open(url, create=True) as store:
-            made = make_pairs(options.pairs)
-            spent, _ = cpu_ms(lambda: pairs.add(store, made, plan))
+            made_pairs = make_pairs(options.pairs)
+            spent, _ = cpu_ms(lambda: pairs.add(store, made_pairs, plan))
             print(f"{options.pairs} pairs and their slots: {spent / 1e3:.1f} s")
             people = [raters.get_or_add(store, f"R{n}", "person") for n in range(options.people)]
             fillers = [raters.get_or_add(store, f"F{n}", "person").id for n in range(plan.slots)]
             for share in (0.0, 0.5, 0.998):
                 fill(store, share, fillers[0])
                 print(f"{share:.1%} full: {rate(store, people, plan, options.calls)}")
-            for name, read in (("tidy", unblind.tidy), ("raters", raters.read), ("pairs", pairs.read)):
-                print(f"{name}: {cpu_ms(partial(read, store))[0] / 1e3:.2f} s")
+            for name, reader in (("tidy", unblind.tidy), ("raters", raters.read), ("pairs", pairs.read)):
+                print(f"{name}: {cpu_ms(partial(reader, store))[0] / 1e3:.2f} s")
 
 
 if __name__ == "__main__":

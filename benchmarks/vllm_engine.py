@@ -85,13 +85,13 @@ def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:
         from vllm import SamplingParams
 
         same = {"max_tokens": options.new_tokens, "ignore_eos": True, "detokenize": False}
-        given = [SamplingParams(temperature=0, extra_args=one, **same) for one in ours]
-        llm.generate(prompts, given, use_tqdm=False)
+        parameters = [SamplingParams(temperature=0, extra_args=extra, **same) for extra in ours]
+        llm.generate(prompts, parameters, use_tqdm=False)
 
     asks = [extra_args(parse(name), seed=1, prompt_id=str(n)) for n in range(batch)]
     turns = compare(lambda: run([None] * batch), lambda: run(list(asks)), rounds=options.rounds, seconds=600)
-    greedy, own = (1000 * seconds / options.new_tokens for seconds in turns.medians)
-    return line([batch, name, f"{greedy:.2f}", f"{own:.2f}", turns.shown(), len(turns.ratios)])
+    greedy, ours_ms = (1000 * seconds / options.new_tokens for seconds in turns.medians)
+    return line([batch, name, f"{greedy:.2f}", f"{ours_ms:.2f}", turns.format_ratio(), len(turns.ratios)])
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ LEAN = 0.9
 
 def verdicts(rng: np.random.Generator, items: int, raters: int, advantage: float = 0.0) -> NDArray[np.int64]:
     """Draw verdicts 1, 0 and −1, [items, raters]: an item's advantage plus noise, cut by two thresholds."""
-    own = advantage + LEAN * rng.normal(size=(items, 1)) + rng.normal(size=(items, raters))
-    return np.where(own > 0.45, 1, np.where(own < -0.45, -1, 0)).astype(np.int64)
+    scores = advantage + LEAN * rng.normal(size=(items, 1)) + rng.normal(size=(items, raters))
+    return np.where(scores > 0.45, 1, np.where(scores < -0.45, -1, 0)).astype(np.int64)
 
 
 def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: int) -> dict[str, float]:
@@ -37,8 +37,8 @@ def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: 
     for _ in range(studies):
         drawn = verdicts(rng, items, raters)
         means = 0.5 + drawn.mean(axis=1) / 2
-        known = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
-        result = fixed_share(pd.DataFrame(known), level=0.95)
+        columns = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
+        result = fixed_share(pd.DataFrame(columns), level=0.95)
         pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
         kappa = fleiss_kappa(RatingCounts.of(_counts(drawn)))
         covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
@@ -62,8 +62,8 @@ def rank_sets_wrong(rng: np.random.Generator, prompts: int, studies: int) -> flo
             for a, b in (("x", "y"), ("x", "z"), ("y", "z"))
             for verdict in (str(rng.choice([a, b, "tie"])),)
         ]
-        one = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
-        methods = ranking(Evidence.of(validate(pd.DataFrame(rows).assign(**one)), Context(name="n")))
+        constants = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
+        methods = ranking(Evidence.of(validate(pd.DataFrame(rows).assign(**constants)), Context(name="n")))
         wrong += any(row.possible_best not in {None, 1} for row in methods)
     return wrong / studies
 

@@ -26,10 +26,10 @@ def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.
     """Return which raters are flagged, from labels [criteria, items, raters] and [criteria, items]."""
     items, raters = labels.shape[1:]
     item, rater = np.divmod(np.arange(items * raters), raters)
-    found = [
+    tests = [
         compare_with_judge(item, rater, labels[index].ravel(), judged[index]) for index in range(CRITERIA)
     ]
-    n, same, expected, p_values = np.moveaxis(np.array(found), 2, 0)
+    n, same, expected, p_values = np.moveaxis(np.array(tests), 2, 0)
     adjusted = np.array(adjust(p_values.ravel().tolist()), dtype=float).reshape(CRITERIA, raters)
     ahead = same / n - expected
     return np.asarray(((adjusted <= RARE) & (ahead >= ADVANCE)).any(axis=0))
@@ -38,7 +38,7 @@ def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.
 def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> tuple[float, float]:
     """Return how many honest raters and how many copiers, one in each study, are flagged."""
     rng = np.random.default_rng([6, items, raters])
-    honest = found = 0
+    honest = flagged_copiers = 0
     for _ in range(studies):
         drawn = simulate(truth, studies=CRITERIA, items=items, raters=raters + 1, rng=rng).astype(int) + 1
         labels, judged = drawn[:, :, :-1].copy(), drawn[:, :, -1]
@@ -46,9 +46,9 @@ def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> t
             is_copied = rng.random((CRITERIA, items)) < copied
             labels[:, :, 0] = np.where(is_copied, judged, labels[:, :, 0])
         result = flagged(labels, judged)
-        found += int(result[0])
+        flagged_copiers += int(result[0])
         honest += int(result[1:].sum()) if copied else int(result.sum())
-    return honest / studies / (raters - bool(copied)), found / studies
+    return honest / studies / (raters - bool(copied)), flagged_copiers / studies
 
 
 def lines(studies: int) -> Iterator[str]:
@@ -58,10 +58,10 @@ def lines(studies: int) -> Iterator[str]:
     for kappa, bias, items, raters in product((0.2, 0.41), (0.0, 0.2, 0.4), (100, 200), (4, 12)):
         truth = Truth(kappa=kappa, rater_sd=bias)
         honest, _ = run(truth, items, raters, studies, 0.0)
-        found = {}
+        shares = {}
         for copied in (0.5, 0.8):
-            _, found[copied] = run(truth, items, raters, studies // 5, copied)
-        cells = " | ".join(f"{share:.2f}" for share in found.values())
+            _, shares[copied] = run(truth, items, raters, studies // 5, copied)
+        cells = " | ".join(f"{share:.2f}" for share in shares.values())
         yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {cells} |"
 
 

@@ -62,7 +62,7 @@ def play(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple
     ends = np.cumsum(sizes)
     contest = Contest(plan=plan, sizes=sizes, couples=couples, done=0, stopped={}, prompts=[])
     for number, end in enumerate(ends, start=1):
-        played = [(number, each) for each in table[end - sizes[number - 1] : end]]
+        played = [(number, values) for values in table[end - sizes[number - 1] : end]]
         contest = replace(contest, done=number, prompts=[*contest.prompts, *played])
         stopping = dict.fromkeys(find_stopping(contest, compare(contest)), number)
         contest = replace(contest, stopped={**contest.stopped, **stopping})
@@ -85,12 +85,21 @@ def measure(
     for study in range(studies):
         rng = np.random.default_rng([SEED, study, len(means), prompts])
         contest = play(design, draw(rng, means, prompts, raters), len(means), sizes)
-        claims = [each for each in compare(contest) if each.p_adjusted <= contest.plan.alpha]
-        wrong = [each for each in claims if quality[each.ahead] <= quality[each.behind]]
-        is_best = sum(each.ahead == "a" for each in claims) == len(means) - 1
-        shown = sum(size * len(contest.playing(at)) for at, size in enumerate(sizes[: contest.done], 1))
+        claims = [
+            comparison for comparison in compare(contest) if comparison.p_adjusted <= contest.plan.alpha
+        ]
+        wrong = [
+            comparison for comparison in claims if quality[comparison.ahead] <= quality[comparison.behind]
+        ]
+        is_best = sum(comparison.ahead == "a" for comparison in claims) == len(means) - 1
+        rated = sum(size * len(contest.playing(at)) for at, size in enumerate(sizes[: contest.done], 1))
         all_pairs = prompts * len(means) * (len(means) - 1) / 2
-        results += (bool(wrong), any(each.ahead == "a" for each in wrong), is_best, shown / all_pairs)
+        results += (
+            bool(wrong),
+            any(comparison.ahead == "a" for comparison in wrong),
+            is_best,
+            rated / all_pairs,
+        )
     return (results / studies).tolist()
 
 

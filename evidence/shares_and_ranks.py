@@ -44,8 +44,8 @@ def intervals(studies: int) -> Iterator[tuple[object, ...]]:
 
 
 def _cover(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]:
-    known = {"share": shares, "dataset": "d", "unit": -1 - np.arange(len(shares))}
-    ours = fixed_share(pd.DataFrame(known), level=0.95)
+    columns = {"share": shares, "dataset": "d", "unit": -1 - np.arange(len(shares))}
+    ours = fixed_share(pd.DataFrame(columns), level=0.95)
     low, high = stats.t.interval(0.95, len(shares) - 1, shares.mean(), stats.sem(shares))
     covers = ours.low is not None and ours.high is not None and ours.low <= truth <= ours.high
     return covers, low <= truth <= high, (ours.p is not None and ours.p <= 0.05) == (low <= 0.5 <= high)
@@ -56,17 +56,17 @@ def weights(studies: int) -> Iterator[tuple[object, ...]]:
     yield "pairs", "ratings of a pair", "share", "found, equal weights", "found, precision"
     for pairs, more, share in product((40, 100), (3, 8), (0.5, 0.6)):
         count = np.where(np.arange(pairs) % 2, 1, more)
-        rng, found = np.random.default_rng([SEED, pairs, more]), np.zeros(2)
+        rng, detections = np.random.default_rng([SEED, pairs, more]), np.zeros(2)
         truth = Truth(share=share, kappa=0.05)
         for drawn in simulate(truth, studies=studies, items=pairs, raters=more, rng=rng):
-            kept = np.arange(more) < count[:, None]
-            item, net = np.nonzero(kept)[0], drawn[kept]
+            is_rated = np.arange(more) < count[:, None]
+            item, net = np.nonzero(is_rated)[0], drawn[is_rated]
             scores = pd.DataFrame({"item": item, "net": net, "showings": 1})
             mean = np.bincount(item, weights=net) / count
             items = pd.DataFrame({"share": 0.5 + mean / 2, "dataset": "d", "unit": -1 - np.arange(pairs)})
             ways = (items, weigh_by_precision(items, scores))
-            found += [(fixed_share(way, level=0.95).p or 1) <= 0.05 for way in ways]
-        yield pairs, f"1 or {more}", share, *found / studies
+            detections += [(fixed_share(way, level=0.95).p or 1) <= 0.05 for way in ways]
+        yield pairs, f"1 or {more}", share, *detections / studies
 
 
 def criteria(studies: int) -> Iterator[tuple[object, ...]]:
@@ -76,8 +76,8 @@ def criteria(studies: int) -> Iterator[tuple[object, ...]]:
         rng, rates = np.random.default_rng([SEED, prompts]), np.zeros(4)
         for _, (index, advantage) in product(range(studies), enumerate((0.0, 2.6 / math.sqrt(prompts)))):
             common = rng.standard_normal((prompts, 1))
-            own = rng.standard_normal((prompts, 6))
-            felt = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+            separate = rng.standard_normal((prompts, 6))
+            felt = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * separate
             felt[:, 0] += 1.3 * advantage
             scores = np.sign(np.where(np.abs(felt) > 0.45, felt, 0.0))
             p_values = adjust([sign_flip(column).p for column in scores.T])
@@ -103,11 +103,11 @@ def loads(studies: int) -> Iterator[tuple[object, ...]]:
             felt = rng.normal(0, lean, len(counts))[rater] + rng.normal(0, 1.35, len(rater))
             net = np.sign(np.where(np.abs(felt) > 0.45, felt, 0.0)).astype(int)
             unit = np.arange(len(rater))
-            known = {"item": unit, "unit": -1 - unit, "dataset": "d", "rater": rater, "net": net}
-            scores = pd.DataFrame(known | {"showings": 1, "share": 0.5 + net / 2})
+            columns = {"item": unit, "unit": -1 - unit, "dataset": "d", "rater": rater, "net": net}
+            scores = pd.DataFrame(columns | {"showings": 1, "share": 0.5 + net / 2})
             these = fixed_share(scores, level=0.95)
             others = random_share(scores, scores, these)
-            ends = [(each.low, each.high) for each in (these, others)]
+            ends = [(estimate.low, estimate.high) for estimate in (these, others)]
             if None not in ends[1]:
                 spans = [high - low for low, high in ends]
                 rows.append([*(not low <= 0.5 <= high for low, high in ends), spans[1] / spans[0]])
@@ -130,8 +130,8 @@ def assisted(studies: int) -> Iterator[tuple[object, ...]]:
             result = assisted_share(rated, np.clip(judge, 0, 1), np.zeros(800), np.arange(800))
             alone = stats.ttest_1samp(people[:80], 0.5).pvalue
             low, high = result.share.low or 0.0, result.share.high or 1.0
-            found = (result.share.p or 1) <= 0.05
-            rows.append([result.weight, low <= truth <= high, found, alone <= 0.05])
+            is_detected = (result.share.p or 1) <= 0.05
+            rows.append([result.weight, low <= truth <= high, is_detected, alone <= 0.05])
         table = np.array(rows, dtype=float)
         yield shrunk, np.median(table[:, 0]), *table[:, 1:].mean(axis=0)
 
@@ -150,20 +150,20 @@ def ranks(studies: int) -> Iterator[tuple[object, ...]]:
         *product((6,), (60,), (5,), (1.0,), ("normal",)),
         *product((4,), (60,), (20,), (0.15,), ("normal",)),
     )
-    for methods, prompts, raters, part, leans in settings:
+    for methods, prompts, raters, rated_share, leans in settings:
         rng, wrong = np.random.default_rng([SEED, methods, raters]), np.zeros(2)
         for _ in range(studies):
-            table = _alike(rng, methods, prompts, raters, part=part, leans=leans)
+            table = _alike(rng, methods, prompts, raters, rated_share=rated_share, leans=leans)
             for index, sampling in enumerate(("fixed", "random")):
                 context = Context(name="n", plan=TestPlan(raters=sampling))
                 rows = ranking(Evidence.of(table, context))
                 sets = [(row.possible_best or 1, row.possible_worst or methods) for row in rows]
-                wrong[index] += any(each != (1, methods) for each in sets)
-        yield methods, prompts, f"{raters}, {part:.0%}", leans, *wrong / studies
+                wrong[index] += any(rank_set != (1, methods) for rank_set in sets)
+        yield methods, prompts, f"{raters}, {rated_share:.0%}", leans, *wrong / studies
 
 
 def _alike(
-    rng: np.random.Generator, methods: int, prompts: int, raters: int, *, part: float, leans: str
+    rng: np.random.Generator, methods: int, prompts: int, raters: int, *, rated_share: float, leans: str
 ) -> pd.DataFrame:
     """Draw verdicts on methods that nobody prefers in the mean; each rater likes some of them better."""
     size = (raters, methods)
@@ -174,13 +174,13 @@ def _alike(
     }[leans]
     first, second = np.array(list(combinations(range(methods), 2))).T
     prompt, rater, pair = (grid.ravel() for grid in np.indices((prompts, raters, len(first))))
-    kept = rng.random(len(prompt)) < part
-    prompt, rater, pair = prompt[kept], rater[kept], pair[kept]
+    is_rated = rng.random(len(prompt)) < rated_share
+    prompt, rater, pair = prompt[is_rated], rater[is_rated], pair[is_rated]
     quality = rng.normal(0, 0.6, (prompts, methods))[prompt] + liking[rater]
     row, a, b = np.arange(len(prompt)), first[pair], second[pair]
     felt = quality[row, a] - quality[row, b] + 1.2 * rng.standard_normal(len(row))
     name_a, name_b = (np.array(list("abcdef"))[side] for side in (a, b))
-    known = {
+    columns = {
         "pair_id": [f"{p}-{q}" for p, q in zip(prompt, pair, strict=True)],
         "prompt_id": [f"p{p}" for p in prompt],
         "rater": [f"r{r}" for r in rater],
@@ -188,7 +188,7 @@ def _alike(
         "method_b": name_b,
         "verdict": np.where(felt > 0.45, name_a, np.where(felt < -0.45, name_b, "tie")),
     }
-    return validate(pd.DataFrame(known).assign(dataset="d", rater_kind="person", criterion="c"))
+    return validate(pd.DataFrame(columns).assign(dataset="d", rater_kind="person", criterion="c"))
 
 
 TABLES: dict[str, Callable[[int], Iterator[tuple[object, ...]]]] = {

@@ -31,7 +31,7 @@ def planned_power(spread: float, variance: float, items: int) -> float:
     return float(stats.ncf.sf(limit, 2, items - 3, noncentrality))
 
 
-def found(truths: list[Truth], items: int, studies: int) -> float:
+def detection_rate(truths: list[Truth], items: int, studies: int) -> float:
     """Return how often the interaction test is below .05."""
     rng = np.random.default_rng([5, items, studies])
     thirds = [
@@ -61,7 +61,7 @@ def lines(studies: int) -> Iterator[str]:
         sizes = range(30, 3000, 3)
         items = 150 if not spread else next(n for n in sizes if planned_power(spread, variance, n) >= 0.8)
         planned = planned_power(spread, variance, items)
-        rate = found(truths, items, studies)
+        rate = detection_rate(truths, items, studies)
         yield f"| {ties} | {kappa} | {model} | {spread} | {items} | {planned:.3f} | {rate:.3f} |"
 
 

@@ -64,8 +64,8 @@ def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: in
     """Return the share of wrong claims where prompts apart choose."""
     wrong = 0
     for _ in range(studies):
-        place = choose(draw(rng, APART, settings, rho))
-        wrong += claims_better(draw(rng, TESTED, settings, rho)[:, place] - rng.normal(size=TESTED))
+        best = choose(draw(rng, APART, settings, rho))
+        wrong += claims_better(draw(rng, TESTED, settings, rho)[:, best] - rng.normal(size=TESTED))
     return wrong / studies
 
 
@@ -75,8 +75,8 @@ def share_corrected(rng: np.random.Generator, settings: int, rho: float, studies
     for study in range(studies):
         scores = draw(rng, TESTED, settings, rho)
         gains = scores - rng.normal(size=(TESTED, 1))
-        place = choose(scores)
-        wrong += may_claim(gains[:, place]) and max_t(gains, seed=study)[place] <= ALPHA
+        best = choose(scores)
+        wrong += may_claim(gains[:, best]) and max_t(gains, seed=study)[best] <= ALPHA
     return wrong / studies
 
 

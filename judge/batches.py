@@ -127,16 +127,16 @@ class BatchRun:
         ledger = self.biller.ledger
         verdicts = ledger.verdicts
         queue = deque(unanswered)
-        parts = [await self._send_part(queue)]
+        batch_parts = [await self._send_part(queue)]
         while queue and self._most_requests == MOST_REQUESTS:
-            parts.append(await self._send_part(queue))
-        if not any(part.size for part in parts):  # another process asks these questions
+            batch_parts.append(await self._send_part(queue))
+        if not any(batch_part.size for batch_part in batch_parts):  # another process asks these questions
             await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
-        await self._collect([part.batch for part in parts if part.batch is not None])
+        await self._collect([batch_part.batch for batch_part in batch_parts if batch_part.batch is not None])
         outcomes: dict[str, Reservation] = {}
-        for part in parts:
-            if part.name not in self._too_large:
-                outcomes |= part.outcomes
+        for batch_part in batch_parts:
+            if batch_part.name not in self._too_large:
+                outcomes |= batch_part.outcomes
         unsettled: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
@@ -173,20 +173,20 @@ class BatchRun:
         Raises:
             StudyError: The budget is used up, or the provider takes no batch.
         """
-        part = Part(name=secrets.token_hex(8))
+        batch_part = Part(name=secrets.token_hex(8))
         with tempfile.TemporaryFile() as file:
             for planned in self._plan(queue):
-                reserved = self.journal.reserve_batch(planned, part.name)
+                reserved = self.journal.reserve_batch(planned, batch_part.name)
                 if Unavailable("budget") in reserved:
-                    self._change(part.name, state="unbilled", cost=0)
+                    self._change(batch_part.name, state="unbilled", cost=0)
                     raise self.biller.explain_limit(planned[reserved.index(Unavailable("budget"))])
                 for request, outcome in zip(planned, reserved, strict=True):
-                    part.outcomes[request.key] = outcome
+                    batch_part.outcomes[request.key] = outcome
                     if isinstance(outcome, Reserved):
                         file.write(self._line(request))
-            if part.size:
-                part.batch = await self._create(part, file)
-        return part
+            if batch_part.size:
+                batch_part.batch = await self._create(batch_part, file)
+        return batch_part
 
     def _plan(self, queue: deque[Pending]) -> Iterator[list[Planned]]:
         """Take the next requests that a provider takes in one batch, some at a time."""
@@ -231,8 +231,8 @@ class BatchRun:
             await asyncio.sleep(1.0)
         else:
             progress.warn(f"another run looks after {others} batches; run again when it has finished")
-        recovered = [await self._recover(each) for each in batches]
-        return [each for each in recovered if each is not None]
+        recovered = [await self._recover(batch) for batch in batches]
+        return [batch for batch in recovered if batch is not None]
 
     async def _recover(self, batch: Batch) -> Batch | None:
         """Return a batch with the provider's name; None if its creation was interrupted and made none."""
@@ -254,26 +254,26 @@ class BatchRun:
         self._change(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
-    async def _create(self, part: Part, file: IO[bytes]) -> Batch | None:
+    async def _create(self, batch_part: Part, file: IO[bytes]) -> Batch | None:
         """Upload the requests and make a batch of them; return None if it is too large.
 
         Raises:
             StudyError: The provider refuses it, or only the user can mend it.
         """
         try:
-            provider_id = await self._api.create(part.name, file, self._path)
+            provider_id = await self._api.create(batch_part.name, file, self._path)
         except CallError as error:
-            self._change(part.name, state="unbilled", cost=0)
+            self._change(batch_part.name, state="unbilled", cost=0)
             if isinstance(error, TooLargeError):
-                self._halve(part.name, part.size, str(error))
+                self._halve(batch_part.name, batch_part.size, str(error))
                 return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
             ) from None
-        self._change(part.name, provider_id=provider_id)
-        self.biller.ledger.requests += part.size
-        progress.notice(f"the batch {provider_id} with {part.size} requests is sent")
-        return Batch(name=part.name, provider_id=provider_id)
+        self._change(batch_part.name, provider_id=provider_id)
+        self.biller.ledger.requests += batch_part.size
+        progress.notice(f"the batch {provider_id} with {batch_part.size} requests is sent")
+        return Batch(name=batch_part.name, provider_id=provider_id)
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store what they bring."""
@@ -284,7 +284,7 @@ class BatchRun:
             for error in ended:
                 if isinstance(error, BaseException):  # after the others, which may store something
                     raise error
-            unfinished = [each for each, is_over in zip(unfinished, ended, strict=True) if not is_over]
+            unfinished = [batch for batch, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
                 await asyncio.sleep(self.online.workers.pace * pause)
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)

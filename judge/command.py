@@ -113,7 +113,7 @@ def judge(
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
-            names = None if only is None else {each.rater_name for each in judges}
+            names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
             return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
@@ -140,12 +140,12 @@ def judge(
 
 
 def _choose(study: Study, only: str | None) -> list[Judge]:
-    judges = [each for each in study.settings.judge if only in (None, each.model, each.rater_name)]
-    known = ", ".join(each.rater_name for each in study.settings.judge)
-    if not known:
+    judges = [judge for judge in study.settings.judge if only in (None, judge.model, judge.rater_name)]
+    names = ", ".join(judge.rater_name for judge in study.settings.judge)
+    if not names:
         raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
     if not judges:
-        raise StudyError(f"the study has no judge {only!r}; it has: {known}")
+        raise StudyError(f"the study has no judge {only!r}; it has: {names}")
     return judges
 
 
@@ -193,32 +193,37 @@ class JudgeCommand:
         """Return what would be asked of each judge that can be asked."""
         previews = []
         seed = self.study.settings.seed
-        for each in judges:
-            with self._judge(each):
+        for judge in judges:
+            with self._judge(judge):
                 if self.recheck is not None:
-                    attempts = draw_attempts(self.store, each, self.recheck, seed=seed)
-                    self.attempts[each.rater_name] = attempts
-                    previews.append(preview_recheck(each, attempts))
+                    attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
+                    self.attempts[judge.rater_name] = attempts
+                    previews.append(preview_recheck(judge, attempts))
                     continue
-                questions = (read_unanswered if self.calibrate else read_left)(self.store, each, seed=seed)
-                previews.append(preview_judge(self.store, each, questions, seed=seed))
+                questions = (read_unanswered if self.calibrate else read_left)(self.store, judge, seed=seed)
+                previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
 
     def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
         """Return the previews as a result, with the first request in full if an example is wanted."""
-        lines = [line for each in previews for line in (*each.lines, "")]
+        lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
             lines.append("This is the most that is asked: comparisons stop when they are decided.")
-        examples = [each for each in previews if each.example]
-        for each in examples[:example]:
-            lines += [f"The first request to {each.name}, as it would be sent:", "", str(each.example), ""]
-        rows = tuple(row for each in previews for row in each.show_costs())
+        examples = [preview for preview in previews if preview.example]
+        for preview in examples[:example]:
+            lines += [
+                f"The first request to {preview.name}, as it would be sent:",
+                "",
+                str(preview.example),
+                "",
+            ]
+        rows = tuple(row for preview in previews for row in preview.show_costs())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return Judged(
             lines=tuple(lines),
             tables=(table,) if rows else (),
-            warnings=tuple(warning for each in previews for warning in each.warnings),
-            previews=tuple(each.record() for each in previews),
+            warnings=tuple(warning for preview in previews for warning in preview.warnings),
+            previews=tuple(preview.record() for preview in previews),
         )
 
     def confirm(self, previews: Sequence[Preview], *, yes: bool) -> bool:
@@ -229,13 +234,13 @@ class JudgeCommand:
         """
         import guard_eval.servers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 
-        for each in previews:
-            if each.questions or each.open:
-                with self._judge(each.judge):
-                    server = connect_to(each.judge, plain_http={url for url, _ in self.allowed})
-                    if each.price is None:
-                        raise StudyError(f"the price of {each.judge.model!r} is unknown; {REMEDY}")
-                    self.servers[each.judge.rater_name] = server
+        for preview in previews:
+            if preview.questions or preview.open:
+                with self._judge(preview.judge):
+                    server = connect_to(preview.judge, plain_http={url for url, _ in self.allowed})
+                    if preview.price is None:
+                        raise StudyError(f"the price of {preview.judge.model!r} is unknown; {REMEDY}")
+                    self.servers[preview.judge.rater_name] = server
         if not may_send_keys(self.servers.values(), self.allowed):
             return False
         if yes or not self.servers:
@@ -243,42 +248,44 @@ class JudgeCommand:
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
-        asked = [each for each in previews if each.judge.rater_name in self.servers]
+        confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
         if self.budget is not None:
             cost = f"for never more than {show_usd(self.budget)} over all runs"
         else:
-            costs = [each.costs[IN_BATCH if self.batch else ONLINE] for each in asked]
-            expected, worst = (show_usd(sum(each)) for each in zip(*costs, strict=True))
+            costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
+            expected, worst = (show_usd(sum(preview)) for preview in zip(*costs, strict=True))
             cost = f"for about {expected} and at worst {worst}"
-        return bool(progress.confirm(f"Send {sum(each.requests for each in asked):,} requests, {cost}?"))
+        return bool(
+            progress.confirm(f"Send {sum(preview.requests for preview in confirmed):,} requests, {cost}?")
+        )
 
     def run(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
         from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
         from judge.run import OnlineRun  # noqa: PLC0415 (a preview needs no extra)
 
-        for each in previews:
-            if (server := self.servers.get(each.judge.rater_name)) is None:
+        for preview in previews:
+            if (server := self.servers.get(preview.judge.rater_name)) is None:
                 continue
             with (
-                self._judge(each.judge),
-                progress.task(each.name, total=len(each.questions), unit="judgments") as advance,
+                self._judge(preview.judge),
+                progress.task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
-                for questions in self._split(each):
+                for questions in self._split(preview):
                     online = OnlineRun(
                         self.store,
-                        each.judge,
+                        preview.judge,
                         seed=self.study.settings.seed,
                         server=server,
-                        price=each.price,
+                        price=preview.price,
                         budget_usd=self.budget,
                         advance=advance,
-                        ledger=self.ledgers.get(each.name),
+                        ledger=self.ledgers.get(preview.name),
                     )
-                    self.ledgers[each.name] = online.ledger
+                    self.ledgers[preview.name] = online.ledger
                     if self.recheck is not None:
-                        compared = ask_again(online, self.attempts[each.judge.rater_name])
-                        self.rechecked.append(f"{each.name}: {compared}")
+                        compared = ask_again(online, self.attempts[preview.judge.rater_name])
+                        self.rechecked.append(f"{preview.name}: {compared}")
                         continue
                     run = BatchRun(online) if self.batch else online
                     run.judge_questions(questions)
@@ -315,7 +322,7 @@ class JudgeCommand:
             tables=(_show_spending(spending),) if spending else (),
             next=() if self.errors else (self.study.command("status"),),
             exit_code=3 if failed or in_batches else 0,
-            judges=tuple(each._asdict() for each in spending),
+            judges=tuple(row._asdict() for row in spending),
             failures=reasons,
         )
 
@@ -339,20 +346,20 @@ def _show_spending(spending: Sequence[Row[Any]]) -> Table:
         "set aside for lost or open": "held_usd",
     }
     rows = [
-        (title, *(f"{getattr(each, name):{'.4f' if 'usd' in name else ''}}" for each in spending))
+        (title, *(f"{getattr(row, name):{'.4f' if 'usd' in name else ''}}" for row in spending))
         for title, name in facts.items()
     ]
-    return Table(columns=("", *(each.judge for each in spending)), rows=tuple(rows), caption="")
+    return Table(columns=("", *(row.judge for row in spending)), rows=tuple(rows), caption="")
 
 
 def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return each judge's failures by kind, with the reasons, the most frequent first."""
     lines = []
-    for judge, kind in dict.fromkeys((each["judge"], each["kind"]) for each in reasons):
-        listed = [each for each in reasons if (each["judge"], each["kind"]) == (judge, kind)]
-        total = sum(each["count"] for each in listed)
+    for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):
+        listed = [row for row in reasons if (row["judge"], row["kind"]) == (judge, kind)]
+        total = sum(row["count"] for row in listed)
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
-        lines += [f"    {each['count']} × {each['reason']}" for each in listed[:_REASONS]]
+        lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
         lines.append("What got no answer is asked again by the same command; the report counts the rest.")
     return lines

@@ -192,7 +192,7 @@ def learn(history: History, reply: Reply) -> History:
     else:
         if reply.answered and reply.is_new:
             run = replace(run, fruitless=(*run.fruitless, history.pair_id))
-        is_first = [each.form for each in history.replies].count(run.best) == 1
+        is_first = [answer.form for answer in history.replies].count(run.best) == 1
         blames_form = error.change not in (None, "fewer_tokens")
         if blames_form and reply.is_new and reply.form == run.best and is_first:
             run = replace(run, doubts=run.doubts + 1)

@@ -90,7 +90,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     url = server_url(judge)
     variable = key_variable(judge)
     with store.read() as db:
-        spent = next((each for each in judging.read_spending(db) if each.judge == judge.rater_name), None)
+        spent = next((row for row in judging.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
     run = builder.start(store)

@@ -59,17 +59,17 @@ def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
 
 
 def split_rounds(
-    store: Store, judge: Judge, plan: HandOutPlan, left: Sequence[Question]
+    store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
     """Yield the questions round by round, each round when the one before it is over."""
-    waiting = {(each.pair_id, each.number) for each in left}
+    waiting = {(question.pair_id, question.number) for question in unanswered}
     while True:
         with store.write() as (db, now):
             due = requests.next_questions(db, now, judge.rater_name, plan)
-        questions = [each for each in due if (each.pair_id, each.number) in waiting]
+        questions = [question for question in due if (question.pair_id, question.number) in waiting]
         if not questions:
             return
-        waiting.difference_update((each.pair_id, each.number) for each in questions)
+        waiting.difference_update((question.pair_id, question.number) for question in questions)
         yield questions
 
 
@@ -230,9 +230,9 @@ def check_criteria(store: Store, judge: Judge) -> None:
 
 def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     """Return how the judge's settings differ from those of its first verdict, setting by setting."""
-    part = settings_part(judge.rater_name, "model")
-    if part not in store.declared_now:
+    part_name = settings_part(judge.rater_name, "model")
+    if part_name not in store.declared_now:
         return ()
-    first = {part: store_settings.declared(store, part)}
-    (compared,) = compare_declared({part: store.declared_now[part]}, first)
-    return tuple(each for each in compared.changes if each.startswith(("judge.", "criteria.", "seed ")))
+    first = {part_name: store_settings.declared(store, part_name)}
+    (compared,) = compare_declared({part_name: store.declared_now[part_name]}, first)
+    return tuple(change for change in compared.changes if change.startswith(("judge.", "criteria.", "seed ")))

@@ -82,9 +82,9 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
     """
     pairs = sorted(store_pairs.read(store), key=lambda pair: content_id(seed, "recheck", pair.id))
     drawn: dict[str, Attempt] = {}
-    for part in chunks(pairs):
+    for some_pairs in chunks(pairs):
         with store.read() as db:
-            attempts = requests.read_attempts(db, [pair.id for pair in part])
+            attempts = requests.read_attempts(db, [pair.id for pair in some_pairs])
         for attempt in attempts:
             if attempt.judge == judge.rater_name and attempt.state == "answered" and attempt.failure is None:
                 drawn.setdefault(attempt.question.pair_id, attempt)

@@ -157,8 +157,8 @@ class OnlineRun:
                 result = history.replies[-1].result if history.replies else None
                 error = result if isinstance(result, RequestFailure) else None
                 unanswered.append(Pending(question, step, error))
-        for part in chunks(concluded):
-            await asyncio.gather(*(self.conclude(question, step) for question, step in part))
+        for some_concluded in chunks(concluded):
+            await asyncio.gather(*(self.conclude(question, step) for question, step in some_concluded))
         return unanswered
 
     async def _ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:

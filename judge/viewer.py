@@ -41,7 +41,7 @@ def write_page(
     """
     if path.is_dir():
         raise StudyError(f"{path} is a folder; name the file to write, such as {path / 'exchanges.html'}")
-    titles = {each.name: each.title for judge in judges for each in judge.rubric}
+    titles = {criterion.name: criterion.title for judge in judges for criterion in judge.rubric}
     comparisons = list(read_comparisons(store, seed=seed, only=only))
     if not comparisons:
         raise StudyError("no judge has been asked anything yet; run: guard-eval judge STUDY")
@@ -60,7 +60,7 @@ def write_page(
         show_usd=show_usd,
     )
     write_whole(path, page.encode("utf-8", "replace"))
-    return sum(len(each["orders"]) for each in comparisons)
+    return sum(len(criterion["orders"]) for criterion in comparisons)
 
 
 def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -74,20 +74,20 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
             votes[row.pair_id].setdefault(row.criterion, []).append(side)
     pairs = store_pairs.read(store)
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        part = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
+        pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         with store.read() as db:
-            attempts = requests.read_attempts(db, list(part))
+            attempts = requests.read_attempts(db, list(pairs_by_id))
         groups: dict[tuple[int, str, int], dict[int, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
-        for each in attempts:
-            if only is None or each.judge in only:
-                question = each.question
-                key = part[question.pair_id].position, each.judge, question.number // 2
-                groups[key][question.number].append(each)
+        for attempt in attempts:
+            if only is None or attempt.judge in only:
+                question = attempt.question
+                key = pairs_by_id[question.pair_id].position, attempt.judge, question.number // 2
+                groups[key][question.number].append(attempt)
         for (_, judge, sample), orders in sorted(groups.items()):
-            pair = part[next(iter(orders.values()))[0].question.pair_id]
+            pair = pairs_by_id[next(iter(orders.values()))[0].question.pair_id]
             drawn = "ba" if int(content_id(seed, "view", pair.id), 16) % 2 else "ab"
             names = {drawn[0]: "text 1", drawn[1]: "text 2"}
-            shown = [
+            described = [
                 _describe_order(same, choices[pair.id, judge, number], names)
                 for number, same in sorted(orders.items())
             ]
@@ -100,10 +100,10 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "sample": sample,
                 "source": f"{pair.dataset}, prompt {pair.prompt_id}",
                 "prompt": pair.prompt,
-                "texts": [{"a": pair.text_a, "b": pair.text_b}[each] for each in drawn],
-                "orders": sorted(shown, key=lambda order: str(order["first"])),
-                "flip": _compare_orders([order["better"] for order in shown]),
-                **_compare_people(people, [order["better"] for order in shown]),
+                "texts": [{"a": pair.text_a, "b": pair.text_b}[attempt] for attempt in drawn],
+                "orders": sorted(described, key=lambda order: str(order["first"])),
+                "flip": _compare_orders([order["better"] for order in described]),
+                **_compare_people(people, [order["better"] for order in described]),
             }
 
 
@@ -138,13 +138,13 @@ def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
 def _describe_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    first, second = (names[each] for each in ("ab" if attempts[0].question.first == "a" else "ba"))
+    first, second = (names[letter] for letter in ("ab" if attempts[0].question.first == "a" else "ba"))
     letters = {"A": first, "B": second, "tie": "tie"}
     return {
         "first": first,
         "second": second,
         "better": {name: letters[choice] for name, choice in choices.items()},
-        "verdict": "; ".join(f"{name}: {each} ({letters[each]})" for name, each in choices.items()),
+        "verdict": "; ".join(f"{name}: {letter} ({letters[letter]})" for name, letter in choices.items()),
         "failure": None if choices else attempts[-1].failure,
         "attempts": attempts,
     }

@@ -73,7 +73,7 @@ def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
     Args:
         counts: Wins of the first strategy, ties and losses, by who judged, strategies, dataset, criterion
             and unit.
-        exact: Whether these are the paper's own counts, so that there is no interval.
+        exact: Whether these are the paper's counts, which have no interval.
     """
     swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
     both = pd.concat([counts, counts.rename(columns=swapped)])
@@ -134,7 +134,7 @@ def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
 
 @functools.cache
 def _signature(method: str) -> str:
-    """Return a method's signature, or its name if it is no strategy.
+    """Return the signature of a strategy, or the name of any other method.
 
     >>> _signature("GUARD"), _signature("ACS"), _signature("Top-k"), _signature("tie")
     ('guard', 'acs(q=1)', 'top_k(k=50)', 'tie')

@@ -44,7 +44,7 @@ def main_figure(evidence: Evidence) -> Drawing:
 
 
 def name_share(row: WinShareRow) -> Cells:
-    """Return the labels of a share in a paper, where criteria have no capital."""
+    """Return the labels of a share in a paper. Criteria have no capital."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
         "Criterion": title(row.criterion),

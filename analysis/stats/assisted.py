@@ -42,7 +42,7 @@ class AssistedShare:
 
 
 def effective_items(rated: int, judged: int, correlation: float) -> float:
-    """Return how many items by people alone are worth what the assisted ones are, by the best λ.
+    """Return the number of items by people alone with the same precision, for the best λ.
 
     It is n / (1 − r² (1 − n/N)) for n rated of N judged items.
 
@@ -118,7 +118,7 @@ def assisted_share(
 
 
 class _Moments(NamedTuple):
-    """What an estimate needs of each stratum, `[..., strata]` each.
+    """The moments of each stratum, `[..., strata]` each.
 
     Attributes:
         rated: The number of items that people scored.
@@ -157,7 +157,7 @@ class _Moments(NamedTuple):
         )
 
     def worth(self, weights: Floats) -> Floats:
-        """Return how much a stratum's products count in the variance that λ is to make small."""
+        """Return the weight of a stratum's products in the variance that λ minimises."""
         spread = 1 / self.rated - 1 / self.judged
         return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
 

@@ -28,7 +28,7 @@ FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
 .80 it needed at most an eighth more items than the best of nine grids, and none was better throughout."""
 MAX_MOMENTS = 2_000
-"""Moments, evenly spaced, at which the confidence sequence is intersected; up to so many items it is all."""
+"""The largest number of times, evenly spaced, at which the confidence sequence is intersected."""
 _MAX_CELLS = 5_000_000
 """Moments × distinct scores at a time."""
 _TOLERANCE = 1e-9

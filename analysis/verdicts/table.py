@@ -1,4 +1,4 @@
-"""A table on its way to tidy verdicts: its columns, what their cells do, and what was read so far.
+"""A table while it is read: its columns, the structure of their cells, and the roles found so far.
 
 A heading is compared without case, spaces and signs. A name alone decides little: an `id` that differs in
 every row is a row number, and a column of an unknown name that repeats may be what raters compared.
@@ -37,7 +37,7 @@ from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
-"""What headings and cells commonly say."""
+"""Common headings and cells with their meaning."""
 UNKNOWN_RATER = "unknown rater"
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
@@ -55,19 +55,19 @@ def plain_heading(heading: str) -> str:
 
 
 def is_missing_word(word: str) -> bool:
-    """Return whether a cell says that there is no verdict."""
+    """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What the user says of tables.
+    """The user's declarations about tables.
 
     Attributes:
-        columns: The headings by the column that they are; an empty one says that there is none.
+        columns: The heading of each column; an empty heading means that the table has no such column.
         words: What the words of verdicts mean: `a`, `b`, `tie`, a method, or empty for a missing verdict.
         form: The format of the files; by default that of their first records.
-        rater_kind: Who judged, where the table does not say; by default it is unknown.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
         groups: Columns that name groups of pairs, and so neither pairs nor prompts.
     """
 
@@ -83,8 +83,8 @@ class Table:
 
     Args:
         frame: The table; its columns have different names.
-        declared: What the user says of it.
-        items: What another file says of items, by their ids.
+        declared: The user's declarations about it.
+        items: The rows of a file of items, by their ids.
     """
 
     def __init__(self, frame: pd.DataFrame, declared: Declared, items: pd.DataFrame | None = None) -> None:
@@ -103,7 +103,7 @@ class Table:
         self._texts = pd.DataFrame(index=frame.index)
 
     def record(self, role: str, column: str, why: str) -> None:
-        """Write down what has a role."""
+        """Record the role of a column."""
         self.roles.append(Role(role, column, why))
 
     def use(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
@@ -126,7 +126,7 @@ class Table:
             raise StudyError(f"the table holds no verdicts; {why}")
 
     def reading(self) -> Reading:
-        """Return what was read."""
+        """Return the reading of the table."""
         groups = [name for name in self.declared.groups if name in self.free]
         by = [Role("by", name, "declared") for name in groups]
         used = {*groups, *(role.column for role in self.roles if role.role == "filter")}
@@ -148,7 +148,7 @@ class Table:
 
     def heading(self, role: str, default: str = "") -> str:
         """Return the heading of the column that has a role."""
-        return next((known.column for known in self.roles if known.role == role), default)
+        return next((used.column for used in self.roles if used.role == role), default)
 
     def named(self, role: str) -> list[str]:
         """Return the headings that may name a role, the commonest name first."""
@@ -218,5 +218,5 @@ class Table:
         return not self.cells(name).isna().any()
 
     def is_boolean(self, name: str) -> bool:
-        """Return whether the cells of a column say yes or no."""
+        """Return whether all cells of a column mean yes or no."""
         return {text.strip().casefold() for text in self.values(name)} <= YES | NO

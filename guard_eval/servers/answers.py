@@ -61,9 +61,9 @@ def read_json(body: bytes) -> dict[str, Any]:
 def read_answer(body: bytes) -> Answer | None:
     """Return the model's answer, or None if `body` is no answer of any interface."""
     envelope = read_json(body)
-    read = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
+    reader = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
     try:
-        return read(envelope)
+        return reader(envelope)
     except (TypeError, KeyError, IndexError, AttributeError):
         return None
 
@@ -95,7 +95,7 @@ def _read_completion(envelope: dict[str, Any]) -> Answer | None:
     message = choice["message"] if "message" in choice else {"content": choice["text"]}
     text = message.get("content")
     if isinstance(text, list):  # Mistral's models that reason: their thinking, and then the text
-        text = "".join(each["text"] for each in text if each.get("type") == "text") or None
+        text = "".join(block["text"] for block in text if block.get("type") == "text") or None
     return _make_answer(text, message.get("refusal"), ending)
 
 
@@ -103,11 +103,11 @@ def _read_response(envelope: dict[str, Any]) -> Answer | None:
     status = str(envelope.get("status", "completed")).lower()
     if status not in ("completed", "incomplete"):
         return None
-    messages = [each["content"] for each in envelope["output"] if each.get("type") == "message"]
+    messages = [block["content"] for block in envelope["output"] if block.get("type") == "message"]
     parts = messages[-1] if messages else []
     reason = table_of(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
-    text = "".join(each["text"] for each in parts if each.get("type") == "output_text") or None
-    refusal = next((each["refusal"] for each in parts if each.get("type") == "refusal"), None)
+    text = "".join(block["text"] for block in parts if block.get("type") == "output_text") or None
+    refusal = next((block["refusal"] for block in parts if block.get("type") == "refusal"), None)
     return _make_answer(text, refusal, read_ending(reason) if status == "incomplete" else "stop")
 
 
@@ -128,7 +128,7 @@ def read_usage(body: bytes) -> Usage:
     envelope = read_json(body)
     counts = table_of(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
-    prompt, output, total = (read_count(counts.get(f"{each}_tokens")) for each in (first, second, "total"))
+    prompt, output, total = (read_count(counts.get(f"{name}_tokens")) for name in (first, second, "total"))
     reasoning = read_count(table_of(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
     if output is not None and prompt is not None and total is not None and total - prompt > output:
         reasoning = reasoning or total - prompt - output

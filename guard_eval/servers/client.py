@@ -108,12 +108,12 @@ class Client:
         if is_own_key(str(self.server.variable), self.server.url):
             return
         names = _HEADERS | {name.lower().encode() for name in self.server.headers}
-        kept = [
+        headers = [
             (name, value)
             for name, value in request.headers.raw
             if name.lower() in names or name.lower().startswith(b"x-stainless-")
         ]
-        request.headers = httpx2.Headers([*kept, (b"Authorization", f"Bearer {self.server.key}".encode())])
+        request.headers = httpx2.Headers([*headers, (b"Authorization", f"Bearer {self.server.key}".encode())])
 
     async def _read_body(self, response: httpx2.Response) -> None:
         """Read a response up to a size.
@@ -121,14 +121,14 @@ class Client:
         Raises:
             _TooLargeError: It has more.
         """
-        parts = []
+        chunks = []
         size = 0
-        async for part in response.aiter_bytes():
-            parts.append(part)
-            size += len(part)
+        async for chunk in response.aiter_bytes():
+            chunks.append(chunk)
+            size += len(chunk)
             if size > self.largest:
                 raise _TooLargeError("")
-        response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
+        response._content = b"".join(chunks)  # noqa: SLF001 (httpx2 has no limit of size)
 
     async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
         """Send JSON once to a path below the server's address, and return what came."""

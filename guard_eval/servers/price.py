@@ -59,8 +59,10 @@ class Price:
             return 0.0
         from genai_prices.types import Usage as Counted  # noqa: PLC0415 (a preview needs no extra)
 
-        read = 0 if batch else min(cached, input_tokens)
-        usage = Counted(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=read)
+        cached_input = 0 if batch else min(cached, input_tokens)
+        usage = Counted(
+            input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=cached_input
+        )
         return float(prices.calc_price(usage)["total_price"])
 
     def cost(self, usage: Usage, *, batch: bool = False) -> int | None:
@@ -101,7 +103,7 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
         return Price(online=None, batch=None, source="study.toml")
     from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)
 
-    input_price, output_price = (Decimal(str(each)) for each in stated)
+    input_price, output_price = (Decimal(str(number)) for number in stated)
     prices = ModelPrice(input_mtok=input_price, output_mtok=output_price)
     return Price(online=prices, batch=prices, source="study.toml")
 
@@ -123,12 +125,12 @@ def _find_listed(model: str, url: str) -> Price | None:
             name, all_providers=catalogue.providers
         )
     except LookupError:
-        makers = () if any(part in name for part in _OPEN_WEIGHTS) else _CLOSED
+        makers = () if any(family in name for family in _OPEN_WEIGHTS) else _CLOSED
         models = (
             catalogue.find_provider(None, maker, None).find_model(name.removeprefix(f"{maker}/"))
             for maker in makers
         )
-        result = next((each for each in models if each is not None), None)
+        result = next((candidate for candidate in models if candidate is not None), None)
     if result is None:
         return None
     now = datetime.now(UTC)

@@ -47,7 +47,7 @@ class Rule:
     statuses: Sequence[int | str] = ()
     codes: Sequence[str] = ()
     words: Sequence[str] = ()
-    part: Sequence[str] = ()
+    named_part: Sequence[str] = ()
     kind: str | None = None
     change: Change | None = None
     billed: bool = False
@@ -56,8 +56,8 @@ class Rule:
         """Return whether the rule is about a refusal."""
         if self.statuses and status not in self.statuses and f"{status // 100}xx" not in self.statuses:
             return False
-        if self.part:
-            return _has(self.part, words) and _has(_TABLE["not_taken"], words)
+        if self.named_part:
+            return _has(self.named_part, words) and _has(_TABLE["not_taken"], words)
         return _has(self.words, words) or not codes.isdisjoint(self.codes) or not (self.codes or self.words)
 
 
@@ -116,8 +116,8 @@ def _sentences(value: object, depth: int) -> Iterator[str]:
         return
     if isinstance(value, dict):
         value = [value.get(name) for name in _SAYING]
-    for part in value if isinstance(value, list) else ():
-        yield from _sentences(part, depth + 1)
+    for entry in value if isinstance(value, list) else ():
+        yield from _sentences(entry, depth + 1)
 
 
 def read_refusal(
@@ -134,7 +134,9 @@ def read_refusal(
     """
     table = table_of(error)
     inner = table_of(table.get("innererror"))
-    codes = {str(each.get(name)) for each in (table, inner) for name in ("code", "type", "status")}
+    codes = {
+        str(error_table.get(name)) for error_table in (table, inner) for name in ("code", "type", "status")
+    }
     message = _name_page(error) if page else read_words(error)
     if 300 <= status < 400:
         message = f"to {headers.get('location', 'nowhere')}"
@@ -142,9 +144,11 @@ def read_refusal(
     detail = f"HTTP {status}: {excerpt(message, _LONGEST_DETAIL)}"
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
-    rule = next(each for each in rules if each.kind is not None)
+    rule = next(error_table for error_table in rules if error_table.kind is not None)
     # what the words name comes before a guess
-    change = next((each.change for each in rules[: rules.index(rule) + 1] if each.change), None)
+    change = next(
+        (error_table.change for error_table in rules[: rules.index(rule) + 1] if error_table.change), None
+    )
     if rule.kind in _FATAL:
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
         values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}

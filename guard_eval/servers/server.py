@@ -226,7 +226,7 @@ def read_trusted() -> set[tuple[str, str]]:
     if not path.exists():
         return set()
     try:
-        return {(origin(each["server"]), str(each["key"])) for each in read_toml(path).get("trusted", [])}
+        return {(origin(entry["server"]), str(entry["key"])) for entry in read_toml(path).get("trusted", [])}
     except (LookupError, TypeError, AttributeError, ValueError):
         raise StudyError(
             f'{path} is not a list of servers; write each as [[trusted]] with server = "https://…" and '
@@ -240,12 +240,12 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
     Raises:
         StudyError: Nobody is there to be asked.
     """
-    wanted = {
-        (origin(each.url), each.variable)
-        for each in servers
-        if each.variable is not None and not is_own_key(each.variable, each.url)
+    destinations = {
+        (origin(server.url), server.variable)
+        for server in servers
+        if server.variable is not None and not is_own_key(server.variable, server.url)
     }
-    for url, variable in sorted(wanted and wanted - allowed - read_trusted()):
+    for url, variable in sorted(destinations and destinations - allowed - read_trusted()):
         if not sys.stdin.isatty():
             raise StudyError(
                 f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "

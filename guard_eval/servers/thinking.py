@@ -28,20 +28,20 @@ def remove_thinking(content: str) -> str | None:
     ('A', 'A')
     >>> remove_thinking("A <think>or rather B")
     """
-    kept: list[str] = []
+    visible: list[str] = []
     thinking = False
     start = 0
     for tag in _THINKING.finditer(content):
         if tag.lastgroup is None:
             if not thinking:
-                kept.append(content[start : tag.start()])
+                visible.append(content[start : tag.start()])
             thinking = True
         else:
             if not thinking:
-                kept.clear()
+                visible.clear()
             thinking = False
         start = tag.end()
-    return None if thinking else "".join([*kept, content[start:]])
+    return None if thinking else "".join([*visible, content[start:]])
 
 
 def has_reasoned(body: bytes) -> bool:
@@ -54,6 +54,6 @@ def has_reasoned(body: bytes) -> bool:
     choices = read_json(body).get("choices")
     message = table_of(table_of(choices[0] if isinstance(choices, list) and choices else None).get("message"))
     content = message.get("content")
-    parts = [each.get("type") for each in map(table_of, content)] if isinstance(content, list) else []
+    parts = [block.get("type") for block in map(table_of, content)] if isinstance(content, list) else []
     names = [*(name for name, value in message.items() if value), *parts]
     return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

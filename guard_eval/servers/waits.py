@@ -41,7 +41,7 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
     (3.0, None)
     """
     words = json.dumps(error, default=str)[:10_000]
-    asked = _ASKED.search(words)
+    in_words = _ASKED.search(words)
     milliseconds = _MILLISECONDS.search(words)
     used = _USED_UP.search(headers.get("ratelimit", ""))
     used_up = [name for name, value in headers.items() if "ratelimit" in name and value.strip() == "0"]
@@ -49,7 +49,7 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
         f"{headers.get('retry-after-ms')}ms",
         headers.get("retry-after", ""),
         f"{milliseconds[1]}ms" if milliseconds else "",
-        asked[asked.lastindex or 0] if asked else "",
+        in_words[in_words.lastindex or 0] if in_words else "",
         used[1] if used else "",
         *(headers.get(name.replace("remaining", "reset"), "") for name in used_up if "remaining" in name),
     ]
@@ -79,7 +79,7 @@ def _read_number(value: str) -> float | None:
     """Return a number, or the seconds since 1970 of a date as RFC 3339 or HTTP writes it."""
     with suppress(ValueError):
         return float(value)
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
         with suppress(ValueError):
-            return read(value).timestamp()
+            return parse(value).timestamp()
     return None

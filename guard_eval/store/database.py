@@ -1,4 +1,4 @@
-"""The database of one study: how it is opened, and what a transaction is on SQLite and on PostgreSQL."""
+"""The database of one study: open it, and run transactions on SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Store:
     the one that the same thread has open. All of them raise `StudyError` if the database cannot be used.
 
     Attributes:
-        name: What messages call it: the file, or the server and the database's name there.
+        name: The name in messages: the file, or the server with the database's name there.
         declared_now: `Study.declared`, of which each part is stored with the first verdict of its raters.
     """
 
@@ -112,7 +112,7 @@ class Store:
             create: Make the file and the tables where they are missing.
             to_write: Raise an error at once where nothing can be written. Others read such a database.
             declared: `Study.declared`, of which each part is stored with the first verdict of its raters.
-            clock: What says the time, with a time zone; default: this machine, or the database's server.
+            clock: The source of the time, with a time zone. Default: this machine, or the database's server.
 
         Raises:
             StudyError: There is no such database, it is not a study's, another version of this package made
@@ -127,7 +127,7 @@ class Store:
         return store
 
     def _connect(self) -> sqlite3.Connection:
-        """Connect to the file, or to what is read in its place."""
+        """Connect to the file, or to the copy that is read in its place."""
         return sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
@@ -170,9 +170,9 @@ class Store:
     def write(self) -> Iterator[tuple[Connection, datetime]]:
         """Open the one transaction that writes, with the time at which it began.
 
-        It is on disk when the block ends, and taken back if the block raises. Writers queue: in a process at
-        a lock, because SQLite's own waiting is unfair, and between processes at the database. A block within
-        another one is a part of it.
+        All changes are on disk when the block ends, and undone if the block raises. Writers wait for their
+        turn: in one process at a lock, because SQLite's own waiting is unfair, and between processes at the
+        database. A block within another one is a part of it.
         """
         with self._lock:
             if self._transaction is not None:
@@ -190,7 +190,7 @@ class Store:
 
     @contextmanager
     def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
-        """Open a transaction: on SQLite with the statement, on PostgreSQL at the level."""
+        """Open a transaction: with this statement on SQLite, at this isolation level on PostgreSQL."""
         with self.explained(), self.engine.connect() as db:
             if not self.is_sqlite:
                 db.execution_options(isolation_level=isolation_level)
@@ -201,7 +201,7 @@ class Store:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn what the driver says of a database that cannot be used into a `StudyError`."""
+        """Turn a driver's error about an unusable database into a `StudyError`."""
         try:
             yield
         except DatabaseError as error:
@@ -244,7 +244,7 @@ class Store:
             db.execute(_KEEP_SCHEMA, {"value": SCHEMA})
 
     def _find_readable(self, file: Path) -> None:
-        """Choose what is read where nothing can be written beside the file: the file alone, or a copy.
+        """Choose what to read if nothing can be written beside the file: the file alone, or a copy.
 
         In WAL mode a reader writes, too: it makes the files -wal and -shm.
         """
@@ -265,7 +265,7 @@ class Store:
                     raise
 
     def _has_schema(self, db: Connection) -> bool:
-        """Return whether the database holds a study; what is another program's is refused."""
+        """Return whether the database holds a study. Refuse the database of another program."""
         tables = set(inspect(db).get_table_names())
         version = None
         if {"setting", "presentation"} <= tables:
@@ -303,7 +303,7 @@ def parse_url(address: str) -> URL:
 
 
 def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Set what a new connection to a file needs."""
+    """Set up a new connection to a file."""
     # sqlite3 would otherwise begin transactions by itself, late, and never IMMEDIATE
     connection.isolation_level = None
     cursor = connection.cursor()

@@ -35,7 +35,7 @@ _TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Exported(Result):
-    """A table that was written, and how many rows it has."""
+    """An exported table and its number of rows."""
 
     path: Path
     rows: int

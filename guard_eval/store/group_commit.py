@@ -1,4 +1,4 @@
-"""Writes of many tasks at the same moment share a transaction."""
+"""Put simultaneous writes of many tasks into one transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
 
 
 class GroupCommit:
-    """Gathers the writes of one event loop."""
+    """Collects the writes of one event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class GroupCommit:
         self._commit: asyncio.Task[dict[int, Any]] | None = None
 
     async def write(self, function: Write, argument: object = None) -> Any:  # noqa: ANN401 (any row)
-        """Write, and return the result when it is on disk, and so is every write that began before."""
+        """Write, and return the result once this write and all earlier ones are on disk."""
         self._commit = self._commit or asyncio.create_task(self._gather())
         commit = self._commit
         index = len(self._waiting)
@@ -48,7 +48,7 @@ class GroupCommit:
             return await asyncio.to_thread(self._call, writes)
 
     def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
-        """Return results and errors by the number of the write; one that fails leaves the others alone."""
+        """Return results and errors by the number of the write. A failed write does not affect the others."""
         results: dict[int, Any] = {}
         groups: dict[Write, dict[int, Any]] = {}
         for index, (function, argument) in enumerate(writes):

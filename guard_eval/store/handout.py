@@ -1,4 +1,4 @@
-"""The pairs that a rater is handed: first its open ones, then checks that are due, then open slots.
+"""Hand out pairs to a rater: first its open pairs, then checks that are due, then open slots.
 
 A rater that the database does not know is a `StudyError`.
 """
@@ -91,8 +91,8 @@ _PRESENT = query("""
 def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[BlindPair]:
     """Return up to `limit` pairs: first the rater's own open ones, with a new lease, then open slots.
 
-    None are returned if none is left, or if the rater is revoked or excluded. A model gets no slots: that is
-    a `KeyError`.
+    The list is empty if no pair remains, or if the rater is revoked or excluded. A model gets no slots: it
+    raises a `KeyError`.
     """
     with store.write() as (db, now):
         if notes.find_rater(db, who).is_out:
@@ -113,19 +113,19 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
 
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return presentations as they are shown, in the order of `numbers`."""
-    shown = {}
+    blind_pairs = {}
     for row in db.execute(_TEXTS, {"numbers": list(numbers)}):
         texts = (row.text_a, row.text_b)
         if row.first == "b":
             texts = (row.text_b, row.text_a)
-        shown[row.id] = BlindPair.of(row.id, row.prompt, *texts)
-    return [shown[number] for number in numbers]
+        blind_pairs[row.id] = BlindPair.of(row.id, row.prompt, *texts)
+    return [blind_pairs[number] for number in numbers]
 
 
 def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, int]:
-    """Return how many presentations the rater has rated, and how many it can still get or has open.
+    """Return the number of presentations that are rated, and of those that are open or still to come.
 
-    What it can still get is counted up to `MOST_COUNTED` if there is no quota.
+    Without a quota, the second number is counted up to `MOST_COUNTED`.
     """
     with store.write() as (db, now):
         slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
@@ -133,17 +133,17 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
         if notes.find_rater(db, who).is_out:
             return rated, 0
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
-        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, most=hand_out.count_left())
+        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_left())
         return rated, len(hand_out.open) + new + hand_out.count_checks(hand_out.counted + new)
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return until when a rater who is handed nothing should wait, as others have open what comes first.
+    """Return how long a rater without an open pair should wait for pairs that others have open.
 
-    These are its own last pairs, or those of a round before the next.
+    These pairs may become its last ones, or they must be rated before the next round.
 
-    None if nothing more will come for it: the quota is reached, no pair is left that it has not seen, or it
-    has waited for a whole lease.
+    Return None if no further pair will come: the quota is reached, the rater has seen all pairs, or it has
+    waited for a whole lease.
     """
     with store.write() as (db, now):
         hand_out = _HandOut(db, who, plan, now, 1)
@@ -160,10 +160,10 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
 
 
 def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
-    """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
+    """Skip a presentation: another rater gets its slot, and this rater never sees the pair again.
 
-    It is no verdict, but noted with its reason. A pair that `slots.MOST_SKIPS` raters skipped is given to no
-    new rater. Returns False, and changes nothing, if the rater has skipped too many already.
+    A skip is not a verdict; it is noted with its reason. No new rater gets a pair that `slots.MOST_SKIPS`
+    raters have skipped. Return False and change nothing if the rater has already skipped too many pairs.
 
     Raises:
         StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
@@ -190,14 +190,14 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
 
 
 class _HandOut:
-    """What a rater was shown so far, and what comes next, within a transaction.
+    """What a rater has seen so far, and what comes next, within one transaction.
 
     Attributes:
         open: Up to `limit` presentations that the rater has not rated, and may still rate.
-        shown: How many pairs of the study it was shown, with those that it lost.
-        counted: Those that are rated, or open: the quota is about them.
+        shown: The number of the study's pairs that the rater has seen, including those that it lost.
+        counted: The number of pairs that are rated or open. The quota limits this number.
         lead: How often each method was A less how often it was B.
-        checks: The gold pairs and repeats that it was shown besides.
+        checks: The gold pairs and repeats that the rater has seen.
     """
 
     def __init__(self, db: Connection, who: Rater, plan: HandOutPlan, now: datetime, limit: int) -> None:
@@ -230,9 +230,9 @@ class _HandOut:
         return MOST_COUNTED if self.plan.quota is None else max(0, self.plan.quota - self.counted)
 
     def present_next(self) -> int | None:
-        """Make the rater's next presentation; None if there is nothing more for it."""
-        for role, shown in self.checks.items():
-            if self._find_turn(role, len(shown)) <= self.counted:
+        """Make the rater's next presentation; return None if no pair remains for it."""
+        for role, pair_ids in self.checks.items():
+            if self._find_turn(role, len(pair_ids)) <= self.counted:
                 number = self._present_check(role)
                 if number is not None:
                     return number
@@ -264,7 +264,7 @@ class _HandOut:
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
     def _present_check(self, role: Role) -> int | None:
-        """Show a gold pair or a repeat that the rater was not shown; None if there is none."""
+        """Show a gold pair or a repeat that the rater has not seen; return None if there is none."""
         sides = self._read_gold() if role == "gold" else self._read_older()
         waiting = sides.keys() - self.checks[role]
         if not waiting:
@@ -274,27 +274,27 @@ class _HandOut:
         return self._present(chosen, sides[chosen], role=role)
 
     def _read_gold(self) -> dict[str, str]:
-        """Return the gold pairs on sides that are drawn: a rater with a favourite side fails half of them."""
+        """Return the gold pairs with random sides. A rater who always prefers one side fails half of them."""
         if self.plan.gold_every is None:
             return {}
         gold = self.db.execute(_GOLD).scalars()
         return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
 
     def _read_older(self) -> dict[str, str]:
-        """Return the older half of the pairs the rater has rated, sides swapped, if a repeat is to come."""
+        """Return the older half of the rated pairs with swapped sides, if a repeat is still to come."""
         if len(self.checks["repeat"]) >= self.plan.repeats:
             return {}
         rated = self.db.execute(_RATED_PAIRS, {"rater": self.who.id}).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
     def count_checks(self, pairs: int) -> int:
-        """Return how many gold pairs and repeats are still to come for who is shown so many pairs in all."""
+        """Return the number of remaining gold pairs and repeats for a rater who sees this number of pairs."""
         gold = sum(self._find_turn("gold", index) <= pairs for index in range(len(self._read_gold())))
         repeats = min(self.plan.repeats, pairs // 2)
         return max(0, gold - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
 
     def _find_turn(self, role: Role, index: int) -> int:
-        """Return after how many of the study's pairs a check (0, 1, …) comes: one in each block of pairs."""
+        """Return the number of pairs before the n-th gold pair or repeat: each block of pairs has one."""
         every = start = _REPEAT_EVERY
         if role == "gold":
             every = self.plan.gold_every or 1

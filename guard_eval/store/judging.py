@@ -1,4 +1,4 @@
-"""How judges were asked and what became of it, for the command and for the report."""
+"""Summaries of the judges' requests, for the command and for the report."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _CALIBRATION = query("""
 
 
 def read_usage(store: Store) -> dict[str, Any] | None:
-    """Return how the study's judges were asked, as the report's `JudgeUsage`; None if none was asked."""
+    """Return the report's `JudgeUsage`; None if no judge was asked."""
     with store.read() as db:
         spending = read_spending(db)
         if not spending:
@@ -116,10 +116,10 @@ def read_usage(store: Store) -> dict[str, Any] | None:
 
 
 def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
-    """Return why questions have no verdict, as `JudgeUsage.failed`, by judge, the most frequent first.
+    """Count the reasons of missing verdicts, as `JudgeUsage.failed`: by judge, the most frequent first.
 
-    A failure is a judge, a kind and a sentence. Sentences that differ in nothing but numbers, or in the name
-    of a request, are one reason.
+    A failure is a judge, a kind and a sentence. Sentences that differ only in numbers or in the name of a
+    request are one reason.
     """
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for judge, kind, detail in failures:
@@ -131,12 +131,12 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, An
 
 
 def read_reasons(db: Connection) -> list[dict[str, Any]]:
-    """Return why questions of the study have no verdict to this day."""
+    """Return the reasons of the study's questions that still have no verdict."""
     return count_reasons((key[0], *why) for key, why in read_failures(db).items())
 
 
 def read_spending(db: Connection) -> list[Row[Any]]:
-    """Return what each judge that was ever asked has taken over all runs, a row for each `judge`, by name.
+    """Return the requests and costs of each judge over all runs, one row for each `judge`, by name.
 
     Requests that were surely not billed are left out. Of the others, `lost` are those whose answer never
     came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
@@ -148,7 +148,7 @@ def read_spending(db: Connection) -> list[Row[Any]]:
 def plan_checks(
     db: Connection, judge: Rater, settings: str, questions: Sequence[Question], criteria: Sequence[str]
 ) -> None:
-    """Keep the questions of a calibration before they are asked, unless they are kept already."""
+    """Store the questions of a calibration before they are asked, unless they are already stored."""
     same = {"settings": settings, "rater": judge.id, "choices": dict.fromkeys(criteria)}
     rows = [
         {"pair": question.pair_id, "number": question.number, **asdict(question.check), **same}
@@ -162,7 +162,7 @@ def plan_checks(
 def keep_answers(
     db: Connection, now: datetime, settings: str, answers: Sequence[tuple[Question, Mapping[str, Choice]]]
 ) -> None:
-    """Keep the answers to questions of a calibration."""
+    """Store the answers to questions of a calibration."""
     rows = [
         {
             "settings": settings,
@@ -177,12 +177,12 @@ def keep_answers(
 
 
 def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
-    """Return the questions of a calibration, as pair and number, that a judge of these settings answered."""
+    """Return the calibration questions that a judge with these settings answered, as pair and number."""
     return {(row.pair_id, row.number) for row in db.execute(_ANSWERED, {"settings": settings})}
 
 
 def read_calibration(db: Connection) -> list[dict[str, Any]]:
-    """Return how each judge did in its last calibration, as `JudgeUsage.checked`.
+    """Return the results of each judge's last calibration, as `JudgeUsage.checked`.
 
     Answers to requests of other settings do not count.
     """

@@ -81,9 +81,9 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
     # If the file cannot be written, the earlier links stay.
     with Store.open(study.database, declared=study.declared) as store, store.write():
         invited = names or [
-            each.name
-            for each in raters.read(store)
-            if each.kind == "person" and each.source is None and not each.rated and not each.state
+            rater.name
+            for rater in raters.read(store)
+            if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
         ]
         if not invited:
             raise StudyError(
@@ -222,13 +222,13 @@ def _change(
 def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     """Return all raters, and a table of them, or `only` of those who were changed."""
     everybody = tuple(raters.read(store))
-    listed = [each for each in everybody if not only or each.name in only]
+    listed = [rater for rater in everybody if not only or rater.name in only]
     heads = {name: name.replace("_", " ") for name in RaterProgress.__slots__}
-    heads = {name: head for name, head in heads.items() if any(getattr(each, name) for each in listed)}
+    heads = {name: head for name, head in heads.items() if any(getattr(rater, name) for rater in listed)}
     table = Table(
         caption="",
         columns=tuple(heads.values()),
-        rows=tuple(tuple(getattr(each, name) for name in heads) for each in listed),
+        rows=tuple(tuple(getattr(rater, name) for name in heads) for rater in listed),
         text_columns=2,
         words=frozenset(index for index, name in enumerate(heads) if name not in {"handed_out", "rated"}),
     )

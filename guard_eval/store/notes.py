@@ -1,4 +1,4 @@
-"""What is noted of a rater besides verdicts: consent, practice, comments, skips, decisions. Never changed."""
+"""Notes about raters that are never changed: consent, practice, comments, skips and decisions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _STEPS = query("""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """Something noted of a rater, as it was written.
+    """A note about a rater, as it was written.
 
     Attributes:
         rater: The rater's name.
@@ -87,8 +87,8 @@ def write(
 ) -> None:
     """Append a note on a rater, or on what it was shown; it is on disk when this returns.
 
-    With `unless_same` nothing is added that equals the presentation's last note of its kind, or is empty
-    where there is none. An empty text after another one takes that back.
+    With `unless_same`, a note is skipped if it equals the presentation's last note of its kind, or if it is
+    empty and there is no such note. An empty text after another one removes that text.
 
     Raises:
         StudyError: The database does not know the rater, the presentation was not handed to it, or the note
@@ -113,8 +113,8 @@ def read(
 ) -> list[Note]:
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
-    wanted = {"rater.name": name, "note.kind": kind, "note.presentation_id": presentation}
-    values = {column: value for column, value in wanted.items() if value is not None}
+    filters = {"rater.name": name, "note.kind": kind, "note.presentation_id": presentation}
+    values = {column: value for column, value in filters.items() if value is not None}
     conditions = [f"{column} = :value{number}" for number, column in enumerate(values)]
     with store.read() as db:
         rows = db.execute(
@@ -125,19 +125,19 @@ def read(
 
 
 def count_conduct(store: Store) -> dict[str, Counter[str]]:
-    """Return on how many presentations each rater left the page with a copy, or a program acted, by name."""
-    shown: dict[tuple[str, str], set[int | None]] = {}
+    """Count, by rater, the presentations on which text was copied or a program acted."""
+    presentations_of: dict[tuple[str, str], set[int | None]] = {}
     for entry in read(store, kind="conduct"):
         for what in json.loads(entry.detail):
-            shown.setdefault((entry.rater, what), set()).add(entry.presentation)
+            presentations_of.setdefault((entry.rater, what), set()).add(entry.presentation)
     counts: dict[str, Counter[str]] = {}
-    for (name, what), presentations in shown.items():
+    for (name, what), presentations in presentations_of.items():
         counts.setdefault(name, Counter())[what] = len(presentations)
     return counts
 
 
 def find_rater(db: Connection, who: Rater) -> Row[Any]:
-    """Return whether a rater is revoked (`revoked_at`), or revoked or excluded (`is_out`).
+    """Return the row that says whether a rater is revoked (`revoked_at`), or revoked or excluded (`is_out`).
 
     Raises:
         StudyError: The database does not know the rater.
@@ -151,7 +151,7 @@ def find_rater(db: Connection, who: Rater) -> Row[Any]:
 
 
 def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal]:
-    """Return which of these raters gave no consent, and which failed the check too often."""
+    """Return which of these raters declined, and which failed the check too often."""
     declined: dict[int, bool] = {}
     failures: Counter[int] = Counter()
     for row in db.execute(_STEPS, {"raters": rater_ids}):
@@ -175,7 +175,7 @@ def check_admitted(db: Connection, who: Rater) -> None:
 
 
 def check_owner(db: Connection, who: Rater, number: int | None) -> None:
-    """Raise a `StudyError` unless a rater is known, and was handed the presentation if there is one."""
+    """Raise a `StudyError` if the rater is unknown, or was not handed this presentation."""
     find_rater(db, who)
     if number is None:
         return

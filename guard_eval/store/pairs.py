@@ -1,4 +1,4 @@
-"""The pairs of a study, and gold pairs, whose better text is known: written once, never changed."""
+"""The pairs of a study, and gold pairs with a known answer. They are written once and never changed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def add(
             for statement in _REMOVE:
                 db.execute(statement)
         taken = set(db.execute(_POSITIONS).scalars())
-        rows = _select_new(db, [asdict(each) | {"expected": None} for each in new])
+        rows = _select_new(db, [asdict(pair) | {"expected": None} for pair in new])
         filled = taken | {row["position"] for row in rows}
         free = itertools.filterfalse(filled.__contains__, itertools.count())
         for row in sorted(rows, key=lambda row: row["position"]):
@@ -82,13 +82,13 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
         StudyError: A pair is stored with other content or another answer, or is one of the study's.
     """
     with store.write() as (db, _):
-        rows = _select_new(db, [asdict(each.pair) | {"expected": dict(each.expected)} for each in new])
+        rows = _select_new(db, [asdict(entry.pair) | {"expected": dict(entry.expected)} for entry in new])
         add_rows(db, "pair", rows)
         return len(rows)
 
 
 def why_fixed(store: Store) -> str | None:
-    """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
+    """Return why the study's pairs cannot be drawn again; None if they can."""
     with store.write() as (db, now):
         for reason, rows in _FIXED.items():
             if db.execute(rows).first() is not None:
@@ -108,7 +108,7 @@ def read_gold(store: Store) -> list[Gold]:
 
 
 def _read(store: Store, statement: Executable) -> list[Gold]:
-    """Return pairs in position order; the study's expect nothing."""
+    """Return pairs in position order. Only gold pairs have an expected answer."""
     with store.read() as db:
         rows = [row._asdict() for row in db.execute(statement)]
     entries = [Gold(expected=row.pop("expected") or {}, pair=Pair(**row)) for row in rows]
@@ -117,19 +117,19 @@ def _read(store: Store, statement: Executable) -> list[Gold]:
 
 
 def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of pairs that are not stored."""
-    known = {row.id: row._asdict() for row in db.execute(_ALL_PAIRS)}
-    stored = len(known)
-    for each in rows:
-        row = {name: storable(value) if isinstance(value, str) else value for name, value in each.items()}
+    """Return the rows of pairs that are not stored yet."""
+    rows_by_id = {row.id: row._asdict() for row in db.execute(_ALL_PAIRS)}
+    stored = len(rows_by_id)
+    for values in rows:
+        row = {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}
         methods = {row["method_a"], row["method_b"]}
         if len(methods) == 1 or TIE in methods:
             a = row["method_a"]
             b = row["method_b"]
             raise StudyError(f"pair {row['id']} compares {a!r} with {b!r}; name two methods, not {TIE!r}")
-        before = known.setdefault(row["id"], row)
+        before = rows_by_id.setdefault(row["id"], row)
         changed = [name for name in row if name != "position" and row[name] != before[name]]
         if changed:
             what = f"the pair {row['id']} is in the study with another {' and '.join(changed)}"
             raise StudyError(f"{what}; begin a new study for new texts")
-    return list(known.values())[stored:]
+    return list(rows_by_id.values())[stored:]

@@ -1,6 +1,6 @@
-"""Who rates: invitations, enrolment, and the owner's decisions to revoke, exclude, include or erase.
+"""Raters: invitations, enrolment, and the owner's decisions to revoke, exclude, include or erase.
 
-A rater that the database does not know is a `StudyError`.
+An unknown rater raises a `StudyError`.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ _REPLACE = query("UPDATE note SET detail = :detail WHERE id = :id")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaterProgress:
-    """How far a rater has come.
+    """The progress of a rater.
 
     Attributes:
-        handed_out: How many of the study's pairs it was shown.
-        rated: How many of them it has rated.
-        state: excluded, revoked, declined (no consent), failed the check, finished (nothing was left), or
-            nothing of these.
+        handed_out: The number of the study's pairs that the rater has seen.
+        rated: The number of these pairs that are rated.
+        state: excluded, revoked, declined (no consent), failed the check, finished (no pair remained), or
+            empty.
         source: Where a rater without an invitation came from, such as prolific.
         external_id: The source's own name for the rater, who is paid by it; for the study's owner alone.
     """
@@ -132,9 +132,9 @@ class RaterProgress:
 
 
 class Enrolment(NamedTuple):
-    """What becomes of a person who comes without an invitation: a rater and its token, or a refusal.
+    """The result for a person without an invitation: a rater with its token, or a refusal.
 
-    `full` means that no work is left, `elsewhere` that the id came in another browser first.
+    `full` means that no work is open, `elsewhere` that another browser used the id first.
     """
 
     rater: Rater | None = None
@@ -143,16 +143,16 @@ class Enrolment(NamedTuple):
 
 
 def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]:
-    """Add a person; return it and the token that lets it in, which is kept nowhere.
+    """Add a person; return the rater and its token for signing in, which is not stored.
 
-    With `renew` the person is there already, and tokens that it was given before no longer work.
+    With `renew`, the person must exist, and its earlier tokens stop working.
 
     Raises:
         StudyError: The name is taken, empty or too long, or looks like another one or a model's. Or there is
             no such person, or it is revoked.
     """
     invitation = secrets.token_urlsafe()
-    judges = [part.removeprefix("judge ") for part in store.declared_now if part != PEOPLE]
+    judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
     if not renew and (is_model_name(name) or any(look_alike(name, judge) for judge in judges)):
         raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
     with store.write() as (db, now):
@@ -164,14 +164,14 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
 
 
 def sign_in(store: Store, invitation: str) -> Rater | None:
-    """Return whose token it is; None for one that is unknown or revoked."""
+    """Return the rater with this token; None if the token is unknown or revoked."""
     with store.read() as db:
         row = db.execute(_BY_TOKEN, {"hash": _hash(invitation)}).one_or_none()
     return None if row is None else _rater(row)
 
 
 def is_external_id(source: str, external_id: str) -> bool:
-    """Return whether a source can have given somebody this id; a placeholder of an address is none.
+    """Return whether the source could have assigned this id. A placeholder in a link is not an id.
 
     >>> is_external_id("prolific", "61a2b3c4d5e6f708192a3b4c"), is_external_id("prolific", "undefined")
     (True, False)
@@ -183,14 +183,14 @@ def is_external_id(source: str, external_id: str) -> bool:
 
 
 def _normalize_id(source: str, external_id: str) -> str:
-    """Return an id as it is stored: Prolific's differ in more than case."""
+    """Return an id in its stored form: Prolific's ids ignore case."""
     return external_id.strip().lower() if source in _FORMS else external_id.strip()
 
 
 def enrol(
     store: Store, external_id: str, source: str, plan: HandOutPlan, *, browsers: Sequence[str] | None = None
 ) -> Enrolment:
-    """Enrol the person with this id from a source such as `prolific`, while there is work.
+    """Enrol the person with this id from a source such as `prolific`, if there is work.
 
     The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
     nobody in, and who was erased stays out. `browsers` are the browser's secrets, and the id is let in again
@@ -220,17 +220,17 @@ def enrol(
             _admit(db, who.id, tokens, now)
             return Enrolment(who, tokens[0])
         hashes = set(db.execute(_TOKENS, {"rater": row.id}).scalars())
-        admitted = [each for each in tokens if _hash(each) in hashes]
+        admitted = [secret for secret in tokens if _hash(secret) in hashes]
         if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
             # two tabs opened at once have a cookie each; from now on either will do
-            _admit(db, row.id, [each for each in tokens if each not in admitted], now)
+            _admit(db, row.id, [secret for secret in tokens if secret not in admitted], now)
         return Enrolment(_rater(row), (admitted or tokens)[0])
 
 
 def count_openings(store: Store, plan: HandOutPlan) -> int:
-    """Return for how many more raters without an invitation there is work.
+    """Return the number of additional raters without an invitation for whom there is work.
 
     Who enrolled, or holds a pair, within a lease is expected to rate its share, unless the rater declined or
     failed the check.
@@ -247,7 +247,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
 
 
 def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
-    """Return the rater of that name, added if it is new: for models and simulations.
+    """Return the model or simulation of that name; add it if it is new.
 
     Raises:
         StudyError: The name belongs to a rater of another kind.
@@ -294,7 +294,7 @@ def is_out(store: Store, who: Rater) -> bool:
 
 
 def revoke(store: Store, name: str, by: str = "owner") -> None:
-    """Let a rater in no more and free the slots it has not rated; its verdicts stay, and it is noted."""
+    """Revoke a rater's access and free its unrated slots. Its verdicts stay, and a note is added."""
     with store.write() as (db, now):
         row = find(db, name)
         slots.settle_rater(db, row.id, keep="rated")
@@ -304,7 +304,7 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
 
 
 def decide(store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str) -> None:
-    """Leave a rater's verdicts out and free its slots, or let it in again; the decision is noted.
+    """Exclude a rater's verdicts and free its slots, or include it again. A note records the decision.
 
     A rater can be included again who is excluded or revoked, or who failed the check, and then has new
     attempts. Nothing is deleted. If a rater is included again, only verdicts whose slot is still free count.
@@ -331,7 +331,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
 
 
 def _check_out(db: Connection, row: Row[Any]) -> None:
-    """Check that a rater is kept out, so that it can be included again."""
+    """Check that a rater is excluded, revoked or failed the check, so that it can be included again."""
     if db.execute(_IS_ERASED, {"rater": row.id}).first() is not None:
         raise StudyError(f"{row.name!r} was erased, which is for good; invite the person under a new name")
     has_failed = notes.read_refusals(db, [row.id]).get(row.id) == "failed the check"
@@ -343,7 +343,7 @@ def _check_out(db: Connection, row: Row[Any]) -> None:
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
-    """Take a person's identity and words out of the database for good, and let it in no more.
+    """Delete a person's identity and words from the database, and revoke its access.
 
     Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free for
     others. In what others wrote, and in reasons of decisions, the new name takes the place of the old one.
@@ -381,7 +381,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
 
 
 def find(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
-    """Return the row of the rater of that name, of any kind or of this one; or raise a `StudyError`."""
+    """Return the row of the rater of that name and, if given, of this kind; or raise a `StudyError`."""
     row = db.execute(_BY_NAME, {"name": name}).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
@@ -403,7 +403,7 @@ def _add(
     source: str | None = None,
     external_id: str | None = None,
 ) -> Rater:
-    """Add a rater; its name must look like no other's."""
+    """Add a rater. Its name must not look like another rater's name."""
     check_name("rater's name", name)
     if any(map(is_invisible, name)) or visible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
@@ -421,7 +421,7 @@ def _look_alike(db: Connection, name: str) -> str | None:
 
 
 def _pseudonym(db: Connection) -> str:
-    """Return the first free one of P-1, P-2, …, counting from those who enrolled before."""
+    """Return the first unused name among P-1, P-2 and so on."""
     number = db.execute(_COUNT_ENROLLED).scalar_one() + 1
     while _look_alike(db, f"P-{number}") is not None:
         number += 1
@@ -433,14 +433,14 @@ def _hash(invitation: str) -> str:
 
 
 def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
-    rows = [{"hash": _hash(each), "rater_id": rater_id, "created_at": now} for each in tokens]
+    rows = [{"hash": _hash(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
     add_rows(db, "token", rows)
 
 
 def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
-    """Put the pseudonym in place of a rater's name and id where people wrote them, as whole words.
+    """Replace a rater's name and id by the pseudonym wherever people wrote them as whole words.
 
-    A letter or a small number is everywhere: it is replaced in the decisions about the rater alone.
+    A single letter or a small number is too common: it is replaced only in decisions about this rater.
     """
     identity = [word for word in (row.name, row.external_id) if word]
     telling = [word for word in identity if len(word) > 1 and not re.fullmatch(r"\d{1,4}", word)]
@@ -453,7 +453,7 @@ def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
 
 
 def _replace(detail: str, words: Sequence[str], pseudonym: str) -> str:
-    """Return a note's detail, a text or an object of JSON, with the pseudonym in place of these words."""
+    """Return a note's detail, as text or JSON, with these words replaced by the pseudonym."""
     plain = unicodedata.normalize("NFC", detail)
     alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
     pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
@@ -480,7 +480,7 @@ def _salt(db: Connection) -> str:
 
 
 def _erased_key(salt: str, source: str, external_id: str) -> str:
-    """Return the key under which an erased id is remembered; to try ids one after the other takes long."""
+    """Return the key of an erased id. It is slow to compute, so that nobody can try all ids."""
     secret = f"{source}\0{external_id}".encode()
     return f"erased {hashlib.scrypt(secret, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()}"
 
@@ -491,7 +491,7 @@ def _was_erased(store: Store, source: str, external_id: str) -> bool:
 
 
 def _scrub(store: Store) -> None:
-    """Overwrite what was removed, in the database's file and in the log beside it.
+    """Overwrite deleted data in the database's file and in the log beside it.
 
     Raises:
         StudyError: Another program has the database open in a way that forbids it.

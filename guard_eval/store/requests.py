@@ -139,7 +139,7 @@ _IN_BATCHES = query("""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """What a question of a calibration is for.
+    """The purpose of a calibration question.
 
     Attributes:
         check: The name of the check.
@@ -155,7 +155,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """A pair as a judge is to see it.
+    """A pair as a judge sees it.
 
     Attributes:
         pair_id: The study's pair.
@@ -173,13 +173,13 @@ class Question:
 
     @property
     def purpose(self) -> Literal["study", "calibration"]:
-        """Return whether the study wants a verdict, or the judge's calibration an answer."""
+        """Return whether the question is for a verdict of the study or for the judge's calibration."""
         return "study" if self.check is None else "calibration"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Instruction:
-    """What a judge is sent besides the texts, in one form: a row of its table."""
+    """The request without the texts, in one form: a row of its table."""
 
     id: str
     settings: str
@@ -192,7 +192,7 @@ class Instruction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """A request to be sent; `cost` is the most it can cost, in billionths of a US dollar."""
+    """A request to be sent. `cost` is its highest possible cost in billionths of a US dollar."""
 
     question: Question
     key: str
@@ -202,7 +202,7 @@ class Planned:
     cost: int | None
 
     def row(self) -> dict[str, object]:
-        """Return the values of its row that are its own."""
+        """Return the values of this request for its row."""
         return {
             "key": self.key,
             "purpose": self.question.purpose,
@@ -217,7 +217,7 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
-    """A request that was answered before: its row, the response, and the token limit it was sent with."""
+    """A request that was answered earlier: its row, the response, and its token limit."""
 
     row: int
     response: bytes
@@ -247,10 +247,10 @@ Reservation = Reserved | Answered | Unavailable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
-    """What became of a request: its answer, or why there is none.
+    """The result of a request: its answer, or the reason why there is none.
 
-    `unbilled` certainly costs nothing. `cost` is in billionths of a US dollar, and None leaves what was set
-    aside. `failure` is a `guard_eval.servers.failures.FailureKind`, `detail` the same in words.
+    An `unbilled` request certainly costs nothing. `cost` is in billionths of a US dollar; None keeps the
+    reserved amount. `failure` is a `guard_eval.servers.failures.FailureKind`, `detail` the same in words.
     """
 
     row: int
@@ -262,7 +262,7 @@ class Settled:
     detail: str | None = None
 
     def values(self) -> dict[str, object]:
-        """Return the values of its row."""
+        """Return the values for the request's row."""
         cost = 0 if self.state == "unbilled" else self.cost
         return {**asdict(self), **asdict(self.usage), "cost": cost}
 
@@ -280,7 +280,7 @@ def check_judge(db: Connection, judge: Rater) -> None:
 def read_questions(
     db: Connection, name: str, plan: HandOutPlan, *, ahead: int = MOST_ROUNDS
 ) -> list[Question]:
-    """Return what the judge of that name is still to be asked: what failed before comes last.
+    """Return the open questions of the judge with this name. Questions that failed earlier come last.
 
     Of a study in rounds these are questions of the rounds until now, and of the next ones `ahead`, for which
     comparisons may stop.
@@ -290,25 +290,27 @@ def read_questions(
     """
     rated = {(row.pair_id, row.number) for row in db.execute(_JUDGED, {"judge": name})}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    asked = {"part": settings_part(name, "model"), "ahead": ahead}
-    pairs = sorted(db.execute(_PAIRS, asked), key=lambda row: content_id(plan.seed, name, row.pair_id))
+    parameters = {"part": settings_part(name, "model"), "ahead": ahead}
+    pairs = sorted(db.execute(_PAIRS, parameters), key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
         _question(row, number)
         for row in pairs
         for number in _numbers(plan, row.position)
         if (row.pair_id, number) not in rated
     ]
-    return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
+    return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
 
 
 def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
-    """Return what the judge of that name is to be asked now.
+    """Return the questions for the judge with this name that are due now.
 
-    A round is over when nothing but failures is left of it; then its prompts with a failure say nothing.
+    A round is over when only failed questions remain. Its prompts with a failure are not counted.
     """
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
     questions = read_questions(db, name, plan, ahead=1)
-    while plan.rounds is not None and failed.issuperset((each.pair_id, each.number) for each in questions):
+    while plan.rounds is not None and failed.issuperset(
+        (question.pair_id, question.number) for question in questions
+    ):
         if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
             break
         questions = read_questions(db, name, plan, ahead=1)
@@ -328,12 +330,12 @@ def _numbers(plan: HandOutPlan, position: int) -> range:
 
 
 def keep_instruction(db: Connection, row: Instruction) -> None:
-    """Keep what a judge is sent in one form, unless it is kept already."""
+    """Store the instruction of one form, unless it is already stored."""
     db.execute(_KEEP_INSTRUCTION, asdict(row))
 
 
 def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
-    """Return the forms that gave a judge of these settings verdicts, the most frequent first.
+    """Return the forms in which a judge with these settings gave verdicts, the most frequent first.
 
     Each form comes with the number of its verdicts and the highest token limit.
     """
@@ -350,35 +352,35 @@ def reserve(
     limit: int | None,
     batch: str | None = None,
 ) -> list[Reservation]:
-    """Insert the rows of requests that may be sent; return what holds for each request.
+    """Insert the rows of requests that may be sent; return the outcome of each request.
 
     It runs in a write transaction, of which there is one at a time. `limit` is what all requests of the study
     may cost together, in billionths of a US dollar, and `batch` our name for the batch they are sent in.
     """
     # the runs whose lease has ended were killed, and their requests may have been paid
     db.execute(_LOSE, {"now": now})
-    live: dict[str, Reservation] = dict(_read_live(db, [each.key for each in planned]))
+    live: dict[str, Reservation] = dict(_read_live(db, [request.key for request in planned]))
     spent = 0 if limit is None else db.execute(_SPENT).scalar_one()
     waits = limit is not None and db.execute(_OPEN_OF_RUN, {"run": run}).first() is not None
     same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
     outcomes: list[Reservation] = []
-    for each in planned:
-        outcome = live.get(each.key)
-        if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
+    for request in planned:
+        outcome = live.get(request.key)
+        if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
             outcome = Unavailable("busy" if waits else "budget")
         if outcome is None:
-            outcome = Reserved(db.execute(_INSERT, same | each.row()).scalar_one())
-            live[each.key] = Unavailable("busy")
+            outcome = Reserved(db.execute(_INSERT, same | request.row()).scalar_one())
+            live[request.key] = Unavailable("busy")
             waits = True
-            spent += each.cost or 0
+            spent += request.cost or 0
         outcomes.append(outcome)
     return outcomes
 
 
 def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
-    for part in chunks(keys):
-        for row in db.execute(_LIVE, {"keys": part}):
+    for some_keys in chunks(keys):
+        for row in db.execute(_LIVE, {"keys": some_keys}):
             if row.response is None:
                 yield row.key, Unavailable("busy" if row.batch is None else "batch")
             else:
@@ -387,24 +389,24 @@ def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answe
 
 
 def renew(db: Connection, run: str, until: datetime) -> None:
-    """Let the run's open requests stay its own until then."""
+    """Extend the lease of the run's open requests to this time."""
     db.execute(_RENEW, {"run": run, "until": until})
 
 
 def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
-    """Complete rows: an answer's cost counts, and what was not billed frees its money."""
-    if rows := [each.values() for each in settled]:
+    """Complete rows: an answer counts with its cost, and an unbilled request frees its reserved amount."""
+    if rows := [result.values() for result in settled]:
         db.execute(_SETTLE, rows)
 
 
 def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
-    """Note why answers brought no verdict: the row, the kind of failure, and the same in words."""
+    """Note why answers gave no verdict: the row, the kind of failure, and a sentence."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
         db.execute(_NOTE_FAILURE, rows)
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
-    """Return the answers to requests by key, where there are any."""
+    """Return the answers to requests by key, if there are any."""
     return {key: answer for key, answer in _read_live(db, keys) if isinstance(answer, Answered)}
 
 
@@ -414,7 +416,7 @@ def read_criteria(db: Connection, judge: str) -> set[str]:
 
 
 def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
-    """Return why questions that were asked have no verdict: the last failure's kind and words.
+    """Return the last failure of each question without a verdict: its kind and a sentence.
 
     The keys are judge, pair and number.
     """
@@ -424,7 +426,7 @@ def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt(Usage):
-    """A request of the study as it was sent, and what came of it; `cost` is set aside until it is known."""
+    """A request as it was sent, and its result. Until the answer arrives, `cost` is the reserved amount."""
 
     judge: str
     question: Question
@@ -440,7 +442,7 @@ class Attempt(Usage):
     detail: str | None
 
 
-_ATTEMPT = {each.name for each in fields(Attempt)} - {"question"}
+_ATTEMPT = {column.name for column in fields(Attempt)} - {"question"}
 
 
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
@@ -454,14 +456,14 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Requests that a provider answers within a day; `provider_id` is None if the run ended before that."""
+    """A batch of requests. `provider_id` is None if the run ended before the provider had named it."""
 
     name: str
     provider_id: str | None
 
 
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
-    """Take the judge's batches that no living run looks after; return its own, and the number of others."""
+    """Take over the judge's batches whose run has ended; return them, and the number of other batches."""
     of_judge = {"rater": judge.id}
     db.execute(_ADOPT, of_judge | {"run": run, "now": now, "until": now + LEASE})
     rows = db.execute(_BATCHES, of_judge).all()
@@ -470,12 +472,12 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
 
 
 def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
-    """Return the open requests of a batch: by key their rows, and the most that they can cost."""
+    """Return the open requests of a batch: by key, the row and the highest possible cost."""
     return {row.key: (row.id, row.cost) for row in db.execute(_BATCH, {"batch": batch})}
 
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
-    """Change the open requests of a batch: the provider's name for it, or their state in the end."""
+    """Change the open requests of a batch: the provider's name of the batch, or their final state."""
     changes = ", ".join(f"{name} = :{name}" for name in values)
     of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
     db.execute(query(of_batch), {"batch": batch, **values})

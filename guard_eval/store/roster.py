@@ -1,12 +1,12 @@
-"""Who of a roster rates which pair on which side, planned before anybody begins.
+"""Plan a roster before the first rating: which rater sees which pair on which side.
 
-Every pair goes to as many raters as it has slots, every rater gets as many pairs as the others within one in
-each comparison, and sides are even within one per pair, and per rater and comparison. Of several plans the
-one is taken whose sides are nearest to even per rater and method.
+Each pair goes to as many raters as it has slots. In each comparison, the numbers of pairs of two raters
+differ by at most one. Sides are even within one for each pair, and for each rater and comparison. Of several
+plans, the most even one for raters and methods is chosen.
 
 The sides are a two-colouring. Each showing is coupled with another of its pair, and with another of its rater
-in the same comparison; coupled showings have opposite sides. A showing has at most one coupling of either
-sort, so they form paths and even circles, and both can be coloured (Euler's splitting of a bipartite graph).
+in the same comparison; coupled showings have opposite sides. A showing has at most one coupling of each sort,
+so couplings form paths and even circles, and both can be coloured (Euler's splitting of a bipartite graph).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _Sides = dict[_Seat, int]
 
 
 def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
-    """Plan a roster: keep the slots of all pairs that no one was shown for these people; return how many.
+    """Reserve the slots of all pairs that nobody has seen for these people; return their number.
 
-    Sides are then even within one per rater and method (see above in which designs), and a kept slot goes to
-    no other rater until its own skips the pair, or is revoked or excluded.
+    Sides are then even within one for each rater and method (in the designs named above). A reserved slot
+    goes to another rater only if its rater skips the pair, or is revoked or excluded.
 
     Raises:
         StudyError: A name is unknown, revoked, excluded, no person's, or given twice; no pair is left; or the
@@ -78,15 +78,15 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 
 
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
-    """Return who is shown each pair, and on which side: the most even one of several plans."""
+    """Return which rater sees each pair on which side: the most even of several plans."""
     seats = _seat(pairs, people, slots, seed)
-    parts = _colour(pairs, seats)
-    plans = (_turn(pairs, parts, (seed, attempt)) for attempt in range(_PLANS))
+    components = _colour(pairs, seats)
+    plans = (_turn(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
     return min(plans, key=lambda sides: max(map(abs, count_leads(pairs, sides).values())))
 
 
 def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
-    """Return the raters of each pair: those with the fewest of its comparison, then of all, so far."""
+    """Return the raters of each pair: those with the fewest pairs of this comparison, then of all."""
     load: Counter[int] = Counter()
     load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
     seats = []
@@ -104,7 +104,7 @@ def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_
 
 
 def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
-    """Return the parts that hang together, with sides: coupled showings have opposite ones."""
+    """Return the connected components with their sides: coupled showings have opposite sides."""
     links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
     waiting: dict[object, _Seat] = {}
     for seat in seats:
@@ -116,35 +116,37 @@ def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
             else:
                 links[seat].append(partner)
                 links[partner].append(seat)
-    parts = []
+    components = []
     while links:
         queue = [next(iter(links))]
-        part = {queue[0]: 1}
+        component = {queue[0]: 1}
         while queue:
             seat = queue.pop()
-            new = [partner for partner in links.pop(seat) if partner not in part]
-            part |= dict.fromkeys(new, -part[seat])
+            new = [partner for partner in links.pop(seat) if partner not in component]
+            component |= dict.fromkeys(new, -component[seat])
             queue += new
-        parts.append(part)
-    return parts
+        components.append(component)
+    return components
 
 
-def _turn(pairs: _Pairs, parts: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
-    """Mirror parts, in a drawn order, where that brings the sides of raters and methods nearer to even."""
+def _turn(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
+    """Mirror components, in random order, if that makes the sides of raters and methods more even."""
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}
-    for drawn, part in sorted((content_id(*key, "side", *min(part)), part) for part in parts):
-        added = count_leads(pairs, part)
+    for drawn, component in sorted(
+        (content_id(*key, "side", *min(component)), component) for component in components
+    ):
+        added = count_leads(pairs, component)
         pull = sum(count * leads[group] for group, count in added.items())
         coin = int(drawn, 16) % 2
         sign = -1 if pull > 0 or (pull == 0 and coin) else 1
-        sides |= {seat: sign * side for seat, side in part.items()}
+        sides |= {seat: sign * side for seat, side in component.items()}
         leads.update({group: sign * count for group, count in added.items()})
     return sides
 
 
 def count_leads(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str]]:
-    """Return how often each rater sees each method as A less how often as B."""
+    """Return, by rater and method, how much more often the method is text A than text B."""
     leads: Counter[tuple[int, str]] = Counter()
     for (pair_id, who), side in sides.items():
         method_a, method_b = pairs[pair_id]
@@ -154,9 +156,9 @@ def count_leads(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str]]:
 
 
 def _number_slots(sides: _Sides, slots: int) -> Iterator[dict[str, object]]:
-    """Yield the slots of all showings: even numbers for one side, and odd ones for the other while they last.
+    """Yield the slots of all showings: even numbers for one side, and odd numbers for the other.
 
-    So couples fill up, and a slot that is kept for no rater still evens out its pair.
+    So couples of slots fill up, and a slot without a reserved rater still balances its pair.
     """
     free: dict[str, dict[int, list[int]]] = {}
     for (pair_id, who), side in sides.items():

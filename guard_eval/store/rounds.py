@@ -1,7 +1,7 @@
-"""Rounds in the database: which pairs are shown now, and what was decided after each round.
+"""Rounds in the database: which pairs are shown now, and the decisions after each round.
 
-A decision is recorded once, so that everybody is handed the same pairs. Whether today's verdicts would still
-decide so is for the report to say.
+A decision is recorded once, so that all raters get the same pairs. The report says whether today's verdicts
+still support it.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ _SIZES = query("""
 _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.round > :after")  # noqa: S608 (a constant)
 
 
-def count_playing(db: Connection, part: str, *, after: int = -1) -> int:
+def count_playing(db: Connection, group: str, *, after: int = -1) -> int:
     """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
-    asked = {"part": part, "ahead": MOST_ROUNDS, "after": after}
-    return int(db.execute(_COUNT_PLAYING, asked).scalar_one())
+    parameters = {"part": group, "ahead": MOST_ROUNDS, "after": after}
+    return int(db.execute(_COUNT_PLAYING, parameters).scalar_one())
 
 
-def count_closed(db: Connection, part: str) -> int:
+def count_closed(db: Connection, group: str) -> int:
     """Return the number of rounds that are over."""
-    return len(db.execute(_CLOSED, {"part": part}).all())
+    return len(db.execute(_CLOSED, {"part": group}).all())
 
 
-def read_stopped(db: Connection, part: str) -> dict[Couple, int]:
+def read_stopped(db: Connection, group: str) -> dict[Couple, int]:
     """Return the last round of each couple that has stopped."""
-    return {(a, b): number for a, b, number in db.execute(_STOPPED, {"part": part})}
+    return {(a, b): number for a, b, number in db.execute(_STOPPED, {"part": group})}
 
 
-def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
+def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
     """Return the verdicts on the rounds that are over, and on the next `now` ones.
 
     Args:
         db: The study's database.
-        part: Whose verdicts: a pool's, or a judge's part of the settings.
+        group: Whose verdicts: those of people, of simulated raters, or of one judge.
         plan: How comparisons stop; by default as it was when the last round was over.
-        now: The number of further rounds.
+        now: The number of further rounds to read.
     """
-    closed = db.execute(_CLOSED, {"part": part}).scalars().all()
+    closed = db.execute(_CLOSED, {"part": group}).scalars().all()
     plan = plan or RoundPlan(**closed[-1]["plan"])
     done = len(closed) + now
     drawn = db.execute(_SIZES).all()
     sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_counted(db, plan.criterion):
-        if part == part_of(row.rater, row.rater_kind) and row.prompt_round <= done:
+        if group == part_of(row.rater, row.rater_kind) and row.prompt_round <= done:
             score = (row.verdict == row.method_a) - (row.verdict == row.method_b)
             scores[row.prompt_round, row.dataset, row.prompt_id][row.method_a, row.method_b].append(score)
     return Contest(
@@ -81,25 +81,32 @@ def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, no
         sizes=tuple(sizes.get(number, 0) for number in range(1, 1 + max(sizes, default=0))),
         couples=tuple(sorted({(row.method_a, row.method_b) for row in drawn})),
         done=done,
-        stopped=read_stopped(db, part),
+        stopped=read_stopped(db, group),
         prompts=[
-            (key[0], {couple: fmean(each) for couple, each in couples.items() if len(each) >= plan.showings})
+            (
+                key[0],
+                {
+                    couple: fmean(showings)
+                    for couple, showings in couples.items()
+                    if len(showings) >= plan.showings
+                },
+            )
             for key, couples in scores.items()
         ],
     )
 
 
-def close_round(db: Connection, now: datetime, part: str, plan: RoundPlan) -> bool:
-    """Record what follows from the round that is over; False if there is no round any more."""
+def close_round(db: Connection, now: datetime, group: str, plan: RoundPlan) -> bool:
+    """Record the decisions after the finished round; return False if no round remains."""
     from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (numpy, once a round)
 
-    contest = read_contest(db, part, plan, now=1)
+    contest = read_contest(db, group, plan, now=1)
     if contest.done > len(contest.sizes) or not contest.playing(contest.done):
         return False
     compared = compare(contest)
-    p_values = [[*each.couple, each.p_adjusted] for each in compared]
+    p_values = [[*comparison.couple, comparison.p_adjusted] for comparison in compared]
     grounds = {"plan": asdict(plan), "p": p_values, "prompts": len(contest.prompts)}
-    same = {"part": part, "number": contest.done}
+    same = {"part": group, "number": contest.done}
     add_rows(db, "closed_round", [{**same, "grounds": grounds, "at": now}])
     stopping = find_stopping(contest, compared)
     add_rows(db, "stopped", [{**same, "method_a": a, "method_b": b} for a, b in stopping])

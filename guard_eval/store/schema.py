@@ -58,12 +58,12 @@ def storable(text: str) -> str:
 
 
 def chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    """Yield `items` in parts that one statement can list."""
+    """Yield `items` in groups that fit into one statement."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise a `StudyError` if `name`, that of a `what`, is blank or longer than `LONGEST_NAME`."""
+    """Raise a `StudyError` if the name of a `what` is blank or longer than `LONGEST_NAME`."""
     if not name.strip() or len(name) > LONGEST_NAME:
         raise StudyError(
             f"the {what} {name[:40]!r} is empty or too long; write 1 to {LONGEST_NAME} characters"
@@ -246,30 +246,30 @@ _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
 
 
 def write_schema(*, sqlite: bool) -> list[str]:
-    """Return the statements that make the tables, and the triggers that let the database itself keep rows."""
+    """Return the statements that create the tables and the triggers that forbid changes of rows."""
     tables = TABLES.replace("SERIAL", "INTEGER") if sqlite else TABLES.replace(" AUTOINCREMENT", "")
     write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
     statements = re.sub(r" --.*", "", tables).strip().removesuffix(";").split(";\n")
     for table, condition in _APPEND_ONLY.items():
-        kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
+        is_protected = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
         column = " OF response" if table == "request" else ""
-        statements += write_triggers(table, f"UPDATE{column}", kept)
+        statements += write_triggers(table, f"UPDATE{column}", is_protected)
     return statements
 
 
-def _write_sqlite_triggers(table: str, update: str, kept: str) -> list[str]:
+def _write_sqlite_triggers(table: str, update: str, is_protected: str) -> list[str]:
     return [
-        f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {kept} "
+        f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {is_protected} "
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for change in (update, "DELETE")
     ]
 
 
-def _write_postgres_triggers(table: str, update: str, kept: str) -> list[str]:
+def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list[str]:
     return [
         f"""CREATE FUNCTION {table}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{table} is append-only'; END IF;
-        IF {kept} THEN RAISE EXCEPTION '{table} is append-only'; END IF;
+        IF {is_protected} THEN RAISE EXCEPTION '{table} is append-only'; END IF;
         IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$""",
         f"""CREATE TRIGGER {table}_keep BEFORE {update} OR DELETE ON {table}
         FOR EACH ROW EXECUTE FUNCTION {table}_keep()""",
@@ -279,25 +279,25 @@ def _write_postgres_triggers(table: str, update: str, kept: str) -> list[str]:
 
 
 class Converted(TypeDecorator[Any]):
-    """A column's type of which values are converted on their way into the database, and back."""
+    """A column's type whose values are converted when they are written and read."""
 
     impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
     cache_ok = True
 
     def __init__(
-        self, impl: TypeEngine[Any], write: Callable[[Any], Any], read: Callable[[Any], Any]
+        self, impl: TypeEngine[Any], to_database: Callable[[Any], Any], from_database: Callable[[Any], Any]
     ) -> None:
         super().__init__()
         self.impl = impl
-        self.write = write
-        self.read = read
+        self.write = to_database
+        self.read = from_database
 
     def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
-        """Return what the database is given."""
+        """Return the value for the database."""
         return None if value is None else self.write(value)
 
     def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
-        """Return what Python is given."""
+        """Return the value for Python."""
         return None if value is None else self.read(value)
 
 
@@ -332,23 +332,23 @@ _TYPES |= dict.fromkeys(("for_people", "excluded", "surplus", "is_out"), Boolean
 
 @cache
 def query(sql: str, **types: TypeEngine[Any]) -> Executable:
-    """Return a statement whose parameters and results have the types of the schema's columns, by their names.
+    """Make a statement whose parameters and results have the types of the schema's columns with these names.
 
-    `types` has those of other names. A parameter after IN is a list. Statements are made once: to make one
-    takes as long as to run it.
+    `types` adds types of other names. A parameter after IN is a list. Make each statement only once: that
+    takes as long as a run of it.
     """
     names = set(re.findall(r"\w+", sql))
-    known = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
+    column_types = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
     lists = re.findall(r"\bIN :(\w+)", sql)
     parameters = set(re.findall(r"(?<!:):(\w+)", sql))
     statement = text(sql).bindparams(
-        *(bindparam(name, type_=known.get(name), expanding=name in lists) for name in parameters)
+        *(bindparam(name, type_=column_types.get(name), expanding=name in lists) for name in parameters)
     )
-    return statement.columns(**known) if sql.lstrip().startswith(("SELECT", "WITH")) else statement
+    return statement.columns(**column_types) if sql.lstrip().startswith(("SELECT", "WITH")) else statement
 
 
 def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert rows, all of which have the columns of the first one."""
+    """Insert rows that all have the columns of the first row."""
     if rows:
         columns = ", ".join(rows[0])
         values = ", ".join(f":{column}" for column in rows[0])

@@ -1,4 +1,4 @@
-"""What the database knows of the study's settings: as they were when the first verdicts came."""
+"""The study's settings in the database, as they were at the first verdicts."""
 
 from __future__ import annotations
 
@@ -48,39 +48,39 @@ def delete_value(db: Connection, key: str) -> None:
 
 
 def read(store: Store, key: str) -> str | None:
-    """Return what is stored under `APP_ADDRESS` or `RESULTS_SEEN`; None before that."""
+    """Return the value of `APP_ADDRESS` or `RESULTS_SEEN`; None if it is not stored yet."""
     with store.read() as db:
         return read_value(db, key)
 
 
 def put(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
-    """Store a value, by default the present time, in place of an earlier one unless it is to be kept."""
+    """Store a value, by default the present time. It replaces an earlier one unless that is to be kept."""
     with store.write() as (db, now):
         if not keep or read_value(db, key) is None:
             put_value(db, key, value or now.isoformat())
 
 
-def declared(store: Store, part: str) -> str | None:
-    """Return a part of `Study.declared` as the first verdict of its raters found it; None before that."""
-    return read(store, f"declared {content_id(part)}")
+def declared(store: Store, part_name: str) -> str | None:
+    """Return a part of `Study.declared` as it was at the first verdict of its raters; None before that."""
+    return read(store, f"declared {content_id(part_name)}")
 
 
 def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
-    """Store the settings that hold for a rater, unless the part has verdicts, for which they cannot vouch."""
-    part = settings_part(who.name, who.kind)
-    key = f"declared {content_id(part)}"
-    if part not in declared or read_value(db, key) is not None:
+    """Store the settings for a rater, unless its part already has verdicts from unknown settings."""
+    part_name = settings_part(who.name, who.kind)
+    key = f"declared {content_id(part_name)}"
+    if part_name not in declared or read_value(db, key) is not None:
         return
     if who.kind in PEOPLE_OF:
         rated = db.execute(_HAS_RATED, {"rater": who.id})
     else:
         rated = db.execute(_HAVE_PEOPLE_RATED, {"models": list(PEOPLE_OF)})
     if rated.first() is None:
-        put_value(db, key, declared[part])
+        put_value(db, key, declared[part_name])
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:
-    """Store in which words the criteria without verdicts are asked from now on, by name."""
+    """Store the present wording of the criteria without verdicts, by name."""
     with store.write() as (db, _):
         for name, text in words.items():
             if not _has_verdicts(db, name):
@@ -88,7 +88,7 @@ def set_criteria(store: Store, words: Mapping[str, str]) -> None:
 
 
 def criteria(store: Store) -> dict[str, str]:
-    """Return in which words the criteria with verdicts were asked when the first one came, by name."""
+    """Return the wording of the criteria at their first verdict, by name."""
     with store.read() as db:
         rows = db.execute(_CRITERIA)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}

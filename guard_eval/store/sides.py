@@ -1,7 +1,7 @@
-"""Which open slot a rater is shown next, and on which side: decided from values alone.
+"""Choose the open slot that a rater sees next, and its side: a function of values alone.
 
-Sides are to be even for every method on every rater's screen, and nobody is to foretell them. So a coin draws
-the side, unless a method would lead by too much.
+Sides should be even for each method and each rater, and nobody should be able to predict them. So a coin
+draws the side, unless a method would lead by too much.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class OpenSlot:
     """A slot that a rater can be shown.
 
     Attributes:
-        side: The only side on which it can be shown; None while both are possible.
-        reserved: Whether a roster keeps it for the rater.
+        side: The only side on which it can be shown; None if both are possible.
+        reserved: Whether a roster reserves it for the rater.
         was_read: Whether the rater has just read its prompt, in another pair.
     """
 
@@ -48,7 +48,7 @@ class OpenSlot:
 
 
 def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
-    """Return how much more often each method of a pair is text A after it is shown on a side.
+    """Return by how much a showing on this side changes each method's lead as text A.
 
     >>> count_lead("guard", "greedy", "b")
     {'guard': -1, 'greedy': 1}
@@ -60,7 +60,7 @@ def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict
 def choose_slot(
     open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int
 ) -> tuple[OpenSlot, Side] | None:
-    """Return the slot to show next, and its side; None if none is open.
+    """Return the slot to show next and its side; None if no slot is open.
 
     A slot that a roster keeps for the rater comes first. Of each pair the first slot is taken, so that its
     sides are even whenever a couple is full. A slot whose side is fixed comes before one of a pair that

@@ -1,4 +1,4 @@
-"""Slots, the planned showings of every pair: how they are made, opened, held and released.
+"""Make, open, hold and release slots, the planned showings of every pair.
 
 A slot is free while no presentation holds it. A rater's open pair holds its slot for a lease; then another
 rater may take it, and the verdict of the first one, if it still comes, is *surplus*: kept, and not counted.
@@ -86,7 +86,7 @@ _NEW_PAIRS = query("""
                 SELECT 1 FROM presentation
                 WHERE presentation.rater_id = :rater AND presentation.pair_id = slot.pair_id
             )
-        LIMIT :most
+        LIMIT :limit
     ) AS new_pair
 """)
 
@@ -137,7 +137,7 @@ _OPEN = query(f"""
 _COUNT_UNRATED = query("""
     SELECT count(*) FROM (
         SELECT id FROM slot
-        WHERE pool = :pool AND open AND (held_by IS NULL OR leased_until IS NOT NULL) LIMIT :most
+        WHERE pool = :pool AND open AND (held_by IS NULL OR leased_until IS NOT NULL) LIMIT :limit
     ) AS unrated
 """)
 
@@ -179,10 +179,10 @@ _TAKE_BACK = query("""
 
 
 def apply_plan(store: Store, plan: HandOutPlan) -> None:
-    """Let a plan hold from now on: make the slots that pairs lack, and close those beyond it.
+    """Apply a plan from now on: make missing slots, and close those beyond the plan.
 
-    The owner's commands and the start of the app do this. The hand-out goes by the plan that was applied
-    last: a server that began with an older study.toml neither closes nor opens slots.
+    The owner's commands and the start of the app do this. The hand-out follows the plan that was applied
+    last: a server that started with an older study.toml neither closes nor opens slots.
 
     Raises:
         StudyError: The plan has rounds, and pairs have none.
@@ -197,21 +197,21 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
 
 
 def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = PEOPLE) -> None:
-    """Make the slots of a pool by a plan if there are none, and open those of the next round if it is due.
+    """Make the slots of a pool if there are none, and open those of the next round if it is due.
 
     A round is over when all its slots that may be handed out are rated. Those of a pair that too many raters
-    skipped may not, and its prompt says nothing.
+    skipped may not, and its prompt is not counted.
     """
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
-    while plan.rounds is not None and not count_unrated(db, pool, most=1):
+    while plan.rounds is not None and not count_unrated(db, pool, limit=1):
         if not rounds.close_round(db, now, pool, plan.rounds):
             break
         _open_all(db, pool)
 
 
 def _read_planned(db: Connection, pool: str) -> int:
-    """Return the number of slots that each pair has open in a pool."""
+    """Return the planned number of open slots of each pair in a pool."""
     return int(read_value(db, f"slots {pool}") or 0)
 
 
@@ -226,7 +226,7 @@ def _open_all(db: Connection, pool: str) -> None:
 
 
 def make_missing_slots(db: Connection) -> None:
-    """Make the slots that pairs lack for the plans that were used so far."""
+    """Make the missing slots of pairs for all plans that were used so far."""
     for pool in POOLS.values():
         for number in range(_read_planned(db, pool)):
             lacking = db.execute(_LACKING, {"pool": pool, "number": number}).scalars()
@@ -236,58 +236,58 @@ def make_missing_slots(db: Connection) -> None:
 
 
 def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
-    """Open as many slots of each pair as are planned, rated and held ones first; close the others.
+    """Open the planned number of slots of each pair, first those that are rated or held; close the others.
 
-    A pair that too many raters skipped has none open. Neither have pairs of later rounds, and of couples that
-    have stopped.
+    No slot is open of pairs that too many raters skipped, of pairs of later rounds, and of couples that have
+    stopped.
     """
     of_pool = {"pool": pool, "planned": _read_planned(db, pool), "most_skips": MOST_SKIPS}
     of_pool |= {"part": pool, "ahead": 1}
-    for part in chunks(pair_ids):
-        db.execute(_OPEN, of_pool | {"pairs": part})
+    for some_pairs in chunks(pair_ids):
+        db.execute(_OPEN, of_pool | {"pairs": some_pairs})
 
 
 # What a rater can be shown.
 
 
 def ring_position(*key: object) -> int:
-    """Return where a pair lies in the order of hand-out, or where a rater's search begins."""
+    """Return the position of a pair in the order of hand-out, or of the start of a rater's search."""
     return int(content_id("ring", *key)[:8], 16) % _RING_END
 
 
 def find_open_slots(
     db: Connection, pool: str, rater_id: int, plan: HandOutPlan, now: datetime, *, start: int
 ) -> list[OpenSlot]:
-    """Return a few open slots of pairs that a rater was not shown, from a position of the order on.
+    """Return a few open slots of pairs that the rater has not seen, from a position in the order on.
 
-    Leases that are over end when few slots are open: until then nobody needs those slots.
+    Expired leases end only when few slots are open: until then nobody needs their slots.
     """
-    asked = {"pool": pool, "rater": rater_id, "start": start}
-    rows = db.execute(OPEN_SLOTS, asked).mappings().all()
+    parameters = {"pool": pool, "rater": rater_id, "start": start}
+    rows = db.execute(OPEN_SLOTS, parameters).mappings().all()
     if len(rows) < LAST_SLOTS:
         end_leases(db, plan, now)
-        rows = db.execute(OPEN_SLOTS, asked).mappings().all()
+        rows = db.execute(OPEN_SLOTS, parameters).mappings().all()
     return [OpenSlot(**row) for row in rows]
 
 
-def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, most: int) -> int:
-    """Return how many pairs a rater can still be shown, counted up to `most`."""
-    asked = {"pool": pool, "rater": rater_id, "now": now, "most": most}
-    return int(db.execute(_NEW_PAIRS, asked).scalar_one())
+def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, limit: int) -> int:
+    """Count the pairs that a rater can still see, up to `limit`."""
+    parameters = {"pool": pool, "rater": rater_id, "now": now, "limit": limit}
+    return int(db.execute(_NEW_PAIRS, parameters).scalar_one())
 
 
 def count_free(db: Connection) -> int:
-    """Return how many slots of people are open for anybody."""
+    """Count the slots of people that are open for any rater."""
     return int(db.execute(_COUNT_FREE).scalar_one())
 
 
-def count_unrated(db: Connection, pool: str, *, most: int = 2**31 - 1) -> int:
-    """Return how many slots of a pool that may be handed out are not rated, counted up to `most`."""
-    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "most": most}).scalar_one())
+def count_unrated(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
+    """Count the unrated slots of a pool that may be handed out, up to `limit`."""
+    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "limit": limit}).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
-    """Return when the first lease ends of the pairs that a rater was not shown and others have open."""
+    """Return when the first lease ends on a pair that others have open and the rater has not seen."""
     end: datetime | None = db.execute(_NEXT_END, {"pool": pool, "rater": rater_id, "now": now}).scalar_one()
     return end
 
@@ -296,34 +296,34 @@ def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> da
 
 
 def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
-    """Let a presentation hold its slot until its lease ends; None for one that is rated."""
+    """Let a presentation hold its slot until its lease ends. The lease of a rated one is None."""
     db.execute(_HOLD, {"slot": slot_id, "presentation": number, "side": side, "until": until})
 
 
 def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
-    """Free what is not rated and whose lease is over, unless it is of a roster.
+    """Free unrated slots with an expired lease, except those of a roster.
 
-    A lease that ends later than one of now, as the clock was set back, is shortened to that.
+    If the clock was set back, a lease is shortened to one that begins now.
     """
     db.execute(_END_LEASES, {"now": now, "until": now + plan.lease})
 
 
 def release(db: Connection, presentations: Sequence[int]) -> None:
-    """Free the slots that presentations hold; a verdict that still comes may be surplus."""
-    for part in chunks(presentations):
-        db.execute(_RELEASE, {"presentations": part})
+    """Free the slots of presentations. A verdict that arrives later may be surplus."""
+    for some_presentations in chunks(presentations):
+        db.execute(_RELEASE, {"presentations": some_presentations})
 
 
 def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
-    """Let a rater keep what it may, give the rest to others, and open the slots of its pairs anew.
+    """Let a rater keep the slots that it may keep, free the others, and reopen slots of its pairs.
 
-    Who keeps all has the slots of its rated presentations back, unless another rater has taken them. Who
-    does not loses its part of a roster.
+    A rater who keeps all regains the slots of its rated presentations, unless another rater has taken them.
+    Other raters lose their slots of a roster.
     """
-    shown = db.execute(_SHOWN, {"rater": rater_id}).all()
+    presentations = db.execute(_SHOWN, {"rater": rater_id}).all()
     if keep == "all":
         db.execute(_TAKE_BACK, {"rater": rater_id})
     else:
-        release(db, [row.id for row in shown if keep == "nothing" or row.rated_at is None])
+        release(db, [row.id for row in presentations if keep == "nothing" or row.rated_at is None])
         db.execute(_LEAVE_ROSTER, {"rater": rater_id})
-    open_slots(db, PEOPLE, list({row.pair_id for row in shown}))
+    open_slots(db, PEOPLE, list({row.pair_id for row in presentations}))

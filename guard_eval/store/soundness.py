@@ -1,6 +1,6 @@
-"""What is wrong with a database that another program, a disk or a stranger has changed.
+"""Find damage in a database that another program, a disk or a stranger has changed.
 
-It is looked for when something unexpected was raised, so that a command ends with a reason and a remedy.
+The search starts after an unexpected error, so that a command ends with a reason and a remedy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TEXTS = {"comment", "problem", "skip"}
 
 
 def find_damage(engine: Engine) -> str | None:
-    """Return what an SQLite database holds that this package did not write; None if nothing is found."""
+    """Return what in an SQLite database this package did not write; None if nothing is found."""
     try:
         with engine.connect() as db:
             answer = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())

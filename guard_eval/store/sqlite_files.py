@@ -1,4 +1,4 @@
-"""SQLite's files: where a study's database is read from, and whether it is one of ours.
+"""SQLite's files: choose where to read a database, and check that it is a study's.
 
 A study can lie on storage that cannot be written, and its database can come from a stranger.
 """
@@ -35,13 +35,13 @@ SELECT 'rater' FROM rater WHERE max(length(name), ifnull(length(external_id), 0)
 
 
 def is_unwritable(error: BaseException | None) -> bool:
-    """Return whether SQLite could not write what even a reader needs beside a database."""
+    """Return whether SQLite could not write the files that even a reader needs beside a database."""
     code = getattr(error, "sqlite_errorcode", 0)  # its low byte is the kind of error
     return isinstance(error, sqlite3.Error) and code & 0xFF in _UNWRITABLE
 
 
 def can_open(file: Path) -> bool:
-    """Return whether SQLite can use a database where it is; other errors than of its storage count as yes."""
+    """Return whether SQLite can use a database in its folder. Only errors of the storage count as no."""
     try:
         with closing(sqlite3.connect(file)) as probe:
             probe.execute("SELECT count(*) FROM sqlite_master")
@@ -51,18 +51,18 @@ def can_open(file: Path) -> bool:
 
 
 def unchanging_uri(file: Path) -> str:
-    """Return the URI of a database that SQLite reads without writing anything beside it."""
+    """Return the URI with which SQLite reads a database and writes nothing beside it."""
     return f"{file.absolute().as_uri()}?immutable=1"
 
 
 def find_logs(file: Path) -> list[Path]:
-    """Return the logs that a killed program left beside a database; they hold its newest changes."""
+    """Return the logs beside a database. After a killed program they hold its newest changes."""
     logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
     return [path for path in logs if path.exists() and path.stat().st_size]
 
 
 def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
-    """Copy a database into a new folder, under its name and with the changes that its logs hold.
+    """Copy a database and its logs into a new folder, under the same name.
 
     Raises:
         StudyError: It cannot be copied.
@@ -109,7 +109,7 @@ def select_all(table: str) -> Executable:
 
 
 def check_schema(db: Connection, name: str) -> None:
-    """Check that a database's tables hold what was written, and compute nothing.
+    """Check that a database's tables only store values and compute nothing.
 
     A view, a computed column or a default can make a few kilobytes stand for gigabytes.
 

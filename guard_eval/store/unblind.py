@@ -1,4 +1,4 @@
-"""Verdicts with the methods' names: the only place where letters on a screen become methods."""
+"""Restore the methods' names in verdicts: only this module turns letters on a screen into methods."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ _PAIRS = query("""
 def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
     """Return the study's current verdicts, un-blinded, by position, rater, presentation and criterion.
 
-    Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out by
-    default.
+    Gold pairs and repeats are not part of the study. Surplus verdicts and those of excluded raters are left
+    out by default.
     """
     rows = _read_rows(store, _CURRENT, "place", "pair_id", "rater", "presentation", "criterion")
     return [
@@ -161,7 +161,7 @@ def history(store: Store) -> list[TidyRow]:
 
 
 def read_counted(db: Connection, criterion: str) -> list[Row[Any]]:
-    """Return the verdicts on a criterion that count, before a transaction ends."""
+    """Return the verdicts on a criterion that count, within a transaction."""
     rows = db.execute(_CURRENT)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
 
@@ -187,7 +187,7 @@ def _restore(row: Row[Any]) -> TidyRow:
 
 
 def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
-    """Return the presentations that raters of a kind have rated, in the order shown.
+    """Return the rated presentations of raters of one kind, in the order shown.
 
     `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
     """
@@ -195,18 +195,18 @@ def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
 
 
 def read_choices(store: Store) -> NamedRows:
-    """Return each revision of each choice, in no order.
+    """Return all revisions of all choices, without an order.
 
-    `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or all of it
-    where that is not known.
+    `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or the whole
+    time if the active time is unknown.
     """
     return _read_tuples(store, _CHOICES)
 
 
 def read_pairs(store: Store, pool: str) -> NamedRows:
-    """Return the pairs of the study; `characters` are those of its texts, and people rate those `for_people`.
+    """Return the study's pairs. `characters` are the lengths of texts; people rate pairs `for_people`.
 
-    Comparisons may have stopped for the raters of a pool.
+    Comparisons may have stopped for raters of one pool.
     """
     return _read_tuples(store, _PAIRS, pool=pool)
 

@@ -1,6 +1,6 @@
-"""Verdicts, by the letters on the screen: appended, never changed.
+"""Verdicts by the letters on the screen. They are appended and never changed.
 
-A presentation that was not handed to the rater who is named is a `StudyError`.
+A presentation that was not handed to the named rater raises a `StudyError`.
 """
 
 from __future__ import annotations
@@ -62,13 +62,12 @@ def save(
 ) -> BlindPair | None:
     """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
 
-    With `then`, the rater's next pair is handed out by that plan in the same transaction, and returned: the
-    disk is waited for once.
+    With `then`, the rater's next pair is handed out by that plan in the same transaction, and returned. So
+    one write to disk is enough.
 
-    What repeats the current choice or the last remark adds nothing; an empty remark takes the last one back,
-    None leaves it. A duration that is negative or not finite is stored as unknown. One that was measured
-    `by_browser` is cut to the time since the pair was handed out. `ends_seen` is how many of the three texts
-    were on the screen to their end.
+    A repeated choice or remark adds nothing. An empty remark removes the last one, None keeps it. A duration
+    that is negative or not finite is stored as unknown. One that was measured `by_browser` is cut to the time
+    since the pair was handed out. `ends_seen` is how many of the three texts were on the screen to their end.
 
     Raises:
         StudyError: The presentation was not handed to this rater, the rater is revoked, there is no choice,
@@ -107,7 +106,7 @@ def save_judged(
 ) -> None:
     """Append a judge's verdicts on the questions it was asked, within a transaction.
 
-    The first verdict on a question makes its presentation. What repeats the current choice adds nothing.
+    The first verdict on a question makes its presentation. A repeated choice adds nothing.
 
     Raises:
         StudyError: The judge is revoked or excluded, or a choice is none of the three.
@@ -116,41 +115,53 @@ def save_judged(
     for _, choices in answers:
         _check_choices(choices)
     keep_declared(db, judge, declared)
-    asked = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
-    known = {(row.pair_id, row.number) for row in db.execute(_JUDGED, asked)}
+    parameters = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
+    existing = {(row.pair_id, row.number) for row in db.execute(_JUDGED, parameters)}
     same = {"rater_id": judge.id, "handed_out": now}
     new = [
-        {"pair_id": each.pair_id, "number": each.number, "first": each.first, **same}
-        for each, _ in answers
-        if (each.pair_id, each.number) not in known
+        {
+            "pair_id": asked_question.pair_id,
+            "number": asked_question.number,
+            "first": asked_question.first,
+            **same,
+        }
+        for asked_question, _ in answers
+        if (asked_question.pair_id, asked_question.number) not in existing
     ]
     add_rows(db, "presentation", new)
-    numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, asked)}
-    _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
+    numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, parameters)}
+    _append(
+        db,
+        {
+            numbers[asked_question.pair_id, asked_question.number]: choices
+            for asked_question, choices in answers
+        },
+        now=now,
+    )
 
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
-    """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
+    """Return the latest choices by criterion; an empty dict if there is no verdict yet."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return {name: choice for (_, name), (_, choice) in _read_latest(db, [number]).items()}
 
 
 def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
-    """Return the rater's rated presentations of all visits, in the order shown, checks among the rest."""
+    """Return the rater's rated presentations of all visits, including checks, in the order shown."""
     with store.read() as db:
         return list(db.execute(_RATED_BY, {"rater": rater.id}).scalars())
 
 
 def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
-    """Return once more what the rater was shown, on the same sides."""
+    """Return an earlier presentation of the rater, on the same sides."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return handout.read_blind_pairs(db, [number])[0]
 
 
 def _check_choices(choices: Mapping[str, Choice]) -> None:
-    """Check that there is a choice, that each is one of the three, and that each criterion has a name."""
+    """Check that there is a choice, that all choices are valid, and that each criterion has a name."""
     if not choices:
         raise StudyError("the verdict is empty; choose for at least one criterion")
     for criterion, choice in choices.items():
@@ -162,7 +173,7 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
 def _append(
     db: Connection, entries: Mapping[int, Mapping[str, Choice]], *, now: datetime, **measured: float | None
 ) -> None:
-    """Append what differs from the current choices, by presentation."""
+    """Append the choices that differ from the current ones, by presentation."""
     latest = _read_latest(db, list(entries))
     rows = []
     for number, choices in entries.items():
@@ -177,7 +188,7 @@ def _append(
 
 
 def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str], tuple[int, Choice]]:
-    """Return the newest revision and its choice, by presentation and criterion."""
+    """Return the latest revision and its choice, by presentation and criterion."""
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)
         for row in db.execute(_LATEST, {"numbers": list(numbers)})

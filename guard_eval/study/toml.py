@@ -156,7 +156,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
         places[name] = value, message
     for name in refused_tables:
         # The setting may be a table, too: what is wrong inside it is named.
-        if any(place.startswith((f"{name}.", f"{name}[")) for place in places):
+        if any(other.startswith((f"{name}.", f"{name}[")) for other in places):
             del places[name]
     return [
         ": ".join(filter(None, (name[:_SHOWN_CHARACTERS], value, line[: 5 * _SHOWN_CHARACTERS])))

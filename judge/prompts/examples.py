@@ -23,11 +23,11 @@ def check_examples(store: Store, judge: Judge) -> None:
     owners |= {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
     owners.pop("", None)
     for number, example in enumerate(judge.judged_examples, start=1):
-        for part in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
-            if part in owners:
+        for value in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
+            if value in owners:
                 raise StudyError(
                     f"example {number} of the judge {judge.rater_name!r} has the name or a text of the "
-                    f"study's pair {owners[part]}, whose verdict it would give away; take one from elsewhere"
+                    f"study's pair {owners[value]}, whose verdict it would give away; take one from elsewhere"
                 )
 
 
@@ -39,7 +39,7 @@ def _normalize_space(text: str) -> str:
 def describe_special(judge: Judge) -> str | None:
     """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
-    custom = [each.name for each in judge.rubric if CRITERIA.get(each.name) != each]
+    custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
     if custom:
         parts.append(f"criteria of the study's own ({', '.join(custom)})")
     if judge.examples is not None:

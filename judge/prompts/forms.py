@@ -110,7 +110,7 @@ def build_request(
     body |= judge.extra_body
     for name in form.without:
         body.pop(name, None)
-    texts = [dict(each) for each in messages]
+    texts = [dict(message) for message in messages]
     if "system" in form.without:
         system, first, *others = texts
         first = {"role": "user", "content": f"{system['content']}\n\n{first['content']}"}
@@ -124,4 +124,4 @@ def show_request(sent: bytes) -> str:
     body = json.loads(sent)
     messages = body.pop("messages", None) or body.pop("input", [])
     settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
-    return "\n\n".join([settings, *(f"[{each['role']}]\n{each['content']}" for each in messages)])
+    return "\n\n".join([settings, *(f"[{message['role']}]\n{message['content']}" for message in messages)])

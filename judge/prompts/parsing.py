@@ -80,8 +80,8 @@ def read_block(
     """
     result: dict[str, Choice] = {}
     tag = _tag("verdict", code)
-    for rest in re.split(rf"<\s*{tag}", content, flags=re.IGNORECASE)[1:]:
-        inside = re.split(rf"<\s*/\s*(?:{tag}|verdict\s*>)", rest, maxsplit=1, flags=re.IGNORECASE)[0]
+    for following in re.split(rf"<\s*{tag}", content, flags=re.IGNORECASE)[1:]:
+        inside = re.split(rf"<\s*/\s*(?:{tag}|verdict\s*>)", following, maxsplit=1, flags=re.IGNORECASE)[0]
         for name, words in _judgments(inside, names, titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
@@ -98,14 +98,14 @@ def _tag(name: str, code: str) -> str:
 
 def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield what follows each criterion's name: its line, and what the next lines add to it."""
-    wanted = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
+    names_by_label = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
     result: list[tuple[str, str]] = []
     adds = False
     for line in block.splitlines():
-        label, colon, rest = _BULLET.sub("", line).partition(":")
-        name = wanted.get(spelling(label))
+        label, colon, judgment = _BULLET.sub("", line).partition(":")
+        name = names_by_label.get(spelling(label))
         if name is not None and colon:
-            result.append((name, rest))
+            result.append((name, judgment))
         elif adds and _sums_up(line, result, names):
             adds = False
             continue
@@ -142,8 +142,10 @@ def _judgment(line: str) -> Choice | None:
     choice = _JUDGMENTS.get(head.strip(_DECORATION).casefold())
     if choice is None or reasons is None:
         return None
-    rest = reasons.group()
-    doubtful = _DENIED.search(rest) or _CLAIM.search(rest) or (_SIDE.search(rest) and not _CAUSE.match(rest))
+    reason = reasons.group()
+    doubtful = (
+        _DENIED.search(reason) or _CLAIM.search(reason) or (_SIDE.search(reason) and not _CAUSE.match(reason))
+    )
     return None if doubtful else choice
 
 

@@ -200,7 +200,7 @@ class JudgePrompt:
         reasons = neutralise(example.rationale or "")
         if lines:
             return _block(self, nonce(blind_of(example), seed), example.verdict, rationale=reasons)
-        verdict = {each.name: example.verdict[each.name] for each in self.criteria}
+        verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
         return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
 
     def messages(self, blind: BlindPair, seed: int, *, lines: bool = False) -> list[dict[str, str]]:
@@ -215,12 +215,12 @@ class JudgePrompt:
             StudyError: The instructions hold what a chat template could take for markup.
         """
         question = {"role": "user", "content": self.question(blind, seed, lines=lines)}
-        return [*(dict(each) for each in _before(self, seed, lines=lines)), question]
+        return [*(dict(message) for message in _before(self, seed, lines=lines)), question]
 
     @cached_property
     def version(self) -> str:
         """Return 12 hexadecimal digits that change with any word of what is sent besides the texts."""
-        papers = all(CRITERIA.get(each.name) == each for each in self.criteria)
+        papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
         sent = [list(_before(self, 0, lines=lines)) for lines in (False, True)]
@@ -254,18 +254,23 @@ def blind_of(example: JudgedExample) -> BlindPair:
     return BlindPair(presentation=0, prompt=example.prompt, text_a=example.a, text_b=example.b)
 
 
-def _values(asked: Sequence[Criterion]) -> dict[str, str]:
-    definitions = (f"{number}. {each.title}\n{each.definition}" for number, each in enumerate(asked, start=1))
+def _values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
+    definitions = (
+        f"{number}. {criterion.title}\n{criterion.definition}"
+        for number, criterion in enumerate(asked_criteria, start=1)
+    )
     return {
-        "count": _NUMBERS[len(asked)] if len(asked) < len(_NUMBERS) else str(len(asked)),
-        "metrics": "metric" if len(asked) == 1 else "metrics",
+        "count": _NUMBERS[len(asked_criteria)]
+        if len(asked_criteria) < len(_NUMBERS)
+        else str(len(asked_criteria)),
+        "metrics": "metric" if len(asked_criteria) == 1 else "metrics",
         "judgments": "\n".join(f"- {CHOICE_LABELS[choice]}" for choice in CHOICES),
         "criteria": "\n\n".join(definitions),
     }
 
 
 def _form(prompt: JudgePrompt, *, lines: bool) -> str:
-    names = [RATIONALE] * prompt.rationale + [each.name for each in prompt.criteria]
+    names = [RATIONALE] * prompt.rationale + [criterion.name for criterion in prompt.criteria]
     if lines:
         form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
     else:
@@ -277,7 +282,9 @@ def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rat
     """Return the answer in plain text with its code. A criterion without a verdict has an ellipsis."""
     short = code[:CODE_DIGITS]
     words = CHOICE_LABELS | {None: "…"}
-    lines = "\n".join(f"{each.title}: {words[verdict.get(each.name)]}" for each in prompt.criteria)
+    lines = "\n".join(
+        f"{criterion.title}: {words[verdict.get(criterion.name)]}" for criterion in prompt.criteria
+    )
     before = RATIONALE_BLOCK.format(code=short, rationale=rationale) if prompt.rationale else ""
     return before + BLOCK.format(code=short, lines=lines)
 

@@ -99,13 +99,15 @@ def neutralise(text: str) -> str:
     'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
     """
     whole = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    others = {each: _as_seen(each) for each in set(whole) if not each.isascii()}
-    changed = {ord(each): plain for each, plain in others.items() if plain != each}
+    others = {character: _as_seen(character) for character in set(whole) if not character.isascii()}
+    changed = {ord(character): plain for character, plain in others.items() if plain != character}
     seen = whole.translate(changed) if changed else whole
-    result = [each.start() for each in _OPENING.finditer(seen) if MARKUP.match(seen, each.start())]
+    result = [
+        character.start() for character in _OPENING.finditer(seen) if MARKUP.match(seen, character.start())
+    ]
     if not result:
         return whole
-    places = [index for index, each in enumerate(whole) for _ in others.get(each, each)]
+    places = [index for index, character in enumerate(whole) for _ in others.get(character, character)]
     characters = list(whole)
     for start in result:
         characters[places[start]] = HARMLESS[seen[start]]

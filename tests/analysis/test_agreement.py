@@ -114,10 +114,10 @@ def test_nearly_unanimous_verdicts_give_no_interval():
 
 def test_pairs_of_one_prompt_are_one_unit():
     counts = drawn(1)
-    twice, unit = np.repeat(counts, 2, axis=0), np.repeat(np.arange(30), 2)
-    one, other = fleiss_kappa(RatingCounts.of(counts)), fleiss_kappa(RatingCounts.of(twice, unit))
-    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
-    assert fleiss_kappa(RatingCounts.of(twice)).high < other.high
+    doubled, unit = np.repeat(counts, 2, axis=0), np.repeat(np.arange(30), 2)
+    single, other = fleiss_kappa(RatingCounts.of(counts)), fleiss_kappa(RatingCounts.of(doubled, unit))
+    assert (single.value, single.low, single.high) == pytest.approx((other.value, other.low, other.high))
+    assert fleiss_kappa(RatingCounts.of(doubled)).high < other.high
 
 
 def test_agreement_never_mixes_kinds_or_takes_a_single_rater():

@@ -94,8 +94,8 @@ def test_report_withholds_p_that_cannot_be_significant():
     assert (row.p, row.p_adjusted) == (None, None)
     assert "cannot be below 0.125" in row.note
     # Six pairs can give 2 / 2^6 = .031, and Holm doubles it: .063.
-    several = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
-    for row in rows(shares(evidence(several))):
+    two_criteria = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
+    for row in rows(shares(evidence(two_criteria))):
         assert row.p_adjusted is None
         assert "no corrected p" in row.note
         assert "raters" not in row.note
@@ -227,13 +227,13 @@ def test_alternative_annotator_test_uses_yekutieli_correction():
 
 def test_equivalence_agrees_with_statsmodels():
     verdicts = np.random.default_rng(7).choice(["x", "-", "y"], size=80)
-    known = evidence(table({f"{n:02}": letter for n, letter in enumerate(verdicts)}), margin=0.1)
-    row = only(equivalence(known))
+    collected = evidence(table({f"{n:02}": letter for n, letter in enumerate(verdicts)}), margin=0.1)
+    row = only(equivalence(collected))
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
     with pytest.raises(StudyError, match="equivalence needs an error rate below"):
-        equivalence(evidence(known.frame, margin=0.1, alpha=0.7))
+        equivalence(evidence(collected.frame, margin=0.1, alpha=0.7))
 
 
 def test_equivalence_of_rare_composite_wins_holds_its_level():
@@ -243,16 +243,16 @@ def test_equivalence_of_rare_composite_wins_holds_its_level():
     """
     rng, items, margin = np.random.default_rng(1), 100, 0.03
     scores = (rng.random((6000, items, 2)) < 2 * margin).mean(axis=2)
-    found = {"counts": 0, "scores": 0}
+    rejections = {"counts": 0, "scores": 0}
     for study in scores:
         error, wins, total = study.std(ddof=1) / 2 / items**0.5, int((study > 0).sum()), study.sum()
         sums = {"counts": (wins, wins, wins), "scores": (total, total, (study**2).sum())}
-        for known, values in sums.items():
+        for unit_of_sums, values in sums.items():
             grown = conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
             p = tost(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
-            found[known] += p is not None and p <= 0.05
-    assert found["counts"] > 0.075 * len(scores)
-    assert found["scores"] <= 0.06 * len(scores)
+            rejections[unit_of_sums] += p is not None and p <= 0.05
+    assert rejections["counts"] > 0.075 * len(scores)
+    assert rejections["scores"] <= 0.06 * len(scores)
 
 
 def test_equivalence_p_beyond_the_margin_is_above_one_half():
@@ -266,8 +266,8 @@ def test_judge_assists_people_who_rated_some_pairs():
     truth = rng.random(120)
     people = table({f"{n:03}": "x" if truth[n] < 0.6 else "y" for n in range(40)})
     judge = table({f"{n:03}": "x" if truth[n] < 0.6 else "y" for n in range(120)}, kind="model", raters=["m"])
-    known = evidence(joined(people, judge), random_part=True)
-    row = only(assisted(known))
+    collected = evidence(joined(people, judge), random_part=True)
+    row = only(assisted(collected))
     assert (row.pairs_rated, row.pairs_judged, row.weight) == (40, 120, pytest.approx(1))
     # The judge says what people say: their share on all pairs, with an interval near that of 120 pairs.
     assert row.people_assisted == pytest.approx(row.judge_alone)
@@ -339,8 +339,11 @@ def test_more_evidence_never_weakens_a_ranking():
 
 
 def test_ranking_for_other_raters_is_less_certain():
-    known = ranked(chosen(3, 0.6, 0.3, 0.1), 30, raters=5)
-    (these, *_), (others, *_) = rows(ranking(known)), rows(ranking(evidence(known.frame, raters="random")))
+    collected = ranked(chosen(3, 0.6, 0.3, 0.1), 30, raters=5)
+    (these, *_), (others, *_) = (
+        rows(ranking(collected)),
+        rows(ranking(evidence(collected.frame, raters="random"))),
+    )
     assert others.share_high - others.share_low > these.share_high - these.share_low
     assert others.p_any_difference > these.p_any_difference
     assert "crossed clusters" in others.any_difference_test
@@ -369,11 +372,12 @@ CHECKS = [
 
 @pytest.mark.parametrize(("check", "items", "hits", "opposite", "missing"), CHECKS)
 def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missing):
-    names, asked = {"t": "target", "o": "other", "=": "tie"}, 1 if check == "identical" else 2
-    common = {"judge": "m", "check": check, "criterion": "fluency", "asked": asked}
+    names = {"t": "target", "o": "other", "=": "tie"}
+    orders = 1 if check == "identical" else 2
+    common = {"judge": "m", "check": check, "criterion": "fluency", "asked": orders}
     checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
-    known = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
-    (row,) = sections.judge_run.calibration(known)
+    collected = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
+    (row,) = sections.judge_run.calibration(collected)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)
 
 
@@ -385,18 +389,18 @@ def verdicts():
     return validate(drawn_verdicts(prompts=12, compared=COMPARED))
 
 
-@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each not in {judges, audits}])
+@pytest.mark.parametrize("analysis", [analysis for analysis in ANALYSES if analysis not in {judges, audits}])
 def test_analyses_never_pool_kinds_of_raters(analysis, verdicts):
     person = verdicts["rater_kind"] == "person"
-    apart = [analysis(evidence(validate(part))) for part in (verdicts[person], verdicts[~person])]
+    apart = [analysis(evidence(validate(kind))) for kind in (verdicts[person], verdicts[~person])]
     whole = analysis(evidence(verdicts))
     pd.testing.assert_frame_equal(whole, pd.concat(apart, ignore_index=True)[list(whole)])
 
 
 def test_analysis_leaves_its_input_unchanged(verdicts):
-    known = evidence(verdicts)
-    before = known.frame.copy(deep=True)
-    first = {analysis: analysis(known) for analysis in ANALYSES}
+    collected = evidence(verdicts)
+    before = collected.frame.copy(deep=True)
+    first = {analysis: analysis(collected) for analysis in ANALYSES}
     for analysis in reversed(ANALYSES):
-        pd.testing.assert_frame_equal(analysis(known), first[analysis])
-    pd.testing.assert_frame_equal(known.frame, before)
+        pd.testing.assert_frame_equal(analysis(collected), first[analysis])
+    pd.testing.assert_frame_equal(collected.frame, before)

@@ -26,7 +26,7 @@ def test_any_difference_p_of_few_units_agrees_with_enumeration():
         return ((np.array(flips) @ nets) ** 2 / weight).sum()
 
     every = [statistic(flips) for flips in product((1, -1), repeat=4)]
-    expected = np.mean([one >= statistic((1, 1, 1, 1)) - 1e-12 for one in every])
+    expected = np.mean([value >= statistic((1, 1, 1, 1)) - 1e-12 for value in every])
     assert any_difference(nets).p == pytest.approx(expected)
 
 
@@ -67,16 +67,16 @@ def test_rank_sets_separate_only_methods_that_differ():
     def error(first, second):
         return np.sqrt(((influence[:, first] - influence[:, second]) ** 2).sum())
 
-    def sets(*scores, known=50, df=None):
-        widths = errors_of(influence, df).widths(np.full(3, known), level=0.95)
+    def sets(*scores, compared=50, df=None):
+        widths = errors_of(influence, df).widths(np.full(3, compared), level=0.95)
         return rank_sets(np.array(scores), widths, noise, line=line, level=0.95)
 
     far, near, apart = 40 * line * error(0, 1), 0.9 * line * error(0, 1), 1.1 * line * error(1, 2)
     assert sets(far, near, 0.0) == ((1, 1), (2, 3), (2, 3))
     assert sets(far, apart, 0.0) == ((1, 1), (2, 2), (3, 3))
-    # Six units know the methods: Bonferroni's t of 5 degrees of freedom is 4.0 / 2.5 as wide.
-    assert sets(far, apart, 0.0, known=6) == sets(far, apart, 0.0, df=5) == ((1, 1), (2, 3), (2, 3))
-    assert sets(far, apart, 0.0, known=1) == ((1, 3),) * 3
+    # Six units compare the methods: Bonferroni's t of 5 degrees of freedom is 4.0 / 2.5 as wide.
+    assert sets(far, apart, 0.0, compared=6) == sets(far, apart, 0.0, df=5) == ((1, 1), (2, 3), (2, 3))
+    assert sets(far, apart, 0.0, compared=1) == ((1, 3),) * 3
 
 
 @pytest.mark.parametrize(("units", "sure"), [(7, True), (6, False)])
@@ -103,8 +103,8 @@ def test_raters_without_shared_units_change_no_error():
 
 def test_simultaneous_line_agrees_with_student_and_tukey():
     rng = np.random.default_rng(1)
-    one = rng.normal(size=(40, 1))
-    line = simultaneous_line(largest_errors(errors_of(np.hstack([one, -one]))))
+    influence = rng.normal(size=(40, 1))
+    line = simultaneous_line(largest_errors(errors_of(np.hstack([influence, -influence]))))
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
@@ -115,9 +115,9 @@ def test_simultaneous_line_agrees_with_student_and_tukey():
 
 
 def test_p_of_one_difference_agrees_with_student():
-    one = np.random.default_rng(1).normal(size=(40, 1)) / 40
-    errors = errors_of(np.hstack([one, -one]))
-    error = 2 * np.sqrt((one**2).sum())
+    influence = np.random.default_rng(1).normal(size=(40, 1)) / 40
+    errors = errors_of(np.hstack([influence, -influence]))
+    error = 2 * np.sqrt((influence**2).sum())
     scores, widths = np.array([2.5 * error, 0.0]), np.full((2, 2), error)
     p = any_difference_p(scores, widths, largest_errors(errors))
     assert p == pytest.approx(2 * stats.t.sf(2.5, 39), abs=0.004)

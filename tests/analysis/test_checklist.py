@@ -124,8 +124,8 @@ def test_background_table_reveals_no_small_number():
             ways.setdefault((sum(counts), table.rows), []).append(counts)
     derived = [
         key
-        for key, found in ways.items()
-        for values in map(set, zip(*found, strict=True))
+        for key, solutions in ways.items()
+        for values in map(set, zip(*solutions, strict=True))
         if len(values) == 1 and 0 < max(values) < 5
     ]
     assert derived == []

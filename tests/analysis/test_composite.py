@@ -50,9 +50,9 @@ def test_panel_has_composite_of_its_own_scores():
         panel="majority",
     )
     (panel,) = result.panels
-    own = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
+    rows = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
     # x and x: 1; y and x: (−2 + 1)/3
-    assert (own["net"] / own["showings"]).tolist() == pytest.approx([1, -1 / 3])
+    assert (rows["net"] / rows["showings"]).tolist() == pytest.approx([1, -1 / 3])
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def test_alpaca_eval_file_is_read(tmp_path):
 
 
 def test_alpaca_eval_preference_follows_its_generator(tmp_path):
-    one, other = alpaca(1, 1.2), alpaca(2, 1.2, generator_1="mine", generator_2="gpt4_1106_preview")
-    table = read(save(tmp_path, [one, other]))
+    plain, swapped = alpaca(1, 1.2), alpaca(2, 1.2, generator_1="mine", generator_2="gpt4_1106_preview")
+    table = read(save(tmp_path, [plain, swapped]))
     # Generator_1 is preferred by .8 in both: the baseline in the first, mine in the second.
     assert column(table, "method_a", "verdict", "preference_a", "preference_b") == [
         ("gpt4_1106_preview", "gpt4_1106_preview", "0.8", "0.2"),
@@ -496,8 +496,8 @@ def spots(value, path=()):
     """Yield the paths of everything in a JSON value."""
     yield path
     if isinstance(value, dict | list):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from spots(one, (*path, key))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from spots(item, (*path, key))
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_sign_flips_do_not_change_weights(seed):
     scores = rated(rows)
     flip = rng.choice([-1, 1], 8)
     flipped = scores.assign(net=scores["net"] * flip[scores["item"]])
-    weights = [weigh_by_precision(item_scores(each), each)["weight"] for each in (scores, flipped)]
+    weights = [weigh_by_precision(item_scores(table), table)["weight"] for table in (scores, flipped)]
     assert list(weights[0]) == pytest.approx(list(weights[1]))
 
 
@@ -116,5 +116,5 @@ def test_precision_weights_are_in_sensitivity_or_the_answer():
     assert not default[FIXED]
     # Equal numbers of ratings: nothing changes.
     same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
-    (one,), (other,) = (totals(evidence(same, weights=weights)) for weights in ("equal", "precision"))
-    assert (one.win_share.value, one.p) == pytest.approx((other.win_share.value, other.p))
+    (equal,), (precise,) = (totals(evidence(same, weights=weights)) for weights in ("equal", "precision"))
+    assert (equal.win_share.value, equal.p) == pytest.approx((precise.win_share.value, precise.p))

@@ -30,8 +30,8 @@ def scores_of(frame, rule):
     """The panel's score of each pair, from −1 to 1."""
     scored = ScoredVerdicts.of(frame, panel=rule)
     (panel,) = scored.panels
-    own = scored.scores[scored.scores["judge"] == panel.name]
-    return dict(zip(own["pair_id"], own["net"] / own["showings"], strict=True)), panel
+    rows = scored.scores[scored.scores["judge"] == panel.name]
+    return dict(zip(rows["pair_id"], rows["net"] / rows["showings"], strict=True)), panel
 
 
 THREE = judged(
@@ -85,8 +85,10 @@ def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
     report(path, output=tmp_path / "panel", overrides=["panel=majority"])
     frame = pd.read_csv(tmp_path / "panel" / "csv" / "win_shares.csv")
     assert sorted(frame["judge"]) == ["a", "b", "c", "panel of 3 judges, majority", "s"]
-    own, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
-    assert without["panel of 3 judges, majority"] == pytest.approx((np.mean(list(own.values())) + 1) / 2)
+    panel_scores, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
+    assert without["panel of 3 judges, majority"] == pytest.approx(
+        (np.mean(list(panel_scores.values())) + 1) / 2
+    )
     with pytest.raises(StudyError, match="s alone has judged"):
         scores_of(made_up, "majority")
 

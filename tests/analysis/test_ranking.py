@@ -19,8 +19,8 @@ def chances(strengths, nu):
     """P(win, tie, loss) of each pair in Davidson's words: π_i, ν √(π_i π_j), π_j over their sum."""
     rows = []
     for i, j in combinations(range(len(strengths)), 2):
-        one, other = np.exp(strengths[i]), np.exp(strengths[j])
-        row = np.array([one, nu * np.sqrt(one * other), other])
+        strength, other_strength = np.exp(strengths[i]), np.exp(strengths[j])
+        row = np.array([strength, nu * np.sqrt(strength * other_strength), other_strength])
         rows.append(row / row.sum())
     return np.array(rows)
 
@@ -106,7 +106,7 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
         ([(5, 0, 0), (4, 0, 0), (3, 1, 3)], "without a loss or tie against the other methods: guard"),
         # Ties both ways and still no maximum: guard never loses to anyone.
         ([(5, 5, 0), (4, 0, 0), (3, 5, 0)], "without a loss: guard; without a win: nucleus; no cycle"),
-        ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons holds more wins than ties"),
+        ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons has more wins than ties"),
     ],
 )
 def test_undefined_strengths_give_their_reason(rows, words):

@@ -37,10 +37,15 @@ class Study:
         add_rows(db, "pair", [values | more])
 
     def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
-        shown = {"id": presentation, "pair_id": pair, "rater_id": self.people[rater], "number": presentation}
-        shown |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
+        showing = {
+            "id": presentation,
+            "pair_id": pair,
+            "rater_id": self.people[rater],
+            "number": presentation,
+        }
+        showing |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
         with self.store.write() as (db, _):
-            add_rows(db, "presentation", [shown])
+            add_rows(db, "presentation", [showing])
             for criterion, letter in letters.items():
                 self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
 
@@ -67,17 +72,17 @@ class Study:
 
 @pytest.fixture
 def study(tmp_path):
-    """Return what makes a study; each is closed after the test."""
-    made = []
+    """Return a function that makes a study. Each study is closed after the test."""
+    studies = []
 
     def make(people=("ann",), **options):
-        url = f"sqlite:///{tmp_path / f'{len(made)}.db'}"
-        made.append(Study(url, people, **options))
-        return made[-1]
+        url = f"sqlite:///{tmp_path / f'{len(studies)}.db'}"
+        studies.append(Study(url, people, **options))
+        return studies[-1]
 
     yield make
-    for each in made:
-        each.store.close()
+    for opened in studies:
+        opened.store.close()
 
 
 @pytest.fixture
@@ -106,7 +111,7 @@ def test_agreement_is_by_method_and_preference_by_side(four):
 
 def test_status_counts_ratings_after_changed_answers(four):
     ratings = four.ratings()
-    assert (ratings.counted, ratings.wanted, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
+    assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
     assert ratings.seconds == 30.0  # of 20, 30, 30, 30, 30, 30, 40, 50
     with four.store.write() as (db, _):
         four.add_verdict(db, 4, "fluency", "B", revision=1)
@@ -127,10 +132,10 @@ def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
-        shown = [row._asdict() for row in db.execute(select_all("presentation"))]
+        showings = [row._asdict() for row in db.execute(select_all("presentation"))]
         verdicts = [row._asdict() for row in db.execute(select_all("verdict"))]
     with mirrored.store.write() as (db, _):
-        turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in shown]
+        turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)
         add_rows(db, "verdict", verdicts)
     assert asdict(four.ratings()) == asdict(mirrored.ratings())
@@ -144,7 +149,7 @@ def test_last_remark_counts_unless_withdrawn(four):
     four.note("ben", "problem", "", 4, minute=7)
     four.note("ann", "consent", '{"agreed": true}')
     ratings = four.ratings()
-    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks] == [
+    assert [(remark.rater, remark.text, remark.prompt_id, remark.when) for remark in ratings.remarks] == [
         ("ann", "not so odd", "prompt-0", "2026-01-02 03:06"),
         ("ben", "both good", "prompt-0", "2026-01-02 03:05"),
     ]
@@ -153,7 +158,7 @@ def test_last_remark_counts_unless_withdrawn(four):
 
 def test_status_of_an_untouched_study_is_empty(study):
     ratings = study((), pairs=0).ratings()
-    assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
+    assert (ratings.planned, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
     assert headline(ratings).startswith("0 of 0 ratings (0 %)")
 

@@ -99,7 +99,9 @@ def test_page_loads_nothing_and_runs_nothing(written):
         assert not any(name.startswith("on") for name in attributes)
         assert attributes.get("href", "#").startswith("#")
         assert "src" not in attributes
-    policy = [each["content"] for tag, each in page.tags if tag == "meta" and "http-equiv" in each]
+    policy = [
+        attributes["content"] for tag, attributes in page.tags if tag == "meta" and "http-equiv" in attributes
+    ]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
 
 
@@ -127,8 +129,8 @@ def test_names_with_special_characters_are_shown(tmp_path):
 
 
 def test_written_verdicts_can_be_read_again(written, tmp_path):
-    again = read(written[0] / "csv" / "verdicts.csv")
-    assert write(again, tmp_path).summary == written[1].summary
+    reread = read(written[0] / "csv" / "verdicts.csv")
+    assert write(reread, tmp_path).summary == written[1].summary
 
 
 def test_tables_of_an_earlier_report_are_removed(tmp_path):
@@ -191,7 +193,7 @@ TWO_COMPARISONS = [
 
 
 def compared(*more):
-    frames = [table(given, a=a, b=b) for given, a, b in (*TWO_COMPARISONS, *more)]
+    frames = [table(letters, a=a, b=b) for letters, a, b in (*TWO_COMPARISONS, *more)]
     return pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
 
 
@@ -243,16 +245,16 @@ def test_answer_without_difference_gives_detectable_share(tmp_path):
     summary = analysis.report(table({f"{n}": "x" if n % 2 else "y" for n in range(40)}), tmp_path).summary
     error = (0.25 / 39) ** 0.5
     distances = [step / 1000 for step in range(500)]
-    found = next(d for d in distances if d >= 1.96 * (error**2 + d**2 / 40) ** 0.5 + 0.8416 * error)
+    detectable = next(d for d in distances if d >= 1.96 * (error**2 + d**2 / 40) ** 0.5 + 0.8416 * error)
     assert (
-        f"With 40\u00a0pairs, a share of {50 + 100 * found:.0f}\u00a0% or more would have been found"
+        f"With 40\u00a0pairs, a share of {50 + 100 * detectable:.0f}\u00a0% or more would have been found"
         in summary
     )
 
 
 def test_declared_comparisons_come_before_a_ranking(tmp_path):
     three = [({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a, b) for a, b in ("cd", "ce", "de")]
-    frame = pd.concat([table(given, a=a, b=b).astype(object) for given, a, b in three], ignore_index=True)
+    frame = pd.concat([table(letters, a=a, b=b).astype(object) for letters, a, b in three], ignore_index=True)
     planned = (("c", "d", "coherence"), ("c", "e", "coherence"))
     declared = first_screen(Evidence.of(validate(frame), context(planned=planned)))
     assert [bars.heads[0] for bars in declared.bars] == ["Criterion", "Criterion", "Coherence"]
@@ -318,7 +320,7 @@ def test_many_methods_are_ranked_first(tmp_path):
     assert sentence.startswith("3 people compared 60 pairs")
     assert "gpt" not in sentence
     page = page_of(tmp_path)
-    questions = [each["id"] for tag, each in page.tags if tag == "details" and "id" in each]
+    questions = [attributes["id"] for tag, attributes in page.tags if tag == "details" and "id" in attributes]
     assert questions[0] == "ranking"
     assert len(numbers(tmp_path)["tables"]["ranking"]) == 6
     with pytest.raises(StudyError, match="are not compared"):

@@ -25,9 +25,9 @@ def test_section_modules_are_all_listed():
 
 
 def test_anchors_and_files_have_unique_names():
-    known = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
-    shown = [section.section(known) for section in SECTIONS]
-    anchors = [section.anchor for section in shown if section is not None]
+    collected = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
+    on_page = [section.section(collected) for section in SECTIONS]
+    anchors = [section.anchor for section in on_page if section is not None]
     assert len(anchors) > 8
     assert len(set(anchors)) == len(anchors)
     files = [name for section in SECTIONS for name in section.CSV]
@@ -53,13 +53,13 @@ def test_frame_without_rows_keeps_its_columns():
 def test_rows_are_computed_once():
     calls = []
 
-    def count(known):
-        calls.append(known)
+    def count(collected):
+        calls.append(collected)
         return []
 
-    known = evidence(table({"1": "xy"}))
-    assert known.rows(count) is known.rows(count)
-    assert calls == [known]
+    collected = evidence(table({"1": "xy"}))
+    assert collected.rows(count) is collected.rows(count)
+    assert calls == [collected]
 
 
 def test_long_table_names_the_file_of_all_rows():

@@ -84,12 +84,12 @@ def test_confidence_sequence_agrees_with_brute_force():
     share = anytime(wins / 2 - 1).share
     stakes = np.arange(1, 20)[:, None] / 20
 
-    def kept(share):
+    def is_inside(share):
         up = np.cumprod(1 + stakes * (wins / 4 / share - 1), axis=1)
         down = np.cumprod(1 + stakes * ((1 - wins / 4) / (1 - share) - 1), axis=1)
         return ((up + down).mean(axis=0) / 2).max() < 1 / ALPHA
 
-    inside = [value for value in np.arange(1, 2000) / 2000 if kept(value)]
+    inside = [value for value in np.arange(1, 2000) / 2000 if is_inside(value)]
     assert share.low == pytest.approx(min(inside), abs=1 / 2000)
     assert share.high == pytest.approx(max(inside), abs=1 / 2000)
 

@@ -132,7 +132,7 @@ def test_ambiguous_tie_word_is_refused(mark):
 
 
 def one_hot(names, number):
-    return {name: int(number % 3 == place) for place, name in enumerate(names)}
+    return {name: int(number % 3 == column) for column, name in enumerate(names)}
 
 
 @pytest.mark.parametrize(
@@ -402,12 +402,12 @@ def test_duplicated_tasks_are_named_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("007", "7"), ("1", "1.0"), ("Q01", "Q1"), ("item_003", "item_3")]
+    ("first_id", "second_id"), [("007", "7"), ("1", "1.0"), ("Q01", "Q1"), ("item_003", "item_3")]
 )
-def test_similar_ids_across_raters_are_refused(one, other):
-    rows = [{"pair_id": one, "rater": "ann"}, {"pair_id": other, "rater": "bob"}]
+def test_similar_ids_across_raters_are_refused(first_id, second_id):
+    rows = [{"pair_id": first_id, "rater": "ann"}, {"pair_id": second_id, "rater": "bob"}]
     table = pd.DataFrame([{**row, **ALPHA, "verdict": "alpha"} for row in rows])
-    assert f"{one!r} for 'ann' and {other!r} for 'bob', which may be one" in refusal(table)
+    assert f"{first_id!r} for 'ann' and {second_id!r} for 'bob', which may be one" in refusal(table)
     both = pd.concat([table, table.assign(rater="eve")])
     assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
 

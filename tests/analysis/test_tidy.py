@@ -206,20 +206,20 @@ ALIKE = [
 
 
 @pytest.mark.parametrize(
-    ("column", "one", "other"),
+    ("column", "name", "similar_name"),
     [
         *(("rater", *pair) for pair in ALIKE),
         *((column, *ALIKE[0]) for column in ("method_a", "criterion", "dataset", "pair_id", "prompt_id")),
     ],
 )
-def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, one, other):
-    path = table(tmp_path, column, one, "zoe", other)
+def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, name, similar_name):
+    path = table(tmp_path, column, name, "zoe", similar_name)
     if column.endswith("_id"):  # a program's ids may differ in case alone
         assert read(path)[column].nunique() == 3
         return
     with pytest.raises(StudyError, match=rf"{column} is .*, and .* on line 4; write it one way") as caught:
         read(path)
-    assert ascii(other) in str(caught.value)
+    assert ascii(similar_name) in str(caught.value)
 
 
 MODELS = "gpt-4,GPT-4o-mini,claude-3-opus,Llama 3,gemini,Qwen2.5-7B,judge,a2/model,o3"
