@@ -32,7 +32,7 @@ Counts = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The printed counts of one comparison, and what they support.
+    """The printed counts of one comparison, and the claims that they support.
 
     Attributes:
         wins, ties, losses: The numbers of ratings.
@@ -60,7 +60,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrintedRow:
-    """Percentages of wins, ties and losses as printed, and what they can be shares of.
+    """Printed percentages of wins, ties and losses, and the counts that fit them.
 
     Attributes:
         percentages: As printed.
@@ -178,9 +178,9 @@ def _read_percentages(text: str) -> list[str]:
 def _check_counts(
     counts: Sequence[Counts], *, per_pair: float, icc: float, alpha: float, tests: int
 ) -> tuple[Claim, ...]:
-    """Return what each comparison's counts support, corrected for all comparisons."""
+    """Return the claims that each comparison's counts support, corrected for all comparisons."""
     pooled = [pooled_binomial(wins, losses).p for wins, _, losses in counts]
-    clustered = [clustered_p(*each, per_pair=per_pair, icc=icc) for each in counts]
+    clustered = [clustered_p(*outcomes, per_pair=per_pair, icc=icc) for outcomes in counts]
     unknown = [None] * (tests - len(counts))
     pooled_adjusted = adjust([*pooled, *unknown])
     adjusted = adjust([*clustered, *unknown])
@@ -202,7 +202,7 @@ def _check_counts(
 
 
 def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
-    """Return whether a row can be shares of `n` ratings, and what its counts could give."""
+    """Return whether percentages can be shares of `n` ratings, and the range of p of fitting counts."""
     counts = [possible_counts(percentage, n) for percentage in row]
     is_possible = fits(row, n)
     p_values = []
@@ -222,7 +222,7 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
 
 
 def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
-    """Say whether the ratings are those of so many raters and pairs."""
+    """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
         return f"{ratings:,} ratings by {plural(raters, 'rater')} are of {ratings / raters:g} pairs."
     planned = f"{plural(raters, 'rater')} × {plural(pairs, 'pair')}"

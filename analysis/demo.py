@@ -114,7 +114,7 @@ def measure_texts(study: Study) -> Result:
 
 
 def simulate(study: Study) -> Result:
-    """Let the simulated raters rate what waits for them, and the simulated judge judge all pairs."""
+    """Let the simulated raters rate their pairs, and let the simulated judge judge all pairs."""
     criteria = study.settings.annotation.criteria
     with Store.open(study.database, declared=study.declared) as store:
         rated = rate_all(store, study.plan, criteria)

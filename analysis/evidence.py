@@ -1,4 +1,4 @@
-"""What an analysis works on: the verdicts with their scores, and what was declared of them."""
+"""The input of every analysis: the verdicts with their scores, and the declarations about them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ ALL = "all datasets"
 MIN_RANKED = 3
 """Methods from which on they are ranked."""
 MAX_IN_FULL = 24
-"""Results (comparison, criterion, who judged) up to which several methods' comparisons are all in full."""
+"""With more results than this, comparisons of several methods are not all analysed in full."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exclusion:
-    """A rater whose verdicts the study's owner left out.
+    """A rater whose verdicts the owner of the study excluded.
 
     Attributes:
         rater: The rater's name.
         rater_kind: Its kind.
-        reason: Why, in the owner's words.
+        reason: The reason, in the owner's words.
         at: When, ISO 8601, UTC.
         results: `before` or `after` a report first showed the results.
         verdicts: How many verdicts were left out.
@@ -87,7 +87,7 @@ class MetricRow:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what an analysis rests on."""
+    """Return the versions of the software that an analysis uses."""
     packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
 
@@ -203,17 +203,17 @@ class Context:
 
     @property
     def changed_judges(self) -> tuple[str, ...]:
-        """Return for each judge whose settings changed after its first verdict what changed."""
-        changed = [part for part in self.parts if part.name != PEOPLE and part.changes]
-        return tuple(f"{part.name}: {'; '.join(part.changes)}" for part in changed)
+        """Describe the settings of judges that changed after the first verdict, one text for each judge."""
+        changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
+        return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
 
     @property
     def why_exploratory(self) -> tuple[str, ...]:
-        """Return why the results are exploratory; nothing if the analysis is the one declared."""
+        """Return the reasons why the results are exploratory; none if they follow the declared analysis."""
         reasons = [
-            f"settings were changed after the first verdict: {'; '.join(part.changes)}"
-            for part in self.parts
-            if part.name == PEOPLE and part.changes
+            f"settings were changed after the first verdict: {'; '.join(people.changes)}"
+            for people in self.parts
+            if people.name == PEOPLE and people.changes
         ]
         reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
         if self.planned is None:
@@ -223,7 +223,7 @@ class Context:
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
 ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
-"""The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
+"""The keys that concern only the test of which method is better."""
 R = TypeVar("R")
 
 
@@ -245,7 +245,7 @@ class Evidence:
 
     Attributes:
         scored: The verdicts; `scored.scores` has a row per rater and pair, `scored.items` one per pair.
-        context: What was declared, and what else is known.
+        context: The declarations, and other circumstances of the study.
     """
 
     scored: ScoredVerdicts
@@ -279,7 +279,7 @@ class Evidence:
 
     @property
     def adjustment(self) -> Adjustment:
-        """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
+        """Return the correction of tests without sign flips: Holm's in place of max-T, which needs flips."""
         return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
     @cached_property
@@ -325,8 +325,8 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def part(self) -> Evidence:
-        """Return the evidence on the comparisons in full; all of it if there are none."""
+    def in_full_only(self) -> Evidence:
+        """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
         return self.only(self.in_full) if self.in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
@@ -337,7 +337,7 @@ class Evidence:
         raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
 
     def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
-        """Return the evidence on some comparisons."""
+        """Return the evidence on these comparisons only."""
         scored = self.scored.only(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
@@ -352,7 +352,7 @@ def honours(
 
     Args:
         uses: The keys that change its result.
-        unaffected: The keys that say nothing about what it computes.
+        unaffected: The keys that do not change its results.
         refuses: Why the analysis cannot honour a key, and the remedy.
         needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """

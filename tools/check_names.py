@@ -15,23 +15,15 @@ EMPTY = {
     *("again", "asked", "each", "found", "given", "kept", "known", "left", "made", "most", "one", "own"),
     *("part", "place", "read", "rest", "several", "shown", "wanted"),
 }
-EMPTY_EVERYWHERE = {"again", "found", "given", "made", "one", "place"}
-"""The words that are refused in rooms, too, that do not hold to all of them yet."""
-
-PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
-ROOMS = (
-    *("analysis/planning", "analysis/publication", "analysis/replication"),
-    *("guard_eval/cli", "guard_eval/demo", "guard_eval/files", "guard_eval/reporting", "guard_eval/study"),
-    *("guard_eval/servers", "guard_eval/store", "guard_eval/texts", "annotation_app", "judge"),
-    *("benchmarks", "evidence", "tests/benchmarks", "tests/cli", "tests/demo", "tests/docs", "tests/files"),
+FOLDERS = (
+    *("guard_eval", "annotation_app", "judge", "analysis", "tools", "benchmarks", "evidence"),
+    *("tests/analysis", "tests/benchmarks", "tests/cli", "tests/demo", "tests/docs", "tests/files"),
     *("tests/replication", "tests/reporting", "tests/stories", "tests/study", "tests/texts", "tests/typing"),
-    "tools",
 )
-"""The rooms that hold to all words so far."""
 
 
-def empty_names(tree: ast.AST, words: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield the line and the name of everything that `tree` defines under one of these words."""
+def empty_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of everything that `tree` defines under an empty name."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -42,19 +34,17 @@ def empty_names(tree: ast.AST, words: set[str]) -> Iterator[tuple[int, str]]:
                 pass
             case _:
                 continue
-        if name in words:
+        if name in EMPTY:
             yield node.lineno, name
 
 
 def main() -> None:
     """Print every empty name with its line; exit with code 1 if there is one."""
-    words = dict.fromkeys((path for room in PACKAGES for path in Path(room).rglob("*.py")), EMPTY_EVERYWHERE)
-    words |= dict.fromkeys((path for room in ROOMS for path in Path(room).rglob("*.py")), EMPTY)
-    words |= dict.fromkeys(Path("guard_eval").glob("*.py"), EMPTY)
     lines = [
         f"{path}:{line}: {name!r} says nothing; name what it is"
-        for path in sorted(words)
-        for line, name in empty_names(ast.parse(path.read_text(encoding="utf-8")), words[path])
+        for folder in FOLDERS
+        for path in sorted(Path(folder).rglob("*.py"))
+        for line, name in empty_names(ast.parse(path.read_text(encoding="utf-8")))
     ]
     if lines:
         sys.exit("\n".join(lines))

@@ -1,1 +1,1 @@
-"""What a running study has, and how its raters do."""
+"""The state of a running study, and of its raters."""

@@ -1,7 +1,7 @@
-"""How far the raters of a running study are, and which of them should be looked at.
+"""The progress of the raters of a running study, and the raters that the owner should check.
 
-Nothing here says which method is ahead: people who look at that while verdicts come in, and stop when they
-like what they see, find differences that are not there.
+Nothing here shows which method is ahead. Owners who watch that, and stop when they like the result, find
+differences that do not exist.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ READING = 71.0
 six of them to a word; this is three times as much."""
 
 FAST_PAIRS = 5
-"""A rater is fast who took less time than reading takes on more than half of at least so many pairs."""
+"""A rater is fast if more than half of at least so many pairs took less time than reading them."""
 
 RARE = 0.001
-"""A favourite answer or side is flagged where chance gives it to fewer raters than this share."""
+"""A favourite answer or side is flagged if its probability by chance is below this."""
 
 GOLD_FAILED = 2
-"""A rater is flagged who failed at least so many gold answers, and half of them."""
+"""A rater is flagged after so many wrong gold answers, if they are at least half of all."""
 
 LEVEL = 0.95
 """The confidence level of intervals."""
@@ -73,16 +73,16 @@ _TYPES: dict[str, type | str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CriterionState:
-    """How raters do on one criterion of one comparison.
+    """The ratings on one criterion of one comparison.
 
     Attributes:
         comparison: Both methods.
         criterion: The criterion.
         verdicts: The number of verdicts.
         ties: The share of ties.
-        same: How often two raters of a pair say the same; None if no pair was rated twice.
+        same: How often two raters of a pair agree; None if no pair was rated twice.
         kappa: Fleiss' κ.
-        first: The share of A among the verdicts that are no ties.
+        first: The share of A among the verdicts without ties.
     """
 
     comparison: str
@@ -96,23 +96,23 @@ class CriterionState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaterState:
-    """How one rater does.
+    """The progress and the habits of one rater.
 
     Attributes:
         rater: The rater's name.
-        rated, handed_out: The number of pairs that it rated, and that it was shown.
-        seconds: The seconds of all its pairs.
-        pace: Its median seconds for a pair; None if not recorded.
+        rated, handed_out: The numbers of pairs that the rater rated, and that the rater was shown.
+        seconds: The seconds for all pairs of the rater.
+        pace: The median seconds for a pair; None if not recorded.
         ties: The share of ties.
-        same: How often another rater says the same; None if there is none.
+        same: How often another rater agrees; None if nobody else rated these pairs.
         first: The share of pairs on which the answers lean to A.
         gold, gold_failed: The number of answers to gold pairs, and of wrong ones.
         repeats, repeats_changed: The number of answers to repeated pairs, and of changed ones.
-        favourite: The answer that it gives least by chance, such as `B, 12 of 12`.
-        signs: The figures of signs that a model answered for it; empty without a sign.
-        flags: Why it should be looked at (`MEANINGS`).
-        remarks, skipped: The number of its comments and problems, and of pairs that it skipped.
-        state: What became of it, as the store has it.
+        favourite: The answer that is most frequent compared with chance, such as `B, 12 of 12`.
+        signs: The signs that a model answered for the rater; empty if there are none.
+        flags: The reasons to check the rater (`MEANINGS`).
+        remarks, skipped: The numbers of comments and problems, and of skipped pairs.
+        state: The state of the rater in the store.
     """
 
     rater: str
@@ -151,26 +151,26 @@ class Ratings:
     """The ratings of a running study.
 
     Attributes:
-        rater_kind: Whose they are: people's, or simulated raters' if there are no people.
-        pairs: The study's pairs, those for judges alone too.
-        slots: Ratings that are wanted of each.
-        wanted: Ratings that are wanted in all.
-        counted: Those that exist and count.
-        surplus: Ratings that came too late to count.
-        excluded: Ratings of excluded raters.
+        rater_kind: The kind of raters: people, or simulated raters if there are no people.
+        pairs: The number of pairs, including pairs for judges only.
+        slots: The planned number of ratings of each pair.
+        planned: The planned number of ratings in all.
+        counted: The number of ratings that exist and count.
+        surplus: The number of ratings that came too late to count.
+        excluded: The number of ratings of excluded raters.
         filled: How many pairs have 0, 1, … `slots` ratings.
         seconds: Median seconds of active time for a pair; None if not recorded.
         criteria: Agreement, and preference for a side, by comparison and criterion.
-        raters: How each rater does, in the order they were added.
-        remarks: Comments, problems and reasons of skips that were not taken back, newest first.
-        lacking: By criterion that people are asked now, how many ratings have no verdict on it.
-        often_skipped: How many pairs were skipped by so many raters that no new one gets them.
+        raters: The state of each rater, in the order in which they were added.
+        remarks: Comments, problems and reasons for skips that raters did not remove, newest first.
+        lacking: For each criterion of the present settings, the number of ratings without a verdict on it.
+        often_skipped: The number of pairs that no new rater gets, because many raters skipped them.
     """
 
     rater_kind: RaterKind
     pairs: int
     slots: int
-    wanted: int
+    planned: int
     counted: int
     surplus: int
     excluded: int
@@ -184,7 +184,7 @@ class Ratings:
 
     @property
     def missing(self) -> int:
-        """Return how many ratings are missing."""
+        """Return the number of missing ratings."""
         return sum((self.slots - number) * pairs for number, pairs in enumerate(self.filled))
 
 
@@ -201,16 +201,16 @@ def read_ratings(
     Args:
         store: The study's database.
         everybody: All raters.
-        slots: Ratings that are wanted of each pair.
-        most_skips: A pair that so many raters skipped is given to no new rater.
-        criteria: What people are asked now.
+        slots: Ratings that are planned of each pair.
+        most_skips: A pair with so many skips is not shown to new raters.
+        criteria: The criteria in the present settings.
     """
     kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
-    pairs = _frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
-    choices = _frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
-    presentations = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
+    pairs = _to_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
+    choices = _to_frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
+    presentations = _to_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
@@ -232,21 +232,22 @@ def read_ratings(
         rater_kind=kind,
         pairs=len(pairs),
         slots=slots,
-        wanted=len(per_pair) * slots,
+        planned=len(per_pair) * slots,
         counted=len(counted),
         surplus=int(study["surplus"].sum()),
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
-        seconds=_known(study["seconds"].median()),
-        criteria=_criteria(of_counted),
+        seconds=_none_if_nan(study["seconds"].median()),
+        criteria=_criterion_states(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
-        raters=_raters(
+        raters=_rater_states(
             raters,
-            sums=_sums_by_rater(last[last["role"] == "study"], presentations, _checks(store, last)),
+            sums=_sums_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
             signs=describe_signs(
-                compare_with_judges(kind, _labels(last), _judged(store, kind, letters)), count_conduct(store)
+                compare_with_judges(kind, _label_pairs(last), _judge_labels(store, kind, letters)),
+                count_conduct(store),
             ),
         ),
         remarks=tuple(
@@ -263,22 +264,22 @@ def read_ratings(
     )
 
 
-def _frame(table: NamedRows) -> pd.DataFrame:
-    """Return rows as a table, with the types of its columns even if there are none."""
+def _to_frame(table: NamedRows) -> pd.DataFrame:
+    """Return rows as a table. Its columns keep their types even without rows."""
     columns, rows = table
     types = {name: _TYPES.get(name, str) for name in columns}
     return pd.DataFrame(rows, columns=columns, dtype=object).astype(types)
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     """Return a number, or None in place of NaN."""
     return None if np.isnan(value) else float(value)
 
 
 def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
-    """Return the remarks that stand, newest first.
+    """Return the remarks that still count, newest first.
 
-    Of the remarks on one showing the last stands, unless it was taken back.
+    Of the remarks on one showing the last one counts, unless the rater removed it.
     """
     last: dict[tuple[int, str], notes.Note] = {}
     for note in reversed(notes.read(store)):
@@ -288,7 +289,7 @@ def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     return [note for note in last.values() if note.detail]
 
 
-def _criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
+def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     """Return agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method, so that two raters who saw
@@ -315,7 +316,7 @@ def _criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     return tuple(states)
 
 
-def _raters(
+def _rater_states(
     raters: Sequence[RaterProgress],
     *,
     sums: pd.DataFrame,
@@ -323,20 +324,21 @@ def _raters(
     remarks: Counter[tuple[str, str]],
     signs: Mapping[str, str],
 ) -> tuple[RaterState, ...]:
-    """Return how each rater does.
+    """Return the state of each rater.
 
     Args:
         raters: The raters.
-        sums: Sums over each rater's choices, presentations and checks, and the median seconds for a pair.
-        favourites: The answer that each gives too often, and how likely that is.
-        remarks: How many remarks of each kind a rater has.
+        sums: Sums over the choices, presentations and checks of each rater, and the median seconds for a
+            pair.
+        favourites: The most conspicuous answer of each rater, and its probability by chance.
+        remarks: The number of remarks of each rater by kind.
         signs: The signs that a model answered for a rater.
     """
     totals = sums.reindex([rater.name for rater in raters]).to_dict("index")
     states = []
     for rater in raters:
         total = totals[rater.name]
-        pace = _known(total.pop("pace"))
+        pace = _none_if_nan(total.pop("pace"))
         count = {name: int(np.nan_to_num(value)) for name, value in total.items()}
         favourite, chance = favourites.get(rater.name, ("", 1.0))
         leaning, to_a = count["leaning"], count["to_a"]
@@ -375,15 +377,15 @@ def _raters(
     return tuple(states)
 
 
-def _judged(store: Store, kind: RaterKind, letters: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels of the judges that people of a kind are compared with."""
+def _judge_labels(store: Store, kind: RaterKind, letters: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of the judges with which people of a kind are compared."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
-    presentations = _frame(read_presentations(store, judge_kind))
+    presentations = _to_frame(read_presentations(store, judge_kind))
     choices = letters.merge(presentations, on="presentation").drop_duplicates(_CHOICE, keep="last")
-    return _labels(choices.assign(side=choices["letter"] * choices["side_of_a"]))
+    return _label_pairs(choices.assign(side=choices["letter"] * choices["side_of_a"]))
 
 
-def _labels(choices: pd.DataFrame) -> pd.DataFrame:
+def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
     """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
@@ -391,7 +393,7 @@ def _labels(choices: pd.DataFrame) -> pd.DataFrame:
     return labels
 
 
-def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
     names = study["rater"]
     choices = {
@@ -401,13 +403,13 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
         - 1,
         "compared": names.groupby([study[name] for name in _RATED], observed=True).transform("size") - 1,
     }
-    seconds, net = shown["seconds"], shown["net"].fillna(0)
-    timed = seconds.notna() & shown["characters"].notna()
-    leaning = (shown["role"] == "study") & (net != 0)
+    seconds, net = showings["seconds"], showings["net"].fillna(0)
+    timed = seconds.notna() & showings["characters"].notna()
+    leaning = (showings["role"] == "study") & (net != 0)
     presentations = {
         "seconds": seconds,
         "timed": timed,
-        "fast": timed & (seconds < shown["characters"] / READING),
+        "fast": timed & (seconds < showings["characters"] / READING),
         "leaning": leaning,
         "to_a": leaning & (net > 0),
     }
@@ -419,21 +421,21 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
         "repeats": ~is_gold,
         "repeats_changed": ~is_gold & is_wrong,
     }
-    parts = ((study, choices), (shown, presentations), (checks, answers))
+    parts = ((study, choices), (showings, presentations), (checks, answers))
     sums = [pd.DataFrame(columns).groupby(rows["rater"]).sum() for rows, columns in parts]
-    pace = shown.groupby("rater")["seconds"].median().rename("pace")
+    pace = showings.groupby("rater")["seconds"].median().rename("pace")
     table: pd.DataFrame = pd.concat([*sums, pace], axis=1)
     return table
 
 
 def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
-    """Return the answer that each rater gives too often, such as `B, 12 of 12`, and how likely that is.
+    """Return the most conspicuous answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
-    The chance is that of a rater who presses like the others (binomial), times the answers and criteria that
-    could have been it (Bonferroni).
+    The probability is that of a rater who answers like the others (binomial), times the number of answers and
+    criteria (Bonferroni).
 
     Args:
-        first: The letters that raters pressed first.
+        first: The first letters that raters pressed.
     """
     counts = first.pivot_table(
         index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0, observed=True
@@ -453,7 +455,7 @@ def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     return answers
 
 
-def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
+def _list_checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each answer to a gold pair or a repeat, with the `side` and the one `expected`."""
     rater_keys = ["rater", *_RATED]
     gold = [

@@ -36,7 +36,7 @@ State = Literal["complete", "partial", "missing", "broken"]
 
 MARKS: dict[State, str] = {"complete": "✓", "partial": "…", "missing": "–", "broken": "✗"}
 OPTIONAL = {"metrics", "people", "judges"}
-"""Texts and pairs are needed for what follows; scores and a kind of rater are a choice."""
+"""Optional steps: scores and either kind of rater. Texts and pairs are needed for the next steps."""
 
 WATCH_SECONDS = 10
 REMARKS = 10
@@ -49,9 +49,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Part:
-    """One step of a study: what there is of it, and the commands that continue from here."""
+    """One step of a study: its state, and the commands that continue it."""
 
-    part: str
+    name: str
     state: State
     text: str
     next: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         study = Study.open(folder, overrides)
     except StudyError as error:
         return _status(folder, [Part("settings", "broken", str(error))])
-    parts, texts = _texts_and_metrics(study)
+    parts, texts = _text_steps(study)
     ratings = None
     try:
         if study.settings.database is not None or (folder / "study.db").exists():
@@ -133,7 +133,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         spaced=spaced,
     )
     tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
-    parts += _verdicts(study, everybody, ratings, remaining, rounds)
+    parts += _verdict_steps(study, everybody, ratings, remaining, rounds)
     return _status(folder, parts, ratings, warnings, tables)
 
 
@@ -144,11 +144,11 @@ def _status(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    width = max(len(step.part) for step in parts)
-    lines = [f"{MARKS[step.state]} {step.part:{width}}  {step.text}" for step in parts]
+    width = max(len(step.name) for step in parts)
+    lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in parts]
     is_broken = any(step.state == "broken" for step in parts)
-    needed = [step for step in parts if step.next and step.part not in OPTIONAL][:1]
-    choices = [step for step in parts if step.next and step.part in OPTIONAL]
+    needed = [step for step in parts if step.next and step.name not in OPTIONAL][:1]
+    choices = [step for step in parts if step.next and step.name in OPTIONAL]
     following = [] if is_broken else [command for step in (*needed, *choices) for command in step.next]
     if not is_broken and not following:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
@@ -167,26 +167,26 @@ def _status(
     )
 
 
-def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
+def _text_steps(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     prompts: list[Prompt] = []
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
-        read = Part("prompts", "broken", str(error))
+        prompts_step = Part("prompts", "broken", str(error))
     else:
         datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
-        read = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
-    state, texts = _texts(study, prompts)
-    chosen_systems = Part("settings", "complete", f"{_systems(study)}, seed {chosen.seed}")
-    metrics = _metrics(study, has_texts=state.state != "missing")
-    return [chosen_systems, read, state, *_tuning(study, state), metrics], texts
+        prompts_step = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
+    state, texts = _texts_step(study, prompts)
+    chosen_systems = Part("settings", "complete", f"{_describe_systems(study)}, seed {chosen.seed}")
+    metrics = _metrics_step(study, has_texts=state.state != "missing")
+    return [chosen_systems, prompts_step, state, *_tuning_steps(study, state), metrics], texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Replaced:
-    """How many pairs hold other texts than the systems have now, and by which systems."""
+    """The number of pairs whose texts differ from the present texts of their systems, and these systems."""
 
     pairs: int
     count: int
@@ -194,7 +194,7 @@ class _Replaced:
 
 
 def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> _Replaced:
-    """Return how many pairs hold other texts than their systems have now."""
+    """Count the pairs whose texts differ from the present texts of their systems."""
     names: set[str] = set()
     count = 0
     for pair in drawn:
@@ -208,8 +208,8 @@ def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> 
     return _Replaced(pairs=len(drawn), count=count, names=sorted(names))
 
 
-def _systems(study: Study) -> str:
-    """Return how many systems there are, and who writes their texts."""
+def _describe_systems(study: Study) -> str:
+    """Describe the number of systems and the models that write their texts."""
     chosen = study.settings
     if not chosen.system:
         strategies = len(chosen.generation.strategies)
@@ -224,19 +224,19 @@ def _systems(study: Study) -> str:
     return f"{text}, {files} in files" if files else text
 
 
-def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
+def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
-    part = "texts" if study.settings.system else "continuations"
+    name = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, study.settings.systems, prompts)
         missing, needed = _count_missing(study, existing) if prompts else ({}, 0)
     except (StudyError, OSError) as error:
-        return Part(part, "broken", str(error)), {}
-    return _count_texts(study, part, missing, needed), existing
+        return Part(name, "broken", str(error)), {}
+    return _count_texts(study, name, missing, needed), existing
 
 
 def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[dict[str, int], int]:
-    """Return how many texts each system lacks, and how many all need."""
+    """Return the missing texts of each system, and the number of texts that all systems need."""
     missing = {}
     needed = 0
     for name, prompts in ((name, prompts) for names, prompts in plan_texts(study) for name in names):
@@ -246,26 +246,26 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[d
     return missing, needed
 
 
-def _count_texts(study: Study, part: str, missing: Mapping[str, int], needed: int) -> Part:
-    """Return whether each system has the texts that are needed."""
+def _count_texts(study: Study, name: str, missing: Mapping[str, int], needed: int) -> Part:
+    """Return the state of the texts: complete if every system has all of them."""
     total = needed - sum(missing.values())
     text = f"{total} of {needed}"
     if total == needed and total:
-        return Part(part, "complete", text)
+        return Part(name, "complete", text)
     lacking = {name: count for name, count in missing.items() if count}
     # What is missing in a file is written by whoever wrote the others.
     is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     if not total:
-        return Part(part, "missing", text, generate)
+        return Part(name, "missing", text, generate)
     named = [f"{name} lacks {count}" for name, count in lacking.items()]
     kind = "systems" if study.settings.system else "strategies"
     more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
-    return Part(part, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
+    return Part(name, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
 
 
-def _tuning(study: Study, texts: Part) -> Iterator[Part]:
-    """Yield whether settings are chosen, if [tuning] is to choose some."""
+def _tuning_steps(study: Study, texts: Part) -> Iterator[Part]:
+    """Yield the state of the search, if the study has the table [tuning]."""
     grids = study.settings.grids
     if grids and study.current_choice is not None:
         chosen = [study.current_choice.chosen[name] for name in grids]
@@ -275,48 +275,49 @@ def _tuning(study: Study, texts: Part) -> Iterator[Part]:
         yield Part("tuning", "missing", "nothing is chosen", tune)
 
 
-def _metrics(study: Study, *, has_texts: bool) -> Part:
+def _metrics_step(study: Study, *, has_texts: bool) -> Part:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [served_path(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"
-    return _page("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
+    return _page_step("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
 
 
-def _page(
-    part: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
+def _page_step(
+    name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Part:
-    """Return whether a page is there, and newer than what it is made from."""
+    """Return the state of a page: complete if it is newer than its sources."""
     if not page.is_file():
-        return Part(part, "missing", missing, then)
+        return Part(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
-        return Part(part, "partial", f"{page}, older than {older}", then)
-    return Part(part, "complete", str(page))
+        return Part(name, "partial", f"{page}, older than {older}", then)
+    return Part(name, "complete", str(page))
 
 
 def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
-    """Return how far people and each judge are, if comparisons stop after a round."""
+    """Return the rounds of people and of each judge, if comparisons stop after a round."""
     if study.plan.rounds is None:
         return []
-    judges = {each.rater_name: settings_part(each.rater_name, "model") for each in study.settings.judge}
+    names = [judge.rater_name for judge in study.settings.judge]
+    judges = {name: settings_part(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
     parts = []
-    for who, part in {PEOPLE: pool, **judges}.items():
+    for who, settings_name in {PEOPLE: pool, **judges}.items():
         with store.read() as db:
-            done = count_closed(db, part)
-            playing = couples - read_stopped(db, part).keys()
-            unrated = slots.count_unrated(db, part)
-        left = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
+            done = count_closed(db, settings_name)
+            playing = couples - read_stopped(db, settings_name).keys()
+            unrated = slots.count_unrated(db, settings_name)
+        eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         (text,) = render_lines(
             _TEMPLATES / "rounds.txt.j2",
             who=who,
             done=done,
             last=last,
-            left=left,
+            eliminated=eliminated,
             unrated=_count(unrated, "rating") if unrated else "",
             is_over=is_over,
         )
@@ -325,22 +326,22 @@ def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
     return parts
 
 
-def _verdicts(
+def _verdict_steps(
     study: Study,
     everybody: Sequence[RaterProgress],
     ratings: Ratings,
     remaining: Mapping[str, int],
     rounds: Sequence[Part],
 ) -> Iterator[Part]:
-    """Yield the pairs, who rates them, and the report."""
+    """Yield the states of pairs, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
+    text = f"{ratings.counted} of {ratings.planned} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
     text += "".join(f", {count} without {spaced(name)}" for name, count in ratings.lacking.items())
-    if ratings.counted >= ratings.wanted and not ratings.lacking:
+    if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Part("people", "complete", text)
     elif invited:
         yield Part("people", "partial", text, (study.command("annotate"),))
@@ -360,13 +361,13 @@ def _verdicts(
     missing = max(0, of_people) + of_judges
     is_rated = bool(ratings.counted or models)
     if rounds:  # a report is on the rounds that are over
-        is_rated = any(part.state != "missing" for part in rounds)
+        is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
-    yield _report(study, is_rated=is_rated, missing=missing)
+    yield _report_step(study, is_rated=is_rated, missing=missing)
 
 
 def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
-    """Return how many presentations each judge of the study has not judged yet, at most."""
+    """Return an upper limit for the number of presentations that each judge has not judged yet."""
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = {}
     for judge in study.settings.judge:
@@ -378,8 +379,11 @@ def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgre
     return remaining
 
 
-def _report(study: Study, *, is_rated: bool, missing: int) -> Part:
-    """Return the state of the report, which waits for missing ratings: an early look finds too much."""
+def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
+    """Return the state of the report.
+
+    It waits for missing ratings, because early looks find too many differences.
+    """
     files = (study.folder / name for name in ("study.db", "study.db-wal"))
     written = [path for path in files if path.exists() and path.stat().st_size]  # an empty log is a reader's
     page = study.report / "index.html"
@@ -387,11 +391,11 @@ def _report(study: Study, *, is_rated: bool, missing: int) -> Part:
         state: State = "partial" if page.is_file() else "missing"
         return Part("report", state, f"waits for {_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
-    return _page("report", page, written, missing="not written", older="the database", then=report)
+    return _page_step("report", page, written, missing="not written", older="the database", then=report)
 
 
 def headline(ratings: Ratings) -> str:
-    """Return how far the ratings are, in a sentence or two."""
+    """Describe the progress of the ratings in a sentence or two."""
     rater, raters = (
         ("SIMULATED rater", "SIMULATED raters") if ratings.rater_kind == "simulated" else ("person", "people")
     )
@@ -400,7 +404,7 @@ def headline(ratings: Ratings) -> str:
     lines = render_lines(
         _TEMPLATES / "headline.txt.j2",
         ratings=ratings,
-        done=100 * ratings.counted / max(1, ratings.wanted),
+        done=100 * ratings.counted / max(1, ratings.planned),
         pairs=pairs if for_people == ratings.pairs else f"{for_people} of {pairs}",
         raters=raters if ratings.slots > 1 else rater,
         duration=duration,
@@ -409,7 +413,7 @@ def headline(ratings: Ratings) -> str:
 
 
 def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
-    """Yield agreement, raters and remarks, as far as there are any; the command `export` writes them all."""
+    """Yield the tables of agreement, raters and remarks. The command `export` writes all their rows."""
     if ratings.criteria:
         yield _criteria_table(ratings.criteria)
     if ratings.raters:
@@ -452,7 +456,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
 
 
 def _raters_table(raters: Sequence[RaterState]) -> Table:
-    """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
+    """Return the table of raters. If there are many, it has only the flagged ones that are not excluded."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
     cells = [_rater_cells(rater) for rater in listed]
@@ -504,7 +508,7 @@ def _count(count: int, word: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words.
+    """Return a duration as text.
 
     >>> duration(42.4), duration(150), duration(7800)
     ('42 s', '2.5 min', '2 h 10 min')

@@ -63,7 +63,7 @@ class Plan(Result):
     """The items that a study needs.
 
     Attributes:
-        design: What is planned for.
+        design: The planned study.
         needs: What is needed for each number of raters.
         curve: The power of numbers of items.
         drawing: The figure of the curve.
@@ -160,9 +160,9 @@ def plan_study(
     """Return the items that a design needs for each number of raters.
 
     Args:
-        design: What is planned for.
+        design: The planned study.
         raters: Numbers of raters of each item.
-        items: Numbers of items whose power is shown, too.
+        items: Further numbers of items for which to show the power.
         heading: Lines before the answer.
 
     Raises:
@@ -190,7 +190,7 @@ def plan_study(
         drawing=draw_figure(
             partial(_draw, design, curve),
             name="power",
-            heading=f"{_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
+            heading=f"{_describe_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
             description=f"Power rises with the number of items. {answer}",
             height=HEIGHT_INCHES,
         ),
@@ -219,21 +219,21 @@ def _numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
     return numbers
 
 
-def _goal(design: Design) -> str:
-    """Return what the study is to show, as the beginning of a sentence."""
+def _describe_goal(design: Design) -> str:
+    """Return the aim of the study, as the beginning of a sentence."""
     if design.margin is not None:
         return f"To show that a share of 50\u00a0% is within {100 * design.margin:g} points of 50\u00a0%"
     return f"To find a win share of {percent(design.share)}"
 
 
 def _answer(design: Design, needs: Sequence[Need]) -> str:
-    """Return what the needs come to, in a sentence or two."""
+    """Summarise the needs in a sentence or two."""
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     if design.judge_r is not None:
         whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
     holm = f", Holm over {design.results} results" if design.results > 1 else ""
     goal = (
-        f"{_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
+        f"{_describe_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
         f"{percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
     raters = {need.raters: plural(need.raters, "rater") for need in needs}
@@ -247,7 +247,7 @@ def _answer(design: Design, needs: Sequence[Need]) -> str:
 
 
 def _table(design: Design, needs: Sequence[Need], curve: Sequence[CurvePoint], items: Sequence[int]) -> Table:
-    """Return the needs as a table, with the power of the numbers of items that were asked for."""
+    """Return the needs as a table, with the power for the requested numbers of items."""
     powers = {(point.raters, point.items): f"{100 * point.power:.0f}" for point in curve}
     columns: dict[str, Callable[[Need], Cell]] = {
         "Raters": lambda need: need.raters,

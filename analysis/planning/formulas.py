@@ -27,7 +27,7 @@ HALF = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Design:
-    """What a planned study is to find, what its raters are like, and how it is tested.
+    """A planned study: the effect to find, the properties of its raters, and the test.
 
     Attributes:
         share: The smallest win share worth finding, ties counting half.
@@ -98,7 +98,7 @@ class Design:
 
 
 def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
-    """Return for each value whether it is possible, and the remedy if it is not."""
+    """Return for each value whether it is possible, and the remedy for an impossible one."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF
     most_sd = math.sqrt(max(0.0, (1 - d.icc) * d.rating_variance))
@@ -120,7 +120,7 @@ def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
 
 
 def power_at(design: Design, items: int, raters: int) -> float:
-    """Return the chance that a criterion is found with so many items, each rated by so many raters.
+    """Return the power with these numbers of items and of raters of each item.
 
     Raises:
         StudyError: There are too few raters to plan for others like them.
@@ -136,7 +136,7 @@ def power_at(design: Design, items: int, raters: int) -> float:
 
 
 def items_needed(design: Design, raters: int) -> int | None:
-    """Return the fewest items with the power wanted; None if no number up to the largest possible has it."""
+    """Return the smallest number of items with enough power; None if the largest number has too little."""
     sizes = range(2, (design.judged if design.judge_r is not None else MAX_ITEMS) + 1)
     index = bisect_left(sizes, design.power, key=lambda items: power_at(design, items, raters))
     return sizes[index] if index < len(sizes) else None

@@ -1,4 +1,4 @@
-"""What a pilot says for the planning of a study: how often raters tie, and how alike their ratings are."""
+"""Read a pilot for the planning of a study: how often raters tie, and how similar their ratings are."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percen
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pilot:
-    """The criterion of a pilot that takes the most items, over all comparisons.
+    """The criterion of a pilot that needs the most items, over all comparisons.
 
-    The pilot's win share is left out on purpose: to plan for the difference that was seen is to plan for what
-    chance made of it. Plan for the smallest that is worth finding.
+    The pilot's win share is left out on purpose, because chance is a large part of it. Plan for the smallest
+    share that is worth finding.
 
     Attributes:
-        line: What it is about and what it shows, in words.
+        line: A line that describes the pilot and its figures.
         ties: The share of ties among its ratings.
         icc: ICC(1), at least 0; None if no item was rated twice.
         results: The number of results that the report corrects for: comparisons on criteria.
@@ -73,7 +73,7 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     """
     frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
-        raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
+        raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
     cells = list(by_cell(scored.by_kind))
@@ -86,7 +86,7 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
 
 
 def _pilot(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
-    """Return what all comparisons on one criterion show together."""
+    """Return the figures of all comparisons on one criterion together."""
     scores = pd.concat([rows for _, rows in cells])
     estimates, pairs = [], 0
     for _, rows in cells:

@@ -1,1 +1,1 @@
-"""A study for others: its plan and its description on a page, and its data without its raters' identities."""
+"""Publish a study: a page with its plan or description, and its data without the raters' identities."""

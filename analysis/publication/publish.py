@@ -96,7 +96,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
             f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "
             f"{study.command('annotate')}"
         )
-    verdicts = _publishable(rows, pairs, {rater.name.casefold() for rater in people})
+    verdicts = _pseudonymise(rows, pairs, {rater.name.casefold() for rater in people})
     judged = {row.pair_id for row in verdicts}
     texts = [asdict(pair) for pair in pairs if pair.id in judged]
     for text in texts:
@@ -116,7 +116,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         for name, content in files.items():
             write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
         report(making / "verdicts.csv", output=making / "report")
-        card = _card(making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded)
+        card = _write_card(
+            making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded
+        )
         write_whole(making / "README.md", card.encode())
         making.replace(target)
     finally:
@@ -131,8 +133,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _publishable(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
-    """Return verdicts by pseudonyms, in an order that tells neither when they were given nor by whom."""
+def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
+    """Replace raters by pseudonyms, and sort verdicts so that the order reveals neither times nor raters."""
     pseudonyms, positions = _pseudonyms(rows, names), {pair.id: pair.position for pair in pairs}
 
     def order(row: TidyRow) -> tuple[str | int, ...]:
@@ -146,7 +148,7 @@ def _publishable(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]
 
 
 def _pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
-    """Return what each rater is called: people by a number, all others by their names.
+    """Return the published name of each rater: a number for people, and the name for all others.
 
     The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
     those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
@@ -165,7 +167,7 @@ def _pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
     return {row.rater: people.get(row.rater, row.rater) for row in rows}
 
 
-def _card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
+def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
     """Return README.md, which quotes the report in the folder."""
     pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
     kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
@@ -189,7 +191,7 @@ def _check_private(
     """Check that nothing typed for the study names a person or holds a key, and that no file holds one.
 
     Raises:
-        StudyError: Something does; all of it is named.
+        StudyError: There is a name or a key; the message lists all of them.
     """
     names = {
         name
@@ -210,7 +212,9 @@ def _check_private(
         "model.name": "\n".join(
             model_study.settings.model.name.split("/")[-1] for model_study in study.by_model()
         ),
-        "system": "\n".join(json.dumps(_typed(system), ensure_ascii=False) for system in settings.system),
+        "system": "\n".join(
+            json.dumps(_typed_texts(system), ensure_ascii=False) for system in settings.system
+        ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
@@ -234,8 +238,8 @@ def _check_private(
         )
 
 
-def _typed(system: System) -> list[object]:
-    """Return what was typed for a system and is published: its name, and a served model with its request."""
+def _typed_texts(system: System) -> list[object]:
+    """Return the published texts that were typed for a system: its name, and its served model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 

@@ -28,11 +28,11 @@ from guard_eval.study import Study
 from guard_eval.texts.pair import pair
 
 ROOT = Path("replication")
-"""The folder of replications, unless one is named."""
+"""The default folder of replications."""
 _LISTED = ("name", "TeX label", "about", "model", "asks")
 """What is listed of a table."""
 _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
-"""Commands that collect verdicts, by who is asked."""
+"""Commands that collect verdicts, for people and for judges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
 
 
 def _run(table: PaperTable, study: Study) -> Replication:
-    """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
+    """Generate texts and measure them, or their verdicts. Say how to collect more verdicts."""
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)
@@ -196,7 +196,7 @@ def _compare(  # noqa: PLR0917 (of three callers)
     notes: Sequence[str],
     model: str = "",
 ) -> Replication:
-    """Show our figures beside the paper's, and write them as Markdown if there is a folder for it."""
+    """Show our figures with the paper's, and write them as Markdown if there is a folder."""
     figures = published(table.label)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:

@@ -1,4 +1,4 @@
-"""Our figures beside the paper's, in the layout of the paper's table."""
+"""Compare our figures with the paper's, in the layout of the paper's table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKS = {
 """The sign and the meaning of a state. Figures that were not run, or in another setting, have no sign."""
 
 KEYS = ["dataset", "strategy", "versus", "metric"]
-"""The columns that say what a figure is of, besides the model."""
+"""The columns that identify a figure, together with the model."""
 
 
 class SettingDifference(NamedTuple):
@@ -108,7 +108,7 @@ def _rounded(value: float, decimals: int, is_tick: bool) -> str:  # noqa: FBT001
 
 
 def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
-    """Return a table for each group of the paper's columns: what the paper prints, and ours beside it.
+    """Return a table for each group of the paper's columns, with the paper's figures and ours.
 
     Rows and columns without a figure of ours are left out.
     """
@@ -130,7 +130,7 @@ def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
 
 
 def legend(compared: pd.DataFrame) -> str:
-    """Return what the marks mean that occur, and how many of the paper's figures our intervals hold."""
+    """Explain the marks in the table, and count the paper's figures that lie inside our intervals."""
     tested = compared[compared["state"].isin(["inside", "above", "below"])]
     count = (
         f"{(tested['state'] == 'inside').sum()} of {len(tested)} of the paper's figures lie within our "

@@ -36,7 +36,7 @@ class PaperTable:
         models: The models, by the paper's names. Each one is a study.
         named: Whether the paper names the model there.
         asks: Who judges the pairs: `people`, `judge` or both.
-        here: Where the program has what cannot be run.
+        here: Where to find the content of a table that cannot be run.
     """
 
     name: str

@@ -88,7 +88,7 @@ def name_model(table: PaperTable, study: Study) -> str:
 
 
 def setting_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
-    """Return what a study does otherwise than the paper says it did.
+    """Return the differences between a study's setting and the paper's.
 
     What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
     adaptive decoding's settings, seeds) cannot differ from it.

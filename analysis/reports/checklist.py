@@ -1,4 +1,4 @@
-"""The page that answers a reviewer's questions about people, from what a study knows and its owner states."""
+"""Write the page that answers a reviewer's questions about the people who rated."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from guard_eval.study.wording import of_study, rubric
 
 FILE_NAME = "checklist.md"
 FEWEST = 5
-"""Answers of fewer people are not shown."""
+"""The smallest number of people whose answers are shown, to protect their privacy."""
 PEOPLE = ("person", "simulated")
 
 
 def read_people(study: Study, store: Store | None) -> Facts:
-    """Return what a study knows of the people who rated, and what they read."""
+    """Return the facts about the people who rated, and the texts that they read."""
     words = of_study(study)
     people: list[RaterProgress] = []
     written: list[Note] = []
     rows: list[TidyRow] = []
     gold: list[Gold] = []
     if store is not None:
-        people = [each for each in raters.read(store) if each.kind in PEOPLE]
+        people = [person for person in raters.read(store) if person.kind in PEOPLE]
         written = notes.read(store)
         rows = [row for row in unblind.history(store) if row.rater_kind in PEOPLE]
         gold = store_pairs.read_gold(store)
@@ -43,26 +43,26 @@ def read_people(study: Study, store: Store | None) -> Facts:
     for note in written:
         if note.kind in steps:
             steps[note.kind][note.rater] = json.loads(note.detail)
-    told = [steps["background"].get(each.name, {}) for each in people if each.rated]
+    backgrounds = [steps["background"].get(person.name, {}) for person in people if person.rated]
+    tables = [
+        count_answers(
+            question.ask, [answers.get(question.name, "") for answers in backgrounds], question.answers
+        )
+        for question in words.background.questions
+        if question.answers
+    ]
+    sources = [person.source or "an invitation by name" for person in people if person.kind == "person"]
     hours = _active_hours(rows)
     return {
         "settings": study.settings,
         "words": words,
         "criteria": rubric(words, study.settings.annotation.criteria),
         "people": people,
-        "sources": Counter(
-            each.source or "an invitation by name" for each in people if each.kind == "person"
-        ),
+        "sources": Counter(sources),
         "consents": Counter(step["agreed"] for step in steps["consent"].values()),
         "checks": Counter(step["passed"] for step in steps["check"].values()),
         "practised": len(steps["practice"]),
-        "background": [
-            count_answers(
-                question.ask, [answers.get(question.name, "") for answers in told], question.answers
-            )
-            for question in words.background.questions
-            if question.answers
-        ],
+        "background": tables,
         "hours": hours,
         "middle": median(hours) if hours else 0.0,
         "checked": _count_checks(gold, rows),
@@ -70,11 +70,11 @@ def read_people(study: Study, store: Store | None) -> Facts:
 
 
 def write_checklist(people: Facts, evidence: Evidence | None) -> str:
-    """Return the page, in Markdown.
+    """Return the page in Markdown.
 
     Args:
-        people: What `read_people` returned.
-        evidence: The verdicts; None before there are any.
+        people: The facts from `read_people`.
+        evidence: The verdicts; None if there are none yet.
     """
     agreed = evidence and agreement_section(evidence)
     rows = [] if evidence is None else [row for row in evidence.rows(coverage) if row.rater_kind in PEOPLE]
@@ -90,16 +90,18 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
 
 
 def _shown_first(evidence: Evidence) -> Mapping[str, int]:
-    """Return how often people were shown each method's text first."""
+    """Count how often people saw each method's text first."""
     frame = evidence.frame
     if "shown_first" not in frame:
         return {}
-    shown = frame[frame["rater_kind"].isin(PEOPLE)].drop_duplicates(["rater", "pair_id", "presentation"])
-    return {str(name): int(count) for name, count in shown["shown_first"].value_counts().items() if count}
+    by_people = frame[frame["rater_kind"].isin(PEOPLE)]
+    showings = by_people.drop_duplicates(["rater", "pair_id", "presentation"])
+    counts = showings["shown_first"].value_counts()
+    return {str(name): int(count) for name, count in counts.items() if count}
 
 
 def _active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
-    """Return the hours for which each person was active, sorted; nothing if they are not known."""
+    """Return the active hours of each person, sorted. People without recorded times are left out."""
     times = {(row.rater, row.presentation): row.active_seconds or 0.0 for row in rows}
     hours: dict[str, float] = {}
     for (name, _), seconds in times.items():
@@ -108,33 +110,37 @@ def _active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
 
 
 def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str, tuple[int, int]]:
-    """Return how many answers to gold pairs were right, and to repeated pairs the same, of how many."""
+    """Count correct answers to gold pairs and unchanged answers to repeated pairs: (passed, all) by role."""
     last = {(row.role, row.rater, row.pair_id, row.criterion): row for row in rows}
     expected = {entry.pair.id: entry.expected for entry in gold}
     results: dict[str, list[bool]] = {"gold": [], "repeat": []}
     for (role, name, pair_id, criterion), row in last.items():
         if role == "gold" and criterion in expected[pair_id]:
-            right = {"a": row.method_a, "b": row.method_b}[expected[pair_id][criterion]]
-            results[role].append(row.verdict == right)
+            methods = {"a": row.method_a, "b": row.method_b}
+            correct = methods[expected[pair_id][criterion]]
+            results[role].append(row.verdict == correct)
         elif role == "repeat" and ("study", name, pair_id, criterion) in last:
             results[role].append(row.verdict == last["study", name, pair_id, criterion].verdict)
     return {role: (sum(passed), len(passed)) for role, passed in results.items() if passed}
 
 
 def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
-    """Return how many people gave each answer, or None if no number can be shown.
+    """Count the people who gave each answer. Return None if no number can be shown.
 
-    If some answer is that of fewer than `FEWEST` people, all but the most frequent one are counted together.
-    Then no small number can be found by subtraction, not even by someone who knows this rule.
+    If fewer than `FEWEST` people gave some answer, all answers but the most frequent one are counted
+    together. Then nobody can find a small number by subtraction, even with knowledge of this rule.
     """
     counts = Counter(dict.fromkeys((*words, ""), 0))
     counts.update(answers)
     rows = [(words.get(answer, "no answer"), count) for answer, count in counts.items() if count]
     if any(count < FEWEST for _, count in rows):
-        most, number = max(rows, key=lambda row: row[1])
+        most_frequent, number = max(rows, key=lambda row: row[1])
         others = len(answers) - number
-        if others >= FEWEST - 1 + (len(counts) - 2) * (number - 1):  # all are as frequent as they can be
+        # With so many others, each of them is as frequent as it can be, so the counts could be computed.
+        if others >= FEWEST - 1 + (len(counts) - 2) * (number - 1):
             return None
-        rows = [(most, number), (f"any other than: {most}", others)]
+        rows = [(most_frequent, number), (f"any other than: {most_frequent}", others)]
     is_shown = len(rows) > 1 and all(count >= FEWEST for _, count in rows)
-    return Table(columns=("Answer", "People"), rows=tuple(rows), caption=ask) if is_shown else None
+    if not is_shown:
+        return None
+    return Table(columns=("Answer", "People"), rows=tuple(rows), caption=ask)

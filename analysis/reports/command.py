@@ -28,7 +28,7 @@ NEEDED = {
     "length": ("length_a", "length_b"),
     "sequential tests": ("at",),
 }
-"""The columns that an analysis needs beside those of every table."""
+"""The columns that an analysis needs, in addition to those of every table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def report(
 
 
 def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
-    """Yield for each analysis that needs something of a table whether the table has it."""
+    """Say for each analysis with special needs whether the table fulfils them."""
     raters = plural(table["rater"].nunique(), "rater")
     pair = ["pair_id", "method_a", "method_b", "criterion"]
     is_rated_twice = bool(table[[*pair, "rater"]].drop_duplicates().duplicated(pair).any())

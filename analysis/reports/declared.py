@@ -76,7 +76,7 @@ class TableSettings(SplitPlan):
     random_part: bool = False
 
     def reading(self, by: Sequence[str] = ()) -> Declared:
-        """Return what the settings, and columns to split by, say of how a table is read."""
+        """Return the declarations that decide how a table is read."""
         return Declared(
             columns=self.columns or {},
             words=self.verdicts or {},
@@ -87,7 +87,7 @@ class TableSettings(SplitPlan):
 
 
 def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings, Path | None]:
-    """Return what is declared of a table, and the file that was read, if any.
+    """Read the declarations about a table. Return them with the file, if there is one.
 
     Args:
         table: The table; a report.toml beside it is read.
@@ -126,7 +126,7 @@ def table_context(
         settings: What is declared of it.
         name: The report's title unless one is declared.
         command: The command that writes the report.
-        source: Where it was declared, in words.
+        source: The place of the declarations, as text.
 
     Raises:
         StudyError: The unit is the prompt and the table names none, or the family names what it has not.

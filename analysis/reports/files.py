@@ -1,4 +1,4 @@
-"""Verdicts → a folder: a page that answers the question, the same in Markdown, and every number."""
+"""Write a report into a folder: a page that answers the question, the same in Markdown, and all numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNKNOWN_RATERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenReport:
-    """What was written. A notebook shows the answer.
+    """The files of a report. A notebook shows the answer.
 
     Attributes:
         question: The question that the report answers.
@@ -111,7 +111,7 @@ def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
         "exploratory_because": list(context.why_exploratory),
         "seed": context.seed,
         "study_hash": context.study_hash,
-        "parts": [asdict(part) for part in context.parts],
+        "parts": [asdict(settings) for settings in context.parts],
         "versions": dict(context.versions),
     }
 

@@ -1,4 +1,4 @@
-"""The first screen: who rated what, the answer in plain sentences, and a line for each result."""
+"""The first screen: the raters, the answer in plain sentences, and a line for each result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MAX_SPELT_OUT = 6
 MAX_DECLARED = 6
 """Declared results of several methods up to which they come before the ranking."""
 MAX_FACTS = 4
-"""Lines on who rated what."""
+"""The largest number of lines about raters."""
 MAX_NAMED = 3
 """Methods that a sentence names before it counts the rest."""
 PREFERRED = "preferred"
@@ -62,12 +62,12 @@ UNDECIDED = {
     NO_TEST: "On {names} there is no test of {first} against {second}: {note}.",
     BALANCED: "On {names} every {unit} is balanced between {first} and {second}.",
 }
-"""What is said if nothing was found, or why there is no p."""
+"""The words for a result without evidence, or for the reason why there is no p."""
 LOOKED_AT_EARLY = (
     "These results were looked at early: {what}. Whoever stops or goes on because of them finds differences "
     "too often."
 )
-"""Said first of ratings that are not finished, unless they were declared to be looked at."""
+"""The first warning if ratings are missing, unless early looks were declared."""
 TEMPLATES = Path(__file__).parent / "templates"
 CLEAR_LEAD = 0.505
 """A share that is not printed as 50 %."""
@@ -88,7 +88,7 @@ class AnswerLine:
     Attributes:
         label: The criterion, or the method that is ranked.
         interval: The share of the first method, or the expected share of a ranked one, with its limits.
-        word: The deciding p and what it says; or the ranks that are possible.
+        word: The deciding p with its conclusion; or the possible ranks.
         won: The part of the ratings that the method won; None for a ranked one.
         tied: The part of the ratings that were ties.
     """
@@ -106,7 +106,7 @@ class AnswerLine:
 
     @property
     def outcomes(self) -> str:
-        """Return wins and ties in words; empty for a ranked method."""
+        """Return wins and ties as text; empty for a ranked method."""
         if self.won is None:
             return ""
         return f"{percent(self.won, 0)} won, {percent(self.tied, 0)} tied"
@@ -129,15 +129,15 @@ class ResultBars:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstScreen:
-    """What a reader sees first.
+    """The content of the first screen.
 
     Attributes:
         warning: A sentence that must be read before all others; empty if there is none.
-        facts: Who rated what, and who was excluded.
+        facts: The raters, their pairs and criteria, and the excluded raters.
         answer: The answer in a sentence or two.
-        more: What else must be known of it.
+        more: Further remarks about the answer.
         bars: The bars of each comparison and of each ranking, as far as there is room.
-        foot: The unit, the test, the correction, and for whom the answer holds.
+        foot: The unit, the test, the correction, and the raters about whom the answer is.
     """
 
     warning: str
@@ -168,7 +168,7 @@ def first_screen(evidence: Evidence) -> FirstScreen:
     ranks_first = evidence.is_ranked and not is_declared
 
     def is_told(row: WinShareRow) -> bool:
-        """Return whether a comparison is told by itself: a ranking says it of undeclared ones."""
+        """Return whether a comparison has a sentence. The ranking covers undeclared comparisons."""
         return not ranks_first or (*row.who, row.criterion, row.method_a) not in ranked
 
     answered = [row for row in groups[0] if is_told(row)]
@@ -187,22 +187,22 @@ def first_screen(evidence: Evidence) -> FirstScreen:
         warnings.append(LOOKED_AT_EARLY.format(what=unfinished))
     return FirstScreen(
         warning=" ".join(filter(None, warnings)),
-        facts=_facts(evidence),
+        facts=_describe_raters(evidence),
         answer=" ".join(answers),
-        more=" ".join(filter(None, _remarks(evidence, groups, answered, ranks_first=ranks_first))),
-        bars=_cut([*ranking_bars, *share_bars] if ranks_first else [*share_bars, *ranking_bars]),
-        foot=" ".join(_foot(evidence, groups[0], ranks_first=ranks_first)),
+        more=" ".join(filter(None, _list_remarks(evidence, groups, answered, ranks_first=ranks_first))),
+        bars=_limit_bars([*ranking_bars, *share_bars] if ranks_first else [*share_bars, *ranking_bars]),
+        foot=" ".join(_describe_test(evidence, groups[0], ranks_first=ranks_first)),
     )
 
 
-def _remarks(
+def _list_remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
     *,
     ranks_first: bool,
 ) -> tuple[str, ...]:
-    """Return what must be known of the answer.
+    """Return the remarks about the answer.
 
     Args:
         evidence: The evidence.
@@ -226,9 +226,9 @@ def _remarks(
         results=first,
         criteria=len({row.criterion for row in first}),
         different=sum(row.is_significant(alpha) for row in first),
-        leads=_leads(unclear),
+        leads=_describe_leads(unclear),
         is_significant_alone=any(row.p is not None and row.p <= alpha for row in unclear),
-        detectable=_detectable(unclear, evidence),
+        detectable=_find_detectable_share(unclear, evidence),
         units=plural(max((row.units for row in unclear), default=0), first[0].unit),
         equivalent=_list_criteria(same) if same else "",
         judges=list(_answer_judges(judges, first, evidence)),
@@ -237,8 +237,8 @@ def _remarks(
     )
 
 
-def _cut(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
-    """Return the first bars, up to the lines that the screen has room for."""
+def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
+    """Return the first bars, as many as the screen has room for."""
     blocks = []
     room = MAX_LINES
     for block in bars:
@@ -248,8 +248,8 @@ def _cut(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
     return tuple(blocks)
 
 
-def _facts(evidence: Evidence) -> tuple[str, ...]:
-    """Return who rated what: a line for people, and one for each of the first judges."""
+def _describe_raters(evidence: Evidence) -> tuple[str, ...]:
+    """Describe the raters: a line for people, and a line for each of the first judges."""
     facts = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     more = len(facts) - MAX_FACTS
     uncounted = [f"{more} more judges"] if more > 0 else []
@@ -257,7 +257,7 @@ def _facts(evidence: Evidence) -> tuple[str, ...]:
 
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
-    """Return what people or a judge rated."""
+    """Describe the pairs, ratings and criteria of people or of a judge."""
     context = evidence.context
     pairs = plural(row.pairs, "pair")
     if row.judge:
@@ -278,7 +278,7 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
 
 
 def count_raters(count: int, kind: str) -> str:
-    """Return how many raters there are, as what they are known to be."""
+    """Count the raters and name their kind."""
     names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
     singular, many = names.get(kind, ("rater", "raters"))
     return f"{count}\u00a0{singular if count == 1 else many}"
@@ -335,7 +335,7 @@ def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
 
 
 def _answer_comparisons(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
-    """Say of each comparison who was preferred, and once for all in which nothing was found."""
+    """Say which method was preferred in each comparison. One sentence lists all without a difference."""
     comparisons = list(group_by(rows, lambda row: row.methods).values())
     unclear = [rows for rows in comparisons if {conclude(row, alpha) for row in rows} == {NO_EVIDENCE}]
     clear = [rows for rows in comparisons if rows not in unclear]
@@ -350,9 +350,9 @@ def _answer_comparisons(rows: Sequence[WinShareRow], alpha: float) -> Iterator[s
 
 
 def _answer_comparison(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
-    """Say of one comparison who was preferred, and on what no difference was found."""
+    """Say which method was preferred in one comparison, and on which criteria there is no difference."""
     by_word = group_by(rows, lambda row: PREFERRED if row.is_significant(alpha) else conclude(row, alpha))
-    winners = group_by(by_word.get(PREFERRED, ()), lambda row: (row.ahead, row.behind))
+    winners = group_by(by_word.get(PREFERRED, ()), lambda row: (row.leader, row.other_method))
     for (winner, loser), won in winners.items():
         yield f"{winner} was preferred to {loser} on {_list_shares(won)}."
     for word, text in UNDECIDED.items():
@@ -367,20 +367,21 @@ def _answer_comparison(rows: Sequence[WinShareRow], alpha: float) -> Iterator[st
             )
 
 
-def _leads(rows: Sequence[WinShareRow]) -> list[str]:
-    """Return who won more often, of results without evidence of a difference."""
-    leads = group_by((row for row in rows if row.lead >= CLEAR_LEAD), lambda row: (row.ahead, row.behind))
+def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
+    """Say which method won more often, in results without evidence of a difference."""
+    clear = [row for row in rows if row.lead >= CLEAR_LEAD]
+    leads = group_by(clear, lambda row: (row.leader, row.other_method))
     return [
-        f"{leader} won more often than {other} on {_list_shares(ahead)}"
-        for (leader, other), ahead in list(leads.items())[:MAX_NAMED]
+        f"{leader} won more often than {other} on {_list_shares(led)}"
+        for (leader, other), led in list(leads.items())[:MAX_NAMED]
     ]
 
 
-def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
-    """Return how large a share would probably have been found, the largest of all results; 1 if unknown."""
+def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
+    """Return the share that every one of these results would probably have found; 1 if it is unknown."""
     plan = evidence.plan
-    is_other = evidence.stops_early or plan.sequential or plan.assisted_by is not None
-    if is_other or plan.raters == "random":  # other tests than this
+    has_other_test = evidence.stops_early or plan.sequential or plan.assisted_by is not None
+    if has_other_test or plan.raters == "random":
         return 1.0
     shares = [
         detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
@@ -395,10 +396,10 @@ def _list_criteria(rows: Sequence[ShareRow] | Sequence[RankingRow]) -> str:
 
 
 def _list_shares(rows: Sequence[ShareRow]) -> str:
-    """Name criteria with the share of the first method, which is named if the other one is ahead."""
+    """List criteria with the share of the first method. Name that method if the other one leads."""
     parts = []
     for row in rows:
-        whose = "" if row.ahead == row.method_a else f"{row.method_a} "
+        whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
     return some_of(parts, MAX_SPELT_OUT)
 
@@ -406,13 +407,13 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
 def _answer_judges(
     groups: Sequence[Sequence[WinShareRow]], first: Sequence[WinShareRow], evidence: Evidence
 ) -> Iterator[str]:
-    """Say in a sentence what each judge found."""
+    """Give the result of each judge in a sentence."""
     alpha = evidence.plan.alpha
     is_first_different = any(row.is_significant(alpha) for row in first)
     is_single = len(evidence.comparisons) == 1
     for rows in groups[:MAX_NAMED]:
         parts = [
-            f"{row.ahead if is_single else f'{row.ahead} to {row.behind}'} on {title(row.criterion)}"
+            f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
             for row in rows
             if row.is_significant(alpha)
         ]
@@ -424,7 +425,7 @@ def _answer_judges(
 
 
 def _answer_rankings(evidence: Evidence) -> str:
-    """Say who leads each ranking, and once for all in which nothing was found."""
+    """Say which method leads each ranking. One sentence lists rankings without a difference."""
     alpha, tables = evidence.plan.alpha, rankings(evidence)
     is_mixed = len({rows[0].who for rows in tables}) > 1
     unclear = [rows for rows in tables if _is_unclear(rows[0], alpha)]
@@ -453,7 +454,7 @@ def _is_unclear(row: RankingRow, alpha: float) -> bool:
 
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
-    """Name the leading method, those that may lead as well, and the last; or say that no method is better."""
+    """Name the leading method, others that may lead, and the last one; or say that no method is better."""
     first, count = rows[0], len(rows)
     p = first.p_any_difference_adjusted
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
@@ -480,7 +481,7 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
 
 
 def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
-    """Return what judges of the report did in the checks of their calibration that they failed."""
+    """Describe the failed calibration checks of the judges in the report."""
     judges = {row.judge for row in evidence.rows(answering)}
     checked = [row for row in evidence.rows(calibration) if row.judge in judges]
     failed: dict[str, list[str]] = {}
@@ -493,8 +494,8 @@ def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     return failed
 
 
-def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
-    """Return what counts once, what the test is, and for whom the answer holds."""
+def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+    """Return the unit, the test and its correction, and the raters about whom the answer is."""
     first = rows[0]
     covered = next(row for row in evidence.rows(coverage) if row.who == first.who)
     raters = count_raters(covered.raters, covered.rater_kind)
@@ -533,5 +534,5 @@ def _excludes_half(share: Estimate) -> bool:
 
 
 def is_simulated(evidence: Evidence) -> bool:
-    """Return whether some verdicts are made up."""
+    """Return whether some verdicts are simulated."""
     return any(row.rater_kind in SIMULATED for row in evidence.rows(answering))

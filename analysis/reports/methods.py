@@ -1,4 +1,4 @@
-"""The report's account of its methods and of what it cannot say: the facts that its templates word."""
+"""The facts for the report's text about its methods and limitations. Templates have the words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NOTES = 4
 
 
 def methods(evidence: Evidence) -> tuple[str, ...]:
-    """Return how the figures were computed, a sentence or two each."""
+    """Describe how the figures were computed, in a sentence or two for each."""
     rows = evidence.rows(answering)
     unit = "pair" if all(row.unit == "pair" for row in rows) else "prompt"
     if unit == "prompt" and any(row.units < row.pairs for row in rows):
@@ -48,7 +48,7 @@ def methods(evidence: Evidence) -> tuple[str, ...]:
 
 
 def limitations(evidence: Evidence) -> tuple[str, ...]:
-    """Return what a reader must keep in mind, as far as it applies to these data."""
+    """Return the limitations that apply to these data."""
     rows = evidence.rows(answering)
     kappas = [row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None]
     return render_lines(
@@ -69,7 +69,7 @@ def limitations(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
-    """Yield the first notes of results as sentences, which name their results if these are not all."""
+    """Yield the first notes as sentences. A note that is not about all results names its results."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {title(row.criterion)}" for row in noted]

@@ -50,7 +50,7 @@ def from_verdicts(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
 
     Args:
         analyse: The analysis.
-        why_empty: Why it may have no rows; a warning says it then.
+        why_empty: The text of the warning if there are no rows.
     """
     (kind,) = get_args(get_type_hints(analyse)["return"])
 

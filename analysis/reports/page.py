@@ -1,4 +1,4 @@
-"""What the page of a report says: a first screen that answers, sections that unfold, methods and limits."""
+"""The page of a report: a first screen with the answer, sections that unfold, methods and limitations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from guard_eval.reporting.words import title
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPage:
-    """Everything that the templates print."""
+    """The content for the templates."""
 
     context: Context
     simulated: bool
@@ -30,7 +30,7 @@ class ReportPage:
 
 
 def build_page(evidence: Evidence) -> ReportPage:
-    """Return the page, with the sections that have something to show."""
+    """Return the page with all sections that have rows."""
     context = evidence.context
     screen = first_screen(evidence)
     sections = [module.section(evidence) for module in SECTIONS]
@@ -46,7 +46,7 @@ def build_page(evidence: Evidence) -> ReportPage:
 
 
 def _verdicts_on(pair: Pair, frame: pd.DataFrame) -> list[str]:
-    """Return, per criterion and who judged, how many verdicts each continuation of a pair got."""
+    """Count the verdicts for each text of a pair, by criterion and kind of rater."""
     methods = (pair.method_a, pair.method_b)
     example = frame[
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)

@@ -1,4 +1,4 @@
-"""What goes into a paper: tables, one figure, a sentence, a paragraph on methods, and what it cites."""
+"""The files for a paper: tables, one figure, a sentence, a paragraph on methods, and references."""
 
 from __future__ import annotations
 
@@ -72,18 +72,18 @@ CITED = (
     ("Possible ranks", "mogstad2024"),
     ("one-sided", "schuirmann1987"),
 )
-"""A word of a sentence on methods, and the work that it rests on."""
+"""Words in a sentence on methods, and the work to cite for each."""
 
 
 def manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes."""
     table = _ranking_table(evidence) if evidence.is_ranked else _share_table(evidence)
-    text = _sentence(evidence)
+    text = _write_sentence(evidence)
     if is_simulated(evidence):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
-    notes = _methods(evidence)
-    cited = list(dict.fromkeys(key for note in notes for key in _keys(note)))
+    notes = _write_methods(evidence)
+    cited = list(dict.fromkeys(key for note in notes for key in _citation_keys(note)))
     tables = (table, *paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
@@ -91,7 +91,7 @@ def manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         "paper/figure.pdf": main_figure(evidence).pdf,
         "paper/sentence.txt": f"{one_line(text)}\n",
         "paper/sentence.tex": f"{_latex(text)}\n",
-        "paper/methods.tex": " ".join(map(_cited, notes)) + "\n",
+        "paper/methods.tex": " ".join(map(_cite, notes)) + "\n",
         "paper/references.bib": "".join(f"{_references()[key]}\n" for key in cited),
     }
 
@@ -102,14 +102,14 @@ def _latex(text: str) -> str:
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
-def _keys(note: str) -> list[str]:
-    """Return the keys of the works that a sentence rests on."""
+def _citation_keys(note: str) -> list[str]:
+    """Return the keys of the works that a sentence cites."""
     return [key for word, key in CITED if word in note and key in _references()]
 
 
-def _cited(note: str) -> str:
-    """Return a sentence with its works cited by key, instead of in words."""
-    keys = _keys(note)
+def _cite(note: str) -> str:
+    """Return a sentence that cites works by key in place of author and year."""
+    keys = _citation_keys(note)
     words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
     cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
     return f"{_latex(words.removesuffix('.'))}{cited}."
@@ -123,8 +123,8 @@ def _references() -> Mapping[str, str]:
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
 
 
-def _judged_by(rows: Sequence[CoverageRow]) -> str:
-    """Return who judged."""
+def _name_raters(rows: Sequence[CoverageRow]) -> str:
+    """Return the kind of raters."""
     names = [group_name(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
     return and_list(names)
 
@@ -154,22 +154,24 @@ def _share_table(evidence: Evidence) -> Table:
         return cells
 
     significant = (index for index, row in enumerate(rows) if row.is_significant(evidence.plan.alpha))
+    raters = _name_raters(evidence.rows(coverage))
     return labelled_table(
         labels,
         [figures(row) for row in rows[:MAX_ROWS]],
-        caption=f"Verdicts of {_judged_by(evidence.rows(coverage))} on {context.texts}{against}, in percent",
-        note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: {_test(rows)}. "
-        f"Bold: p at most {rate(evidence.plan.alpha)}.{overall}{_cut(rows, 'results')}",
+        caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
+        note=f"Share: wins plus half the ties of {of}, mean over pairs. "
+        f"n: {_describe_sizes(rows)}. p: {_describe_tests(rows)}. "
+        f"Bold: p at most {rate(evidence.plan.alpha)}.{overall}{_note_missing_rows(rows, 'results')}",
         strong=frozenset(significant),
     )
 
 
-def _cut(rows: Collection[object], name: str) -> str:
-    """Return that a table has not all rows."""
+def _note_missing_rows(rows: Collection[object], name: str) -> str:
+    """Say that a table does not have all rows."""
     return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
 
 
-def _test(rows: Sequence[WinShareRow], sides: str = "") -> str:
+def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
     """Return the tests of results, and their correction."""
     methods = (row.method for row in rows)
     tests = names_of(test if "random effects" in test else test.split("; ")[-1] for test in methods)
@@ -179,8 +181,8 @@ def _test(rows: Sequence[WinShareRow], sides: str = "") -> str:
     return f"{tests}{sides}, corrected by {rows[0].correction} over {and_list([*map(str, sizes)])} results"
 
 
-def _sizes(rows: Sequence[WinShareRow]) -> str:
-    """Return on how many prompts, pairs and ratings each result rests."""
+def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
+    """Return the numbers of prompts, pairs and ratings of each result."""
     counts = {
         "prompt": [row.units for row in rows if row.unit == "prompt"],
         "pair": [row.pairs for row in rows],
@@ -193,12 +195,12 @@ def _sizes(rows: Sequence[WinShareRow]) -> str:
     )
 
 
-def _sentence(evidence: Evidence) -> str:
-    """Return n, shares or ranks, intervals, p, test, correction and software, for each result up to a few."""
+def _write_sentence(evidence: Evidence) -> str:
+    """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
     covered = evidence.rows(coverage)
     rows = evidence.rows(answering)
     ranked = _first_rankings(evidence)
-    test = _test(rows, ", two-sided")
+    test = _describe_tests(rows, ", two-sided")
     if ranked:
         covered = [row for row in covered if row.who == ranked[0][0].who]
         test = ranked[0][0].any_difference_test
@@ -209,7 +211,7 @@ def _sentence(evidence: Evidence) -> str:
         context=evidence.context,
         alpha=evidence.plan.alpha,
         level=f"{100 * evidence.plan.level:g}",
-        raters=_judged_by(covered),
+        raters=_name_raters(covered),
         pairs=and_list([plural(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)]),
         results=() if ranked else rows[:MAX_RESULTS],
         further=0 if ranked else len(rows) - MAX_RESULTS,
@@ -220,7 +222,7 @@ def _sentence(evidence: Evidence) -> str:
         equals=equals,
         group_name=group_name,
         ranking_sentence=ranking_sentence,
-        sizes=_sizes,
+        sizes=_describe_sizes,
         title=title,
         verdict_word=verdict_word,
     )
@@ -262,12 +264,12 @@ def _ranking_table(evidence: Evidence) -> Table:
         rows=tuple(map(tuple, list(lines.values())[:MAX_ROWS])),
         caption=f"Methods ranked by {group_name(first)}",
         note=f"Rank: with the possible ranks, all at once at {level}. Share: expected win share against the "
-        f"average other method, in percent.{_cut(lines, 'methods')}",
+        f"average other method, in percent.{_note_missing_rows(lines, 'methods')}",
     )
 
 
-def _methods(evidence: Evidence) -> tuple[str, ...]:
-    """Return the sentences of the page on methods, and what a paper says besides."""
+def _write_methods(evidence: Evidence) -> tuple[str, ...]:
+    """Return the page's sentences on methods, and further sentences for a paper."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
@@ -297,8 +299,8 @@ def _kappas(evidence: Evidence) -> Iterator[str]:
 def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
-    The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
-    the test that holds. There is none if comparisons stopped when they were decided.
+    The test treats ratings of one pair as independent, which they are not. `sensitivity.csv` has it together
+    with the valid test. There is none if comparisons stopped when they were decided.
     """
     if evidence.stops_early:
         return ()

@@ -1,4 +1,4 @@
-"""The written plan of a study, compared with the study as it is."""
+"""Compare the written plan of a study with its present state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns by which a study's results can be split: what its prompts and the traces of its texts say."""
+"""Add columns that can split a study's results, from its prompts and the traces of its texts."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ Cells = Mapping[str, Mapping[str, object]]
 def with_columns(
     study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
-    """Return the verdicts with the columns that they lack, from the prompts or the traces.
+    """Add missing columns to the verdicts, from the prompts or the traces.
 
     Raises:
-        StudyError: Neither has a column, or their files cannot be read.
+        StudyError: A column is in neither of them, or their files cannot be read.
     """
-    wanted = [name for name in dict.fromkeys(names) if name not in table.columns]
-    if not wanted:
+    missing = [name for name in dict.fromkeys(names) if name not in table.columns]
+    if not missing:
         return table
     sources: dict[str, Cells] = {
         "pair_id": trace_columns(read_trace_means(study.continuations), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
-    known = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
-    for name in wanted:
-        if name not in known:
+    source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
+    for name in missing:
+        if name not in source_of:
             raise StudyError(
                 f"--by {name}: verdicts, prompts and traces (generate --trace) have no such column; "
-                f"{nearest(name, sorted({*table.columns, *known}))}"
+                f"{nearest(name, sorted({*table.columns, *source_of}))}"
             )
-        values = {id_: row[name] for id_, row in sources[known[name]].items() if name in row}
-        table = table.assign(**{name: table[known[name]].astype(object).map(values)})
+        values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
+        table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})
     return table
 
 
 def trace_columns(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
-    """Return the means of each pair's traces: of the text that has one, or of both texts."""
+    """Return the means of the traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:
         texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]

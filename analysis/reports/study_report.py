@@ -1,4 +1,4 @@
-"""What a report says of its study: plan, metrics, examples, exclusions, versions."""
+"""Read what a report needs from a study: its verdicts, plan, metrics, examples and exclusions."""
 
 from __future__ import annotations
 
@@ -38,17 +38,21 @@ from guard_eval.study.settings import Settings
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
-"""How many pairs the report shows side by side."""
+"""The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
 
 
 def table_of(rows: Sequence[TidyRow]) -> pd.DataFrame:
-    """Return rows as a table, column by column: a dict for each of a million verdicts takes a minute."""
-    return pd.DataFrame({name.name: [getattr(row, name.name) for row in rows] for name in fields(TidyRow)})
+    """Return rows as a table.
+
+    It is built by columns, because a dict for each of a million verdicts takes a minute.
+    """
+    names = [field.name for field in fields(TidyRow)]
+    return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names})
 
 
 def study_verdicts(study: Study) -> pd.DataFrame:
-    """Return the verdicts of a study that count, validated.
+    """Return the verdicts of a study, validated, without those of excluded raters.
 
     Raises:
         StudyError: There are none.
@@ -58,27 +62,28 @@ def study_verdicts(study: Study) -> pd.DataFrame:
 
 
 def _rows(study: Study, store: Store) -> list[TidyRow]:
-    if rows := _of_closed_rounds(store, unblind.tidy(store)):
+    """Return the verdicts of a study. Raise an error if there are none."""
+    if rows := _only_closed_rounds(store, unblind.tidy(store)):
         return rows
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.plan.rounds is None else "round that is over"
     raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")
 
 
-def _of_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
-    """Leave out the verdicts of rounds that go on, if comparisons stop after a round."""
-    parts = [part_of(row.rater, row.rater_kind) for row in rows]
+def _only_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
+    """Leave out the verdicts of the round that is not over, if comparisons stop after a round."""
+    settings_parts = [part_of(row.rater, row.rater_kind) for row in rows]
     with store.read() as db:
-        done = {part: count_closed(db, part) for part in {*parts}}
-    return [row for row, part in zip(rows, parts, strict=True) if row.prompt_round <= done[part]]
+        closed = {name: count_closed(db, name) for name in {*settings_parts}}
+    return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
 def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
-    """Return the verdicts of a study, and the context of its report; its results now count as seen.
+    """Return the verdicts of a study and the context of its report. Its results then count as seen.
 
     Args:
         study: The study.
-        by: Columns by which results are split, besides the declared ones.
+        by: Columns by which results are split, in addition to the declared ones.
 
     Raises:
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
@@ -87,16 +92,21 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
         rows = _rows(study, store)
         context = study_context(study, store, rows)
         table = with_columns(study, validate(table_of(rows)), [*context.by, *by], store_pairs.read(store))
-        with suppress(StudyError):  # a database that cannot be written has no later exclusions either
+        # If the database cannot be written, nobody can be excluded later either.
+        with suppress(StudyError):
             store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
     return table, context
 
 
 def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
-    settings, pairs = study.settings, store_pairs.read(store)
-    criteria_asked, people = _asked(settings), settings.annotation.raters_per_pair
-    everybody = _of_closed_rounds(store, unblind.tidy(store, include_excluded=True))
+    settings = study.settings
+    pairs = store_pairs.read(store)
+    used_criteria = _used_criteria(settings)
+    raters_per_pair = settings.annotation.raters_per_pair
+    with_excluded = _only_closed_rounds(store, unblind.tidy(store, include_excluded=True))
+    is_any_excluded = any(row.excluded for row in with_excluded)
+    stored = {name: store_settings.declared(store, name) for name in study.declared}
     usage = read_usage(store)
     return Context(
         name=settings.name,
@@ -104,21 +114,22 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
-        parts=compare_declared(
-            study.declared, {name: store_settings.declared(store, name) for name in study.declared}
-        ),
-        criteria=tuple(
-            criterion for criterion in criteria_asked if CRITERIA.get(criterion.name) != criterion
-        ),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), criteria_asked)),
-        declared=(*_compared_run(settings), *plan_changes(study, pairs)),
-        unfinished=() if study.plan.rounds else _unfinished(settings, pairs, everybody),
+        parts=compare_declared(study.declared, stored),
+        criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
+        reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
+        declared=(*_note_compared_run(settings), *plan_changes(study, pairs)),
+        unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_contests(store, rows),
-        planned=_family(settings, {row.rater_kind for row in rows}),
+        planned=_declared_results(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
-        # How many raters make an item complete; a judge is a result of its own.
-        raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
+        # Each judge has a separate result, so one verdict completes its item.
+        raters_per_item={
+            "person": raters_per_pair,
+            "simulated": raters_per_pair,
+            "model": 1,
+            "simulated_model": 1,
+        },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
         metrics=_read_metrics(study.metrics),
@@ -126,8 +137,8 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         judging=JudgeUsage(**usage) if usage else None,
         choice=study.choice,
         unknown_searches=_unknown_searches(settings),
-        exclusions=_exclusions(store, everybody),
-        with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
+        exclusions=_exclusions(store, with_excluded),
+        with_excluded=validate(table_of(with_excluded)) if is_any_excluded else None,
         conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
@@ -147,16 +158,19 @@ def _contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Co
 
 
 def _unknown_searches(settings: Settings) -> tuple[str, ...]:
-    """Return the systems in files that are a setting of which no other is in the study."""
+    """Return the systems in files that are the only setting of their strategy in the study.
+
+    Nothing is known about how these settings were chosen.
+    """
     files = [system.name for system in settings.system if system.source == "file"]
     counts = Counter(map(strategy_of, files))
     return tuple(name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1)
 
 
-def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
-    """Return the raters who are excluded, with the latest reason of each."""
+def _exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
+    """Return the excluded raters, each with the latest reason. `rows` include their verdicts."""
     seen = store_settings.read(store, store_settings.RESULTS_SEEN)
-    lost = Counter(row.rater for row in everybody if row.excluded)
+    excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
     notes = {note.rater: note for note in store_notes.read(store, kind="exclude")}
     return tuple(
         Exclusion(
@@ -165,33 +179,38 @@ def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, 
             reason=json.loads(notes[rater.name].detail)["reason"],
             at=notes[rater.name].at.isoformat(),
             results="after" if seen is not None and notes[rater.name].at.isoformat() > seen else "before",
-            verdicts=lost[rater.name],
+            verdicts=excluded_verdicts[rater.name],
         )
         for rater in raters.read(store)
         if rater.state == "excluded" and rater.name in notes
     )
 
 
-def _asked(settings: Settings) -> tuple[Criterion, ...]:
-    """Return the criteria that people or judges are asked."""
-    named = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
-    return criteria(list(dict.fromkeys(chain.from_iterable(named))), settings.rubric)
+def _used_criteria(settings: Settings) -> tuple[Criterion, ...]:
+    """Return the criteria on which people or judges are asked for a verdict."""
+    lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
+    names = list(dict.fromkeys(chain.from_iterable(lists)))
+    return criteria(names, settings.rubric)
 
 
-def _compared_run(settings: Settings) -> tuple[str, ...]:
-    """Return that the first of several texts of a prompt was compared; nothing if there is one."""
-    runs, pairs = settings.generation.runs, settings.pairs
+def _note_compared_run(settings: Settings) -> tuple[str, ...]:
+    """Say that the first of several texts of a prompt was compared. Return nothing if there is only one."""
+    runs = settings.generation.runs
     if runs == 1:
         return ()
-    single = [name for name in dict.fromkeys(chain(*pairs.compare)) if settings.runs_of(name) == 1]
-    others = f"; {', '.join(single)} {'writes' if len(single) == 1 else 'write'} one" if single else ""
+    names = dict.fromkeys(chain(*settings.pairs.compare))
+    single = [name for name in names if settings.runs_of(name) == 1]
+    verb = "writes" if len(single) == 1 else "write"
+    others = f"; {', '.join(single)} {verb} one" if single else ""
     return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
 
 
-def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
-    """Return what has still to be rated, in words: by people together, and by each judge.
+def _describe_missing_ratings(
+    settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]
+) -> tuple[str, ...]:
+    """Say how many of the planned ratings people and each judge have given, if some are missing.
 
-    What raters gave who were excluded later is said where they are, and is not missing here.
+    Ratings of raters who were excluded later are not missing here; the report names them elsewhere.
     """
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
@@ -205,11 +224,11 @@ def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRo
     )
 
 
-def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
-    """Return what study.toml declares for the kinds of raters that have rated.
+def _declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
+    """Return the results that study.toml declares for the kinds of raters that have rated.
 
-    People and judges may be asked different criteria, and the correction is made for people and for each
-    judge apart.
+    People and judges may rate on different criteria. The correction runs over people and over each judge
+    separately.
     """
     names: dict[str, None] = {}
     if kinds - {"model"}:
@@ -221,7 +240,7 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
 
 
 def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
-    """Return the scores that a report shows, each with what it means; none if nothing was measured."""
+    """Return the scores that a report shows, each with its meaning. Return none if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
         return ()

@@ -1,4 +1,4 @@
-"""How far raters of one kind agree: raw agreement, Fleiss' κ, Krippendorff's α, Gwet's AC1 and ICC(1)."""
+"""Agreement of raters of one kind: raw agreement, Fleiss' κ, Krippendorff's α, Gwet's AC1 and ICC(1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from analysis.sections.section import (
     distinct_notes,
     limits,
     name_result,
-    of_people,
+    people_or_first_judge,
     table_section,
 )
 from analysis.stats.agreement import (
@@ -52,7 +52,7 @@ DESIGN_EFFECT = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgreementRow(ComparisonRow):
-    """Agreement between raters of one kind on one result. Models are compared with each other.
+    """Agreement between raters of one kind on one result. Judges are compared with each other.
 
     Attributes:
         raters: The number of raters.
@@ -96,11 +96,11 @@ class AgreementRow(ComparisonRow):
 
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def agreement(evidence: Evidence) -> list[AgreementRow]:
-    """Return how far raters of one kind agree, a row per comparison and criterion.
+    """Measure the agreement of raters of one kind, a row per comparison and criterion.
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    in_full = evidence.part
+    in_full = evidence.in_full_only
     choices = count_choices(in_full)
     return [
         _row(key, scores, choices, evidence.plan.level)
@@ -175,7 +175,7 @@ def section(evidence: Evidence) -> Section | None:
 
 
 def _answer(rows: Sequence[AgreementRow]) -> str:
-    people = of_people(rows)
+    people = people_or_first_judge(rows)
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:
         return "Undefined: see the table"

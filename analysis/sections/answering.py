@@ -1,4 +1,4 @@
-"""The results that the answer is about, tested in the way that was declared."""
+"""The results for the answer, tested in the declared way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guard_eval.records import PEOPLE_OF
     unaffected=("margin",),
 )
 def answering(evidence: Evidence) -> list[WinShareRow]:
-    """Return the rows over all datasets that the answer is about.
+    """Return the rows for the answer, over all datasets.
 
     If it was declared, a judge assists people, tests and intervals stay valid at every look, or comparisons
     stop when they are decided.
@@ -37,11 +37,13 @@ def answering(evidence: Evidence) -> list[WinShareRow]:
         }
     elif evidence.stops_early:
         declared = {row.key: (shares[row.key], row) for row in evidence.rows(rounds) if row.key in shares}
-    return [_tested(row, *declared[row.key]) if row.key in declared else row for row in rows]
+    return [_with_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
 
 
-def _tested(row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow) -> WinShareRow:
-    """Return a row with another share and test; how small its p can be is not known."""
+def _with_test(
+    row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
+) -> WinShareRow:
+    """Return a row with another share and test. The smallest possible p of that test is not known."""
     return replace(
         row,
         win_share=share,

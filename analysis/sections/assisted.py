@@ -46,7 +46,7 @@ PREDICTION_POWERED = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AssistedRow(TestedRow):
-    """People's share, assisted by the judge that the row names.
+    """People's share, assisted by the judge of the row.
 
     Attributes:
         people: The number of people.
@@ -100,7 +100,7 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
 def _row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
-    """Return a row from the items of people and the judge's, with their shares."""
+    """Return a row from the items of people and those of the judge."""
     rated, level = len(people), evidence.plan.level
     ratings = int(people["raters"].sum())
     why = _obstacle(people, judged, random=evidence.context.random_part)
@@ -137,7 +137,7 @@ def _row(
 
 
 def _obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
-    """Return why people's share cannot be assisted by this judge, with the remedy; empty if it can.
+    """Return why this judge cannot assist people's share, with the remedy; empty if it can.
 
     If people rated a part that was not declared to be random, its datasets are compared with the others' (χ²
     test), and the judge's scores within them (Welch's t, over prompts).

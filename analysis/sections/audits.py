@@ -1,4 +1,4 @@
-"""Audits of a tidy table of verdicts: what a reader of its results must know. Nothing is dropped.
+"""Audits of a table of verdicts: warnings for readers of its results. No verdict is removed.
 
 Comparisons are never pooled, and neither are people, models and simulated raters.
 """
@@ -47,7 +47,7 @@ FEWEST = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingRow:
-    """A finding, and where it was made.
+    """A finding, and the comparison or rater that it is about.
 
     Attributes:
         kind: What it is, such as `redundant criteria`.
@@ -64,7 +64,7 @@ class FindingRow:
 
 @honours(unaffected=PLAN_KEYS)
 def audits(evidence: Evidence) -> list[FindingRow]:
-    """Return the findings of all audits, warnings first."""
+    """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []
     for (a, b, kind), verdicts, showings in _by_comparison(evidence.frame):
         findings = (
@@ -84,7 +84,7 @@ def audits(evidence: Evidence) -> list[FindingRow]:
 
 
 def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
-    """Yield methods and kind of raters of comparisons with enough showings, their verdicts and showings.
+    """Yield each comparison with enough showings: its methods and kind of raters, verdicts and showings.
 
     A showing is a pair of texts as one rater once saw it; it has a verdict on each criterion. All are
     numbered at once, since a table may have a million verdicts, and many methods have many comparisons.
@@ -112,7 +112,7 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
 
 
 def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
-    """Yield the groups of criteria that agree on a showing.
+    """Find groups of criteria that nearly always have the same verdict.
 
     Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
     such links connect. If κ is undefined there is no link.
@@ -130,7 +130,7 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         group = np.flatnonzero(group_of == label)
         if len(group) < 2:
             continue
-        whole = _complete(sides[:, group])
+        whole = _complete_showings(sides[:, group])
         same = int((whole == whole[:, :1]).all(axis=1).sum())
         least = float(np.nanmin(kappas[np.ix_(group, group)]))
         yield FindingRow(
@@ -143,14 +143,14 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         )
 
 
-def _complete(sides: Floats) -> Floats:
-    """Return the showings with a verdict on each of some criteria."""
+def _complete_showings(sides: Floats) -> Floats:
+    """Return the showings that have a verdict on every one of these criteria."""
     return np.asarray(sides[~np.isnan(sides).any(axis=1)])
 
 
 def _kappa(sides: Floats) -> float:
     """Return Cohen's κ of two criteria's verdicts, [showings, 2]; NaN if it is undefined or n is small."""
-    both = _complete(sides)
+    both = _complete_showings(sides)
     if len(both) < FEWEST or np.ptp(both) == 0:
         return np.nan
     by_chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
@@ -159,7 +159,7 @@ def _kappa(sides: Floats) -> float:
 
 
 def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
-    """Say that one method was shown first more often than chance would have it.
+    """Find comparisons in which one method was shown first more often than by chance.
 
     Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
     that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
@@ -188,7 +188,7 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
 def unvarying_raters(
     rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
 ) -> Iterator[FindingRow]:
-    """Yield the habits of raters whose verdicts hardly depend on what they read, of those with `FEWEST`.
+    """Find raters whose verdicts hardly depend on the texts, among raters with at least `FEWEST` verdicts.
 
     The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
     (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
@@ -217,7 +217,7 @@ def unvarying_raters(
 
 
 def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each habit worth reporting, and the sentence."""
+    """Yield each habit of a rater as its kind and a sentence."""
     verdicts, low, decided = counts["verdicts"], counts["low"], counts["decided"]
     answers = {methods[0]: low, methods[1]: decided - low, TIE: verdicts - decided}
     always = next((answer for answer, times in answers.items() if times == verdicts), None)
@@ -238,7 +238,7 @@ def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, 
 
 
 def unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
-    """Say how many showings were rated before the end of every text was on the screen.
+    """Count the showings that were rated before the end of every text was on the screen.
 
     The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
     first submission. Showings without it are left out.

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
-from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, decided, totals
+from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
 from analysis.stats.interaction import interaction
 from analysis.verdicts.layout import as_texts
 from analysis.verdicts.reading import reading_of
@@ -67,23 +67,23 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
         return heading
     headings = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
     if heading not in headings:
-        known = sorted({*map(str, frame.columns), *filter(None, headings)})
-        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, known)}")
+        columns = sorted({*map(str, frame.columns), *filter(None, headings)})
+        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, columns)}")
     return headings[heading]
 
 
 def columns_of(evidence: Evidence) -> tuple[str, ...]:
-    """Return the declared columns, and those that were chosen later."""
+    """Return the declared columns, and the columns chosen later."""
     return (*evidence.context.by, *evidence.context.explored)
 
 
 def group_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns without a role that can split the results: they have a few values."""
+    """Return the columns that can split the results: they have no role, and only a few values."""
     names = [name for name in reading_of(frame).unused if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
-NO_WEIGHTS = "the test of an interaction weighs every pair the same; leave weights out, or --by"
+NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
 
 
 @honours(
@@ -96,14 +96,14 @@ def by_value(evidence: Evidence) -> list[ValueRow]:
     rows = [
         _value_row(row, column, value)
         for column in columns_of(evidence)
-        for value, part in _parts(evidence, column)
-        for row in part.rows(totals)
+        for value, subset in _subsets(evidence, column)
+        for row in subset.rows(totals)
     ]
     return correct(rows, evidence)
 
 
 def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
-    """Return a result without its correction, which is another one here."""
+    """Make the row of one value. Its p is corrected later, together with those of other values."""
     counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
@@ -115,30 +115,33 @@ def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     needs=columns_of,
 )
 def interactions(evidence: Evidence) -> list[InteractionRow]:
-    """Return for each result and column whether the share depends on the column.
+    """Test for each result and column whether the share depends on the column.
 
-    The tests of declared columns are corrected for the declared results, too; those of others by themselves.
+    The tests of declared columns are in the family of the declared results. Other columns are corrected among
+    themselves.
     """
     if evidence.stops_early:
         return []
     rows = []
     for column in columns_of(evidence):
-        parts = [dict(by_cell(part.scored.items)) for _, part in _parts(evidence, column)]
+        subsets = [dict(by_cell(subset.scored.items)) for _, subset in _subsets(evidence, column)]
         for key, whole in by_cell(evidence.scored.items):
-            rated = [part[key] for part in parts if key in part]
+            rated = [subset[key] for subset in subsets if key in subset]
             if rated:
                 rows.append(_interaction_row(key, column, whole, rated, evidence.seed))
-    by, explored = evidence.context.by, evidence.context.explored
+    declared = evidence.context.by
+    of_declared = [row for row in rows if row.column in declared]
+    of_explored = [row for row in rows if row.column in evidence.context.explored]
     return [
-        *correct([row for row in rows if row.column in by], evidence, further=1 / max(1, len(by))),
-        *correct([row for row in rows if row.column in explored], evidence),
+        *correct(of_declared, evidence, further=1 / max(1, len(declared))),
+        *correct(of_explored, evidence),
     ]
 
 
 def _interaction_row(
     key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
 ) -> InteractionRow:
-    """Return the test of one result from its items at each value of a column."""
+    """Test one result: do its items depend on the value of a column?"""
     unit_of = whole.set_index(["dataset", "pair_id"])["unit"]
     sums = []
     for number, items in enumerate(parts):
@@ -152,8 +155,8 @@ def _interaction_row(
     )
 
 
-def _parts(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
-    """Yield each value of a column and its verdicts; those of a panel's judges count apart."""
+def _subsets(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
+    """Yield each value of a column with its verdicts. Judges of a panel count separately."""
     values = _values(evidence.frame[column], column)
     plan = evidence.plan.model_copy(update={"panel": None})
     context = replace(evidence.context, plan=plan, by=(), explored=())
@@ -177,9 +180,9 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
             f"--by {column}: the column has {len(texts.categories)} different texts; group them into at most "
             f"{MAX_VALUES}"
         )
-    known = pd.to_numeric(pd.Series(texts, dtype=object))
-    codes = pd.qcut(known, _THIRDS, duplicates="drop").cat.codes.to_numpy()
-    ranges = known.groupby(codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
+    numbers = pd.to_numeric(pd.Series(texts, dtype=object))
+    codes = pd.qcut(numbers, _THIRDS, duplicates="drop").cat.codes.to_numpy()
+    ranges = numbers.groupby(codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
     names = [f"{round(low, 3):g} to {round(high, 3):g}" for low, high in ranges.itertuples(index=False)]
     return pd.Categorical(np.array([*names, None], dtype=object)[codes], categories=names)
 
@@ -198,7 +201,7 @@ def section(evidence: Evidence) -> Section | None:
         lambda row: {
             f"Share of {first}": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p": decided(row, alpha),
+            "p": p_or_reason(row, alpha),
             "Units": row.units,
         },
         csv="by_value",
@@ -212,7 +215,9 @@ def section(evidence: Evidence) -> Section | None:
         caption=f"Does the share depend on {names}?",
     )
     claims = [
-        _describe_dependence(row, [each for each in rows if (each.key, each.column) == (row.key, row.column)])
+        _describe_dependence(
+            row, [value for value in rows if (value.key, value.column) == (row.key, row.column)]
+        )
         for row in tests
         if row.column in evidence.context.by and row.is_significant(alpha)
     ]
@@ -235,13 +240,12 @@ def section(evidence: Evidence) -> Section | None:
 def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
     """Say where the first method is preferred most and least."""
     ranked = sorted(values, key=lambda row: row.win_share.value or 0.0)
-    most, least = (
+    largest, smallest = (
         f"{percent(row.win_share.value, 0)} where {row.column} is {row.value}"
         for row in (ranked[-1], ranked[0])
     )
-    return (
-        f"{title(test.criterion)}: {test.method_a} has {most}, {least}; interaction {equals(test.deciding_p)}"
-    )
+    interaction_p = equals(test.deciding_p)
+    return f"{title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {interaction_p}"
 
 
 CSV: Csv = {"by_value": by_value, "interactions": interactions}

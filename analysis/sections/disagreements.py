@@ -22,7 +22,7 @@ PAIR = ["dataset", "pair_id"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DisagreementRow(ComparisonRow):
-    """A pair on which people disagree with each other, or, in a judge's row, with the judge.
+    """A pair on which people disagree with each other or, in the row of a judge, with that judge.
 
     Attributes:
         dataset: The pair's dataset.
@@ -42,7 +42,7 @@ class DisagreementRow(ComparisonRow):
 
 @honours(unaffected=PLAN_KEYS)
 def disagreements(evidence: Evidence) -> list[DisagreementRow]:
-    """Return the pairs on which people disagree, with each other and with each judge, the worst first."""
+    """Return the pairs on which people disagree with each other or with a judge, the worst first."""
     rows = [
         DisagreementRow(
             *key, dataset=str(name), pair_id=str(pair), people=people, share=share, disagreement=d
@@ -54,8 +54,8 @@ def disagreements(evidence: Evidence) -> list[DisagreementRow]:
 
 
 def _tables(evidence: Evidence) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
-    """Yield each result of people and of each judge beside them, with a row for each pair."""
-    scores = evidence.part.scored.raters
+    """Yield each result of people, and of each judge with people, with a row for each pair."""
+    scores = evidence.in_full_only.scored.raters
     for key, rated in by_cell(scores):
         if key.rater_kind not in PEOPLE_OF:
             yield key, _describe_pairs(rated)
@@ -66,7 +66,7 @@ def _tables(evidence: Evidence) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
 
 
 def _describe_pairs(rated: pd.DataFrame) -> pd.DataFrame:
-    """Return the number of people for each pair, their share, and how often two do not say the same."""
+    """Return for each pair the number of people, their share, and how often two people disagree."""
     side = np.sign(rated["net"])
     verdicts = rated[PAIR].assign(wins=side > 0, ties=side == 0, losses=side < 0)
     counts = verdicts.groupby(PAIR, observed=True).sum()

@@ -11,7 +11,7 @@ from scipy import special
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
-from analysis.sections.shares import ShareRow, WinShareRow, correct, decided, totals
+from analysis.sections.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
@@ -25,13 +25,13 @@ OTHER_TEST = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EquivalenceRow(ShareRow):
-    """Whether the share of one result is shown to lie within the margin.
+    """A test whether the share of one result lies within the margin.
 
     Attributes:
         margin: The largest distance from one half that does not matter.
         level: 1 − 2α, for which two one-sided tests and the interval say the same.
         differs: Whether the result's own test finds a difference.
-        conclusion: What both tests say together. A certain difference can be too small to matter.
+        conclusion: The conclusion from both tests. A certain difference can be too small to matter.
     """
 
     margin: float
@@ -57,7 +57,7 @@ class EquivalenceRow(ShareRow):
     needs=lambda evidence: evidence.plan.margin,
 )
 def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
-    """Return for every result over all datasets whether its share is shown to lie within the margin.
+    """Test for every result over all datasets whether its share lies within the margin.
 
     Estimate, error and degrees of freedom are those of the share's own t interval, but the error is no
     smaller than a share beyond the margin must have (`conservative_error`). The p-values are corrected as a
@@ -76,7 +76,7 @@ def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
 
 
 def _test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
-    """Return the result's test, which is not yet corrected."""
+    """Test one result, without the correction."""
     level = 1 - 2 * alpha
     tested = EquivalenceRow(
         *row.key,
@@ -99,7 +99,7 @@ def _test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
 
 
 def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
-    """Return both findings: a difference can be certain and too small to matter; or nothing is shown."""
+    """Return the conclusion. A difference can be certain and still too small to matter."""
     is_equivalent = row.is_significant(alpha)
     if row.differs:
         return "different but negligible" if is_equivalent else "different"
@@ -115,7 +115,7 @@ def section(evidence: Evidence) -> Section | None:
             "Margin": percent(row.margin),
             "Win share": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p of equivalence": decided(row, evidence.plan.alpha),
+            "p of equivalence": p_or_reason(row, evidence.plan.alpha),
         },
         csv="equivalence",
         caption="Is the share within the margin around 50 %?",

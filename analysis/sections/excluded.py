@@ -17,7 +17,7 @@ MAX_NAMED = 4
 
 @honours(unaffected=PLAN_KEYS)
 def excluded_raters(evidence: Evidence) -> list[Exclusion]:
-    """Return the excluded raters: when, why, and whether the results had been seen."""
+    """Return the excluded raters: when and why, and whether results were shown before."""
     return list(evidence.context.exclusions)
 
 
@@ -30,7 +30,7 @@ def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
 
 
 def section(evidence: Evidence) -> Section | None:
-    """Ask who was excluded."""
+    """Ask whether raters were excluded."""
     raters = evidence.rows(excluded_raters)
     if not raters:
         return None
@@ -80,7 +80,7 @@ def _answer(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
 
 
 def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
-    r"""Say how many raters of a kind were excluded, when and why; empty if none was.
+    r"""Say how many raters of a kind were excluded, when and why; empty if there are none.
 
     >>> known = {"rater": "bo", "rater_kind": "person", "at": "", "verdicts": 9}
     >>> late = Exclusion(reason="too fast", results="after", **known)

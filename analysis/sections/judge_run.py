@@ -1,4 +1,4 @@
-"""How judges were asked: tokens, money, failures, models that answered, and known pairs."""
+"""The runs of judges: tokens, money, failures, models that answered, and calibration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ASKED = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpendingRow:
-    """Tokens and dollars of one judge, over all runs, calibration included.
+    """Tokens and dollars of one judge over all runs, including calibration.
 
     Attributes:
         judge: The judge's name.
@@ -72,7 +72,7 @@ class SpendingRow:
 
     @property
     def cost(self) -> str:
-        """Return the cost in words."""
+        """Return the cost as text."""
         if self.unpriced and self.unpriced == self.requests:
             return "unknown"
         return f"{dollars(self.usd)} or more" if self.unpriced else dollars(self.usd)
@@ -80,7 +80,7 @@ class SpendingRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureRow:
-    """Why a judge gave no verdict: the judge, the kind, how often, and the reason of one case."""
+    """A reason for missing verdicts: the judge, the kind, the number, and one example."""
 
     judge: str
     kind: str
@@ -102,7 +102,7 @@ class ModelRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CalibrationRow:
-    """How one judge did on pairs whose answer is known, in one check on one criterion.
+    """Results of one judge on pairs with a known answer, in one check on one criterion.
 
     Attributes:
         judge: The judge's name.
@@ -128,25 +128,25 @@ class CalibrationRow:
 
 @honours(unaffected=PLAN_KEYS)
 def spending(evidence: Evidence) -> list[SpendingRow]:
-    """Return tokens and cost of each judge."""
+    """Return the tokens and the cost of each judge."""
     return [SpendingRow(**row) for row in _usage(evidence).spent]
 
 
 @honours(unaffected=PLAN_KEYS)
 def failures(evidence: Evidence) -> list[FailureRow]:
-    """Return why each judge gave no verdict, by kind and reason, the most frequent first."""
+    """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
     return [FailureRow(**row) for row in _usage(evidence).failed]
 
 
 @honours(unaffected=PLAN_KEYS)
 def models(evidence: Evidence) -> list[ModelRow]:
-    """Return which models answered each judge's requests; a judge should have one."""
+    """Return the models that answered each judge's requests. There should be one for each judge."""
     return [ModelRow(**row) for row in _usage(evidence).seen]
 
 
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def calibration(evidence: Evidence) -> list[CalibrationRow]:
-    """Return how each judge did on pairs whose answer is known, by check and criterion."""
+    """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []
     groups = group_by(
         _usage(evidence).checked, lambda item: (item["judge"], item["check"], item["criterion"])
@@ -171,7 +171,7 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
 
 
 def _outcome(check: str, answers: Sequence[str]) -> int:
-    """Return 1 for the check's outcome, −1 for its opposite, 0 between them."""
+    """Return 1 for the expected outcome of the check, −1 for the opposite, 0 for anything between."""
     match check:
         case "identical":
             return 1 if set(answers) == {"tie"} else -1
@@ -183,7 +183,7 @@ def _outcome(check: str, answers: Sequence[str]) -> int:
 
 
 def changed_models(evidence: Evidence) -> tuple[str, ...]:
-    """Return the judges of which more than one model answered, each with these, in a sentence."""
+    """Say for which judges more than one model answered, a sentence for each judge."""
     rows = sorted(evidence.rows(models), key=lambda row: row.first)
     sentences = []
     for judge, seen in group_by(rows, lambda row: row.judge).items():
@@ -194,7 +194,7 @@ def changed_models(evidence: Evidence) -> tuple[str, ...]:
 
 
 def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
-    """Return the judges whose verdicts were asked for in more than one form, each in a sentence."""
+    """Say which judges were asked for verdicts in more than one form, a sentence for each judge."""
     forms: dict[str, list[str]] = {}
     for row in _usage(evidence).prompts:
         if row["verdicts"]:
@@ -211,7 +211,7 @@ def _usage(evidence: Evidence) -> JudgeUsage:
 
 
 def dollars(amount: float) -> str:
-    """Return an amount of money, a small one to a hundredth of a cent."""
+    """Return an amount of money as text. Small amounts have four decimals."""
     return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
 
 

@@ -1,4 +1,4 @@
-"""A judge beside people: does it say what they say, and may it stand in for one of them?"""
+"""A judge compared with people: does it agree with them, and can it replace one of them?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ALTERNATIVE_ANNOTATOR = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeRow(ComparisonRow):
-    """How far one judge agrees with people, on the pairs that both judged.
+    """The agreement of one judge with people, on pairs that both judged.
 
     Attributes:
         people: The number of people.
@@ -51,7 +51,7 @@ class JudgeRow(ComparisonRow):
         among_people: How often two people do, over the same pairs.
         alternative_epsilon: The cost-benefit term of the alternative-annotator test.
         alternative_wins: The share of people against whom the judge wins that test.
-        note: What must be known of the figures.
+        note: A warning about the figures.
     """
 
     people: int
@@ -67,11 +67,11 @@ class JudgeRow(ComparisonRow):
 
 @honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
 def judges(evidence: Evidence) -> list[JudgeRow]:
-    """Return how far each judge agrees with people, a row per comparison, criterion and judge.
+    """Measure the agreement of each judge with people, a row per comparison, criterion and judge.
 
     There is none if no pair was rated by people and by a judge.
     """
-    both = judged_by_both(evidence.part.scored.scores)
+    both = judged_by_both(evidence.in_full_only.scored.scores)
     rows = (_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
@@ -116,7 +116,7 @@ def _labels(net: pd.Series) -> NDArray[np.int64]:
 
 
 def _majority(tally: Floats) -> NDArray[np.int64]:
-    """Return the verdict that more people gave than any other, or a tie; `tally` is [items, 3]."""
+    """Return the most frequent verdict of each item, or a tie if two are equal; `tally` is [items, 3]."""
     is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
 
@@ -148,7 +148,7 @@ def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
     same = agreed / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
     results = evidence.rows(answering)
-    winners = {row.key: row.ahead if row.is_significant(alpha) else "" for row in results}
+    winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
     keys = [row.key for row in rows if row.key in winners]
     alike = [
         winners.get(key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")) == winners[key]

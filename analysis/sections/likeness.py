@@ -1,4 +1,4 @@
-"""Did models answer for people? Agreement with each judge, and what the app counted on its page."""
+"""Did models answer for people? Agreement with each judge, and the events that the app counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 @honours(unaffected=PLAN_KEYS)
 def likeness(evidence: Evidence) -> list[JudgeLikeness]:
-    """Return each person's agreement with each judge, the least likely first."""
+    """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters
     labels = scores[["rater", "rater_kind", "criterion"]].assign(
         item=scores.groupby(ITEM, observed=True).ngroup(), label=np.sign(scores["net"]) + 1

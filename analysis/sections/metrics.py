@@ -1,4 +1,4 @@
-"""What automatic metrics say of the texts; `guard-eval measure` computes them."""
+"""The scores of the texts by automatic metrics; `guard-eval measure` computes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_NAMED = 2
 
 @honours(unaffected=PLAN_KEYS)
 def metrics(evidence: Evidence) -> list[MetricRow]:
-    """Return the scores that were measured, over all datasets and in each."""
+    """Return the measured scores, over all datasets and in each dataset."""
     return list(evidence.context.metrics)
 
 

@@ -18,7 +18,7 @@ from analysis.sections.section import (
     limits,
     name_criterion,
     name_result,
-    of_people,
+    people_or_first_judge,
     row_table,
     share_limits,
 )
@@ -79,7 +79,7 @@ class LengthRow(ComparisonRow):
         slope: By how much the share rises if the method's text becomes twice as long.
         p_slope: Its p against 0.
         method: The model.
-        note: What must be known of the figures.
+        note: A warning about the figures.
     """
 
     pairs: int
@@ -95,7 +95,7 @@ class LengthRow(ComparisonRow):
 
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def position(evidence: Evidence) -> list[PositionRow]:
-    """Return how often the text shown first wins, and how often a rater's verdict flips with the order.
+    """Measure how often the first text wins, and how often a verdict flips with the order.
 
     There is a row per criterion, of people and of each judge; none if it is unknown what was shown first. A
     judge's samples of a pair in one order are one verdict: the method that most of them were for.
@@ -144,17 +144,17 @@ def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 @honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
 def length(evidence: Evidence) -> list[LengthRow]:
-    """Return a row per comparison, criterion and who judged; none if no pair has both lengths.
+    """Return a row per comparison and criterion, of people and of each judge; none without both lengths.
 
     Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
     """
-    frame = evidence.part.frame
+    frame = evidence.in_full_only.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
         return []
     lengths = _lengths(frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.part.scored
+    scored = evidence.in_full_only.scored
     items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
     rows = [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
@@ -244,12 +244,12 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
     parts = []
     if positions:
-        rows = of_people(positions)
+        rows = people_or_first_judge(positions)
         first = sum(row.first for row in rows)
         decided = first + sum(row.second for row in rows)
         won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
         parts.append(f"the first-shown text {won}")
-    people = of_people(lengths) if lengths else []
+    people = people_or_first_judge(lengths) if lengths else []
     shares = [row for row in people if row.longer_share.value is not None]
     if pairs := sum(row.pairs for row in shares):
         won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
-from analysis.sections.rounds import find_left, rounds
+from analysis.sections.rounds import find_eliminated, rounds
 from analysis.sections.section import (
     CriterionRow,
     Csv,
@@ -46,14 +46,14 @@ FEWEST_RATERS = 4
 SURE_RATERS = 8
 """Raters from whom on these ranks also hold if leans are skewed."""
 FEW_RATERS = (
-    "with fewer than eight raters the ranks for raters like these may be wrong too often if one leans "
-    "far to one side"
+    "with fewer than eight raters the ranks for raters in general may be wrong too often if one rater "
+    "prefers one method strongly"
 )
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
-NO_RANK = "no rank is concluded, since"
+NO_RANK = "there are no possible ranks, because"
 NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
 NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
-SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
+SMOOTHED = "ranks are of strengths after half a win was added for each method of every comparison"
 HOW_TO_READ = (
     "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
     "share: against the average other method, ties split. Strength: Davidson's, on a log scale."
@@ -108,7 +108,7 @@ class RankingRow(CriterionRow):
 
     @property
     def possible_ranks(self) -> str:
-        """Return the ranks that the method may have, in words."""
+        """Return the possible ranks of the method as text."""
         if self.possible_best is None:
             return "not concluded"
         low, high = self.possible_best, self.possible_worst
@@ -164,18 +164,32 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
 def _with_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
-    same = [each for each in evidence.rows(rounds) if (each.who, each.criterion) == (row.who, row.criterion)]
-    won = [each for each in same if each.is_significant(evidence.plan.alpha)]
-    smallest = min((each.p_adjusted for each in same if each.p_adjusted is not None), default=None)
-    methods = {method for each in same for method in each.methods}
+    alpha = evidence.plan.alpha
+    key = (row.who, row.criterion)
+    duels = [duel for duel in evidence.rows(rounds) if (duel.who, duel.criterion) == key]
+    if not duels:
+        return replace(
+            row,
+            possible_best=None,
+            possible_worst=None,
+            left_after=None,
+            p_any_difference=None,
+            p_any_difference_adjusted=None,
+            note=NOT_DECIDED,
+        )
+    decided_duels = [duel for duel in duels if duel.is_significant(alpha)]
+    better = sum(duel.behind == row.method for duel in decided_duels)
+    worse = sum(duel.ahead == row.method for duel in decided_duels)
+    methods = {method for duel in duels for method in duel.methods}
+    smallest = min((duel.p_adjusted for duel in duels if duel.p_adjusted is not None), default=None)
     return replace(
         row,
-        possible_best=1 + sum(each.behind == row.method for each in won) if same else None,
-        possible_worst=len(methods) - sum(each.ahead == row.method for each in won) if same else None,
-        left_after=find_left(same, evidence.plan.alpha).get(row.method),
+        possible_best=1 + better,
+        possible_worst=len(methods) - worse,
+        left_after=find_eliminated(duels, alpha).get(row.method),
         p_any_difference=smallest,
         p_any_difference_adjusted=smallest,
-        note="" if same else NOT_DECIDED,
+        note="",
     )
 
 
@@ -210,7 +224,7 @@ def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
 
 
 def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
-    """Yield the rows with the corrected p of "no method is better", over the criteria of who judged."""
+    """Correct the p of "no method is better" over the criteria of people, and over those of each judge."""
     for family in group_by(tables, lambda table: table.rows[0].who).values():
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
@@ -242,7 +256,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     if parameters is None:
         parameters = fit(wins + ((wins + wins.T + ties) > 0) / 2, ties)
     expected = shares(parameters)
-    errors = compared.errors(compared.drawn_in(parameters), sampled)
+    errors = compared.errors(compared.shrink(parameters), sampled)
     largest = largest_errors(errors, seed=evidence.seed)
     widths = errors.widths(compared.units_by_method(), level=level)
     nets = compared.nets(by_unit.codes)
@@ -308,7 +322,7 @@ def _comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
 def _why_no_ranks(
     evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
 ) -> tuple[str, str]:
-    """Return why no ranks are concluded, or nothing; and what must be known of them otherwise.
+    """Return the reason why there are no ranks (or nothing), and a warning about the ranks (or nothing).
 
     Args:
         evidence: The evidence.
@@ -366,16 +380,16 @@ def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
         },
         csv="ranking",
         caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
-        note=_note(rows[0]),
+        note=_describe_basis(rows[0]),
     )
 
 
-def _note(first: RankingRow) -> str:
-    """Return on what a ranking rests, and whether any method is better than another."""
-    p = first.p_any_difference_adjusted
+def _describe_basis(row: RankingRow) -> str:
+    """Return the comparisons and units of a ranking, the p of any difference, and the note."""
+    p = row.p_any_difference_adjusted
     difference = "no test" if p is None else equals(p)
-    on = f"{first.comparisons} comparisons of {plural(first.units, first.unit)}"
-    return f"{on}; any difference: {difference}. {capital(first.note)}".strip()
+    basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
+    return f"{basis}; any difference: {difference}. {capital(row.note)}".strip()
 
 
 CSV: Csv = {"ranking": ranking}

@@ -22,7 +22,7 @@ KEYS = ["rater_kind", "rater"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaterRow:
-    """What one rater did over all comparisons and criteria.
+    """The habits of one rater over all comparisons and criteria.
 
     Attributes:
         rater_kind: The rater's kind.
@@ -50,7 +50,7 @@ class RaterRow:
 
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def raters(evidence: Evidence) -> list[RaterRow]:
-    """Return what each rater did over all comparisons and criteria, people first, by name."""
+    """Return a row per rater, over all comparisons and criteria: people first, then by name."""
     scores = evidence.scored.by_kind
     item, _ = item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1

@@ -1,4 +1,4 @@
-"""Comparisons that stopped after a round of prompts: which were decided, and who has left."""
+"""Comparisons that stop after a round of prompts: which are decided, and which systems are out."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ HOW_TO_READ = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundsRow(TestedRow):
-    """What the rounds say about two systems.
+    """The result of the rounds for two systems.
 
     Attributes:
-        lead: The expected share of `method_a` less that of `method_b`.
-        ahead, behind: Which system was ahead where the evidence was strongest, and which was not.
+        lead: The expected share of `method_a` minus that of `method_b`.
+        ahead, behind: The system that led when the evidence was strongest, and the other one.
         prompts: The number of prompts that count.
         stopped_after: The round after which the comparison stopped, on the record.
         method: The test.
@@ -56,44 +56,45 @@ class RoundsRow(TestedRow):
 
 @honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def rounds(evidence: Evidence) -> list[RoundsRow]:
-    """Return a row for each comparison that stops when it is decided, of people and of each judge."""
+    """Return a row for each comparison that stops as soon as it is decided, by people and by each judge."""
     rows = []
     for who, recorded in evidence.context.contests.items():
         contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
-        compared = compare(contest)
-        due = find_stopping(replace(contest, stopped={}), compared)
-        for each in compared:
-            stopped = contest.stopped.get(each.couple)
+        duels = compare(contest)
+        due = find_stopping(replace(contest, stopped={}), duels)
+        for duel in duels:
+            stopped = contest.stopped.get(duel.couple)
             rows.append(
                 RoundsRow(
-                    *each.couple,
+                    *duel.couple,
                     *who,
                     contest.plan.criterion,
-                    lead=find_limits(each, contest),
-                    ahead=each.ahead,
-                    behind=each.behind,
-                    prompts=len(each.leads),
+                    lead=find_limits(duel, contest),
+                    ahead=duel.ahead,
+                    behind=duel.behind,
+                    prompts=len(duel.leads),
                     stopped_after=stopped,
-                    p=each.p,
-                    p_adjusted=each.p_adjusted,
-                    family=len(compared),
-                    note=UNSUPPORTED if stopped and each.couple not in due else "",
+                    p=duel.p,
+                    p_adjusted=duel.p_adjusted,
+                    family=len(duels),
+                    note=UNSUPPORTED if stopped and duel.couple not in due else "",
                 )
             )
     return rows
 
 
-def find_limits(each: Comparison, contest: Contest) -> Estimate:
+def find_limits(compared: Comparison, contest: Contest) -> Estimate:
     """Return the mean lead, with limits that hold for all couples at all rounds together."""
     level = 1 - contest.plan.alpha
-    n = len(each.leads)
+    n = len(compared.leads)
     if n < 2:
         return Estimate(level=level, note=NO_DATA)
     peak = find_peak(contest.plan.alpha / len(contest.couples), contest.sizes)
-    # few prompts have wider tails than a normal distribution
-    quantile = -float(special.stdtrit(n - 1, special.ndtr(-peak * each.time**-SHAPE)))
-    half = quantile * float(each.leads.std(ddof=1)) / math.sqrt(n)
-    mean = float(each.leads.mean())
+    # The mean of few prompts has wider tails than a normal distribution.
+    tail = special.ndtr(-peak * compared.time**-SHAPE)
+    quantile = -float(special.stdtrit(n - 1, tail))
+    half = quantile * float(compared.leads.std(ddof=1)) / math.sqrt(n)
+    mean = float(compared.leads.mean())
     return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
 
 
@@ -103,30 +104,31 @@ def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
     return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
 
 
-def find_left(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
-    """Return the beaten systems all whose comparisons have stopped, each with its last round."""
-    left = {}
+def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
+    """Return the beaten systems with their last round, if all their comparisons have stopped."""
+    eliminated = {}
     for system in {row.behind for row in rows if row.is_significant(alpha)}:
-        own = [row for row in rows if system in row.methods]
-        ends = [row.stopped_after for row in own if row.stopped_after is not None]
-        if len(ends) == len(own):
-            left[system] = max(ends)
-    return left
+        duels = [row for row in rows if system in row.methods]
+        last_rounds = [row.stopped_after for row in duels if row.stopped_after is not None]
+        if len(last_rounds) == len(duels):
+            eliminated[system] = max(last_rounds)
+    return eliminated
 
 
 def describe_rounds(evidence: Evidence) -> Iterator[str]:
-    """Yield for people and for each judge how far the rounds are, in a sentence or two."""
+    """Say in a sentence or two how far the rounds of people and of each judge are."""
     alpha = evidence.plan.alpha
     for who, rows in group_by(evidence.rows(rounds), lambda row: row.who).items():
         contest = evidence.context.contests[who]
         decided = sum(row.is_significant(alpha) for row in rows)
-        left = sorted(find_left(rows, alpha))
+        eliminated = sorted(find_eliminated(rows, alpha))
+        suffix = f"; {and_list(eliminated)} left" if eliminated else ""
         done = contest.sizes[: contest.done]
         rated = sum(size * len(contest.playing(number)) for number, size in enumerate(done, start=1))
         yield (
             f"After {len(done)} of {len(contest.sizes)} rounds, judged by {group_name(rows[0])}, "
             f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"
-            f"{f'; {and_list(left)} left' if left else ''}. They took "
+            f"{suffix}. They took "
             f"{percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
         )
 

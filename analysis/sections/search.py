@@ -56,7 +56,7 @@ class SettingRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedBestRow:
-    """The score to expect of the best of several settings, on prompts that did not choose it."""
+    """The expected score of the best of several settings, on prompts that were not used to choose it."""
 
     strategy: str
     settings: int
@@ -65,39 +65,39 @@ class ExpectedBestRow:
 
 @honours(unaffected=PLAN_KEYS)
 def search(evidence: Evidence) -> list[SettingRow]:
-    """Return all settings that were tried."""
+    """Return a row for each setting that was tried."""
     choice = evidence.context.choice
     if choice is None:
         return []
     return [
         SettingRow(
-            strategy=each.strategy,
+            strategy=tuned.strategy,
             setting=setting.name,
             maximized=choice.tuning.maximize,
             score=setting.scores.get(choice.tuning.maximize),
             diversity=setting.scores.get("diversity"),
             meets_conditions=setting.meets,
-            chosen=setting.name == each.chosen,
+            chosen=setting.name == tuned.chosen,
             chosen_share=setting.chosen_share,
         )
-        for each in choice.searches
-        for setting in each.settings
+        for tuned in choice.searches
+        for setting in tuned.settings
     ]
 
 
 @honours(unaffected=PLAN_KEYS)
 def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
-    """Return the score to expect by the number of settings tried."""
+    """Return the expected best score for each number of tried settings."""
     choice = evidence.context.choice
     return [
-        ExpectedBestRow(strategy=each.strategy, settings=count, score=score)
-        for each in (choice.searches if choice else ())
-        for count, score in enumerate(each.expected_best, start=1)
+        ExpectedBestRow(strategy=tuned.strategy, settings=count, score=score)
+        for tuned in (choice.searches if choice else ())
+        for count, score in enumerate(tuned.expected_best, start=1)
     ]
 
 
 def describe_search(evidence: Evidence) -> Iterator[str]:
-    """Yield which settings were tried, what chose among them, and who tests what was chosen."""
+    """Say which settings were tried, how one was chosen, and who rated the chosen ones."""
     choice = evidence.context.choice
     if choice is not None:
         raters = dict.fromkeys(group_name(row) for row in evidence.rows(answering))
@@ -133,14 +133,14 @@ def section(evidence: Evidence) -> Section | None:
         anchor="search",
         question="How were the settings chosen?",
         answer="; ".join(described),
-        tables=(*tables, *_curves(evidence.rows(expected_best), score)),
+        tables=(*tables, *_draw_expected_best(evidence.rows(expected_best), score)),
         notes=tuple(choice.warnings()) if choice else (),
         figures=(_draw(rows, score),) if rows and score != "Diversity" else (),
     )
 
 
-def _curves(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
-    """Yield the score to expect by the number of settings tried, a line for each strategy."""
+def _draw_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
+    """Yield a figure of the expected best score by the number of tried settings, a line for each strategy."""
     if not rows:
         return
     curves = group_by(rows, lambda row: row.strategy)
@@ -162,12 +162,12 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
     from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
 
-    known = [
+    points = [
         (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
     ]
 
     def draw(axes: Axes) -> None:
-        for strategy, tried in group_by(known, lambda each: each[0].strategy).items():
+        for strategy, tried in group_by(points, lambda point: point[0].strategy).items():
             axes.plot([x for _, x, _ in tried], [y for _, _, y in tried], "o-", color=FIRST, linewidth=0.6)
             for row, x, y in tried:
                 if row.chosen:
@@ -177,7 +177,7 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
         axes.set_ylabel(score.lower())
 
     heading = f"{score} against diversity of all settings; diamonds: chosen"
-    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in known)
+    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in points)
     return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
 
 

@@ -1,4 +1,4 @@
-"""A section of the report is one module: typed rows, the analysis that makes them, and what the page says.
+"""A section of the report is one module: typed rows, the analysis that makes them, and its place on the page.
 
 A module of `analysis.sections` has
 - a row: a frozen dataclass whose fields are the columns of the CSV file,
@@ -61,7 +61,7 @@ class JudgedRow:
 
     @property
     def who(self) -> tuple[str, str]:
-        """Return who judged. Rows of different raters are never pooled."""
+        """Return the kind of raters, and the judge's name. Rows of different raters are never pooled."""
         return self.rater_kind, self.judge
 
 
@@ -88,12 +88,12 @@ class ComparisonRow:
 
     @property
     def key(self) -> ResultKey:
-        """Return what identifies the result in every analysis."""
+        """Return the key of the result in every analysis."""
         return ResultKey(self.method_a, self.method_b, self.rater_kind, self.judge, self.criterion)
 
     @property
     def who(self) -> tuple[str, str]:
-        """Return who judged. Rows of different raters are never pooled."""
+        """Return the kind of raters, and the judge's name. Rows of different raters are never pooled."""
         return self.rater_kind, self.judge
 
     @property
@@ -104,14 +104,14 @@ class ComparisonRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A question that unfolds on the page.
+    """A question with its answer, which unfolds on the page.
 
     Attributes:
         anchor: The name of its place in the page: one word, unique in a report.
         question: What a reader would ask.
         answer: The answer in a few words.
         tables: The tables.
-        notes: What must be known to read the tables.
+        notes: Explanations of the tables.
         is_open: Whether it is unfolded at first.
         figures: Figures, below the tables.
     """
@@ -165,7 +165,7 @@ def frame_of(rows: Sequence[DataclassInstance], kind: type[DataclassInstance] | 
 
 
 def group_by(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
-    """Return rows by a key, in the order of the first row of each."""
+    """Group rows by a key. Groups have the order of their first rows."""
     groups: dict[K, list[R]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -182,7 +182,7 @@ def row_table(
     note: str = "",
     strong: Callable[[R], bool] = lambda _: False,
 ) -> tuple[Table, ...]:
-    """Return the first rows as a table; nothing without rows.
+    """Return a table of the first rows. Return nothing if there are no rows.
 
     Args:
         rows: The rows.
@@ -223,7 +223,7 @@ def table_section(
     anchor: str = "",
     strong: Callable[[R], bool] = lambda _: False,
 ) -> Section | None:
-    """Return a section with one table; None without rows. Its place is called as its file, by default."""
+    """Return a section with one table; None without rows. By default its anchor is the name of its file."""
     if not rows:
         return None
     return Section(
@@ -243,7 +243,7 @@ def labelled_table(
     note: str = "",
     strong: frozenset[int] = frozenset(),
 ) -> Table:
-    """Return a table of words on the left and figures on the right, as many rows as there are figures."""
+    """Return a table with labels on the left and figures on the right, a row for each set of figures."""
     lines = [{**words, **numbers} for words, numbers in zip(labels, figures, strict=False)]
     return Table(
         columns=tuple(lines[0]),
@@ -272,19 +272,19 @@ def name_result(row: ComparisonRow) -> dict[str, Cell]:
 
 
 def name_first(rows: Iterable[ComparisonRow]) -> str:
-    """Return the method whose share is given, for the heading of a column."""
+    """Return the name of the method whose share a column gives."""
     comparisons = {row.methods for row in rows}
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
 
 
-def of_people(rows: Sequence[J]) -> list[J]:
+def people_or_first_judge(rows: Sequence[J]) -> list[J]:
     """Return the rows of people, or those of the first judge if there are no people."""
     first = next((row for row in rows if not row.judge), rows[0])
     return [row for row in rows if row.who == first.who]
 
 
 def group_name(row: JudgedRow | ComparisonRow | ResultKey) -> str:
-    """Return who judged a row: people together, or one judge."""
+    """Name the raters of a row: people together, or one judge."""
     if row.judge:
         return plain_name(row.judge)
     names = {"person": "people", "unknown": "raters of unknown kind", "model": "models"}
@@ -292,7 +292,7 @@ def group_name(row: JudgedRow | ComparisonRow | ResultKey) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a simulated rater's name without the word that the page already says once.
+    """Remove the word "simulated" from a rater's name, because the page has it already.
 
     >>> plain_name("SIMULATED judge")
     'judge'
@@ -322,5 +322,5 @@ def coefficient(estimate: Estimate) -> str:
 
 
 def distinct_notes(notes: Iterable[str]) -> tuple[str, ...]:
-    """Return the first few different notes as sentences."""
+    """Return the first few distinct notes as sentences."""
     return tuple(sorted({sentence(note) for note in notes if note})[:MAX_NOTES])

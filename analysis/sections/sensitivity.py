@@ -1,4 +1,4 @@
-"""Does the conclusion survive? Each result again, analysed in the other ways that people would choose."""
+"""Does the conclusion depend on the analysis? Each result, analysed in other common ways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.sections.section import (
     Section,
     group_by,
     name_result,
-    of_people,
+    people_or_first_judge,
     share_limits,
     table_section,
 )
@@ -34,7 +34,7 @@ RANDOM = "other raters of the same kind, t test"
 PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
-LEFT_OUT = "one rater left out, the least clear case"
+LEFT_OUT = "one rater left out, the least certain case"
 WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
 """The share for these raters, by the weights of the plan."""
@@ -48,7 +48,7 @@ PAPERS_TEST = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SensitivityRow(FlippedRow):
-    """One result, analysed in one way. Each way is corrected as the report's own is.
+    """One result, analysed in one way. Each way has the same correction as the report.
 
     Attributes:
         analysis: The way.
@@ -64,7 +64,7 @@ class SensitivityRow(FlippedRow):
     unaffected=("margin", "sequential", "assisted_by"),
 )
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
-    """Return every result in every way, the default first; judges are not taken for a sample of raters."""
+    """Analyse every result in every way, the default first. Judges are never a sample of raters."""
     if not evidence.in_full or evidence.stops_early:
         return []
     included = {}
@@ -72,7 +72,7 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
         everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
         included = dict(by_cell(everybody.scored.scores))
     rows = []
-    for key, scores in by_cell(evidence.part.scored.scores):
+    for key, scores in by_cell(evidence.in_full_only.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):
@@ -121,13 +121,13 @@ def _alternatives(
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, fixed_share(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
-        yield LEFT_OUT, _least_clear(scores, level)
+        yield LEFT_OUT, _without_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
         yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
 
 
-def _least_clear(scores: pd.DataFrame, level: float) -> Estimate:
-    """Return the share without that rater without whom p is largest, and say how far the share moves."""
+def _without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
+    """Return the share without the rater whose removal gives the largest p. A note gives the change."""
     cases = list(without_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
@@ -168,7 +168,7 @@ def section(evidence: Evidence) -> Section | None:
 
 
 def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
-    tested = [row for row in of_people(rows) if row.deciding_p is not None]
+    tested = [row for row in people_or_first_judge(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
     apart = [row for row in others if row.is_significant(alpha) != default[row.key]]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
-from analysis.sections.shares import ShareRow, correct, decided, plan_order
+from analysis.sections.shares import ShareRow, correct, p_or_reason, plan_order
 from analysis.stats.sequential import anytime
 from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from guard_eval.estimate import join_notes
@@ -57,14 +57,14 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
     if not evidence.plan.sequential:
         return []
     scored = evidence.scored
-    items = scored.items.merge(_last(scored), on=[*CELL, "pair_id"], validate="one_to_one")
+    items = scored.items.merge(_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
     rows = [_row(evidence, key, group) for key, group in by_cell(items)]
     rows.sort(key=plan_order(evidence.context.planned))
     return correct(rows, evidence)
 
 
-def _last(scored: ScoredVerdicts) -> pd.DataFrame:
-    """Return when the last verdict on each item came, if all have a time, and in which row.
+def _last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
+    """Return the row and, if all verdicts have times, the time of the last verdict on each item.
 
     A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
     """
@@ -103,7 +103,7 @@ def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialR
     test = anytime(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
-        "" if wait else _uneven(complete["raters"]),
+        "" if wait else _note_unequal_raters(complete["raters"]),
         test.share.note,
     )
     return SequentialRow(
@@ -120,8 +120,8 @@ def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialR
     )
 
 
-def _uneven(counts: pd.Series) -> str:
-    """Say that items have different numbers of raters, if they do."""
+def _note_unequal_raters(counts: pd.Series) -> str:
+    """Return a warning if items have different numbers of raters."""
     if counts.empty or counts.min() == counts.max():
         return ""
     return (
@@ -142,7 +142,7 @@ def section(evidence: Evidence) -> Section | None:
             "Reached after": row.reached_after,
             "Win share": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p": decided(row, evidence.plan.alpha),
+            "p": p_or_reason(row, evidence.plan.alpha),
         },
         csv="sequential",
         caption="Tests that hold whenever one looks",

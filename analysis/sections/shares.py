@@ -42,7 +42,7 @@ NO_EVIDENCE = "no evidence"
 TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
-NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+NO_CORRECTED_P = "no corrected p: too few differ, so it could never be small"
 NOT_FIXED = (
     "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
 )
@@ -55,13 +55,13 @@ NOTES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TestedRow(ComparisonRow):
-    """A result with a test that is corrected in its family.
+    """A result with a test, which is corrected for all tests of its family.
 
     Attributes:
         p: The p-value before the correction.
         p_adjusted: The corrected p-value.
         family: The number of results of the family; 0 outside it.
-        note: What must be known of the result.
+        note: A warning about the result.
     """
 
     p: float | None
@@ -71,7 +71,7 @@ class TestedRow(ComparisonRow):
 
     @property
     def deciding_p(self) -> float | None:
-        """Return the p that a conclusion rests on: corrected in the family, as it is outside."""
+        """Return the p for the conclusion: corrected inside the family, uncorrected outside it."""
         return self.p_adjusted if self.family else self.p
 
     @property
@@ -95,20 +95,20 @@ class ShareRow(TestedRow):
     win_share: Estimate = field(metadata=limits())
 
     @property
-    def ahead(self) -> str:
-        """Return the method with the larger share, the first one of two equal ones."""
+    def leader(self) -> str:
+        """Return the method with the larger share; the first method if both are equal."""
         is_first = self.win_share.value is None or self.win_share.value >= 0.5
         return self.method_a if is_first else self.method_b
 
     @property
-    def behind(self) -> str:
-        """Return the method that is not ahead."""
-        return self.method_b if self.ahead == self.method_a else self.method_a
+    def other_method(self) -> str:
+        """Return the method that does not lead."""
+        return self.method_b if self.leader == self.method_a else self.method_a
 
     @property
     def lead(self) -> float:
-        """Return the share of the method that is ahead."""
-        return self.seen_from(self.ahead).value or 0.5
+        """Return the share of the leading method."""
+        return self.seen_from(self.leader).value or 0.5
 
     def seen_from(self, method: str) -> Estimate:
         """Return the share, with its limits, of one of the two methods."""
@@ -121,7 +121,7 @@ class ShareRow(TestedRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlippedRow(ShareRow):
-    """A win share that is tested by flipping signs, or never surer than by that.
+    """A win share with a sign-flip test, or with a test whose p is never smaller than that.
 
     Attributes:
         smallest_p: The smallest p that so many units could give.
@@ -137,14 +137,14 @@ class FlippedRow(ShareRow):
         return self.smallest_p
 
     def without_unreachable_p(self, alpha: float) -> Self:
-        """Leave out a p that could not have reached the error rate, and say so."""
+        """Remove a p that could never be below the error rate, and add a note about it."""
         why = "" if self.p is None else why_no_p(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountedRow(FlippedRow):
-    """A win share with what it rests on.
+    """A win share with its numbers of pairs, raters, units and ratings.
 
     Attributes:
         pairs: The number of pairs.
@@ -203,7 +203,7 @@ class WinShareRow(CountedRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CoverageRow(JudgedRow):
-    """What people, or one judge, have rated.
+    """The number of raters, pairs and ratings of people, or of one judge.
 
     Attributes:
         raters, pairs, units, ratings, criteria: Their numbers.
@@ -261,7 +261,7 @@ def shares(evidence: Evidence) -> list[WinShareRow]:
 
 
 def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
-    """Return each total, and behind it the rows of its datasets if there are several."""
+    """Return each total, followed by the rows of its datasets if there are several."""
     scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
     rows = []
     for total in evidence.rows(totals):
@@ -335,7 +335,7 @@ def _row(
 
 
 def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
-    """Return a sort key of rows: by who judged, the planned results first and in the plan's order."""
+    """Return a sort key: people before judges, then planned results in the order of the plan."""
     numbers = {result: number for number, result in enumerate(planned or ())}
 
     def key(row: ComparisonRow) -> tuple[object, ...]:
@@ -354,7 +354,7 @@ def correct(
     flipped: Sequence[pd.Series] = (),
     further: float = 0,
 ) -> list[T]:
-    """Return rows over all datasets with the corrected p and the size of the family.
+    """Add the corrected p and the size of the family to rows over all datasets.
 
     Args:
         rows: The rows. People's and each judge's are corrected apart.
@@ -395,7 +395,7 @@ def correct(
 
 @honours("panel", unaffected=("alpha", "composite", *ANSWER_KEYS))
 def coverage(evidence: Evidence) -> list[CoverageRow]:
-    """Return what people, and each judge, have rated."""
+    """Count the pairs and ratings of people and of each judge."""
     frame, scores = evidence.frame, evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
@@ -421,7 +421,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
-    """Return what the deciding p says in a word or two; `TOO_FEW` has still to name its unit."""
+    """Return the conclusion from the deciding p in a word or two. `TOO_FEW` has a field for the unit."""
     p = row.deciding_p
     if p is not None and p > alpha:
         return NO_EVIDENCE
@@ -438,13 +438,13 @@ def conclude(row: TestedRow, alpha: float) -> str:
 
 
 def verdict_word(row: TestedRow, alpha: float) -> str:
-    """Return what the deciding p says, in a word or two."""
+    """Return the conclusion from the deciding p in a word or two."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
     return conclude(row, alpha).format(unit=unit)
 
 
-def decided(row: TestedRow, alpha: float) -> str:
-    """Return the deciding p, or in words why there is none."""
+def p_or_reason(row: TestedRow, alpha: float) -> str:
+    """Return the deciding p as text, or the reason why there is none."""
     return verdict_word(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
 
 
@@ -453,7 +453,7 @@ def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
     return {
         f"Share of {first}": percent(row.win_share.value),
         "Interval": share_limits(row.win_share),
-        "p": decided(row, alpha),
+        "p": p_or_reason(row, alpha),
         "Wins": row.wins,
         "Ties": row.ties,
         "Losses": row.losses,
@@ -463,7 +463,7 @@ def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
 def section(evidence: Evidence) -> Section | None:
     """Ask for the figures."""
     rows = evidence.rows(win_shares)
-    on_page = _shown(evidence, rows)
+    on_page = _rows_on_page(evidence, rows)
     first = name_first(on_page)
     table = row_table(
         on_page,
@@ -484,8 +484,8 @@ def section(evidence: Evidence) -> Section | None:
     )
 
 
-def _shown(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
-    """Return the shares of the page: of many methods, those that were asked for or the totals."""
+def _rows_on_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
+    """Return the rows for the page. With many methods they are the requested comparisons, or the totals."""
     if evidence.context.compare:
         return [row for row in rows if row.methods == evidence.in_full[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]

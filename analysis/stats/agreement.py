@@ -11,16 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
 
 FEWEST_OFF = 5
-"""Items with any but one and the same verdict below which no interval is given. In simulated studies of
-nearly all ties 95 % intervals then covered down to .13: the few others are there by chance."""
-FEW_OFF = f"fewer than {FEWEST_OFF} items have any but one and the same verdict, so no interval is given"
+"""An interval needs so many items with a verdict other than the most frequent one.
+
+In simulated studies with nearly all ties, 95 % intervals from fewer such items covered as little as .13.
+"""
+FEW_OFF = (
+    f"fewer than {FEWEST_OFF} items have a verdict other than the most frequent one, so no interval is given"
+)
 NOT_PAIRED = "no item was rated twice"
 SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatingCounts:
-    """How often each category was chosen, by item.
+    """The number of ratings of each item in each category.
 
     Attributes:
         counts: Ratings of each item in each category, [items, categories].
@@ -32,10 +36,11 @@ class RatingCounts:
 
     @classmethod
     def of(cls, counts: ArrayLike, unit: ArrayLike | None = None) -> RatingCounts:
-        """Return counts in which each item is its own unit, unless `unit` is given."""
+        """Make counts. Each item is its own unit, unless `unit` is given."""
         table = np.asarray(counts, dtype=float)
         units = np.arange(len(table)) if unit is None else np.asarray(unit)
-        return cls(table, np.unique(units, return_inverse=True)[1])
+        _, unit_numbers = np.unique(units, return_inverse=True)
+        return cls(table, unit_numbers)
 
     @property
     def sizes(self) -> Floats:
@@ -53,7 +58,7 @@ class RatingCounts:
 
 
 def raw_agreement(ratings: RatingCounts) -> float | None:
-    """Return the share of pairs of ratings of an item that agree, averaged over the items rated twice."""
+    """Return the share of two ratings of an item that agree, averaged over items with two or more ratings."""
     counts = ratings.rated_twice().counts
     return float(agreeing(counts).mean()) if len(counts) else None
 
@@ -61,8 +66,9 @@ def raw_agreement(ratings: RatingCounts) -> float | None:
 def fleiss_kappa(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
     """Estimate Fleiss' κ (Fleiss 1971).
 
-    Items may have different numbers of ratings (Gwet 2014, ch. 2): one rated once counts towards the
-    categories' shares and not towards agreement. κ is undefined, not 1, if all verdicts are the same.
+    Items may have different numbers of ratings (Gwet 2014, ch. 2): an item with one
+    rating counts for the categories' shares and not for agreement. κ is undefined, not 1, if all verdicts are
+    the same.
     """
     return _chance_corrected(ratings, "Fleiss' κ", lambda shares: (shares**2).sum(axis=-1), level)
 
@@ -70,7 +76,7 @@ def fleiss_kappa(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
 def gwet_ac1(ratings: RatingCounts, *, categories: int | None = None, level: float = 0.95) -> Estimate:
     """Estimate Gwet's AC1 (Gwet 2008): chance agreement is Σ p(1 − p) / (q − 1) for q categories.
 
-    If all verdicts are the same, AC1 is 1, since it takes no agreement for chance.
+    If all verdicts are the same, AC1 is 1, because chance agreement is then 0.
 
     Args:
         ratings: How often each category was chosen.
@@ -89,7 +95,10 @@ def gwet_ac1(ratings: RatingCounts, *, categories: int | None = None, level: flo
 def _chance_corrected(
     ratings: RatingCounts, name: str, by_chance: Callable[[Floats], Floats], level: float
 ) -> Estimate:
-    """Estimate (raw − chance) / (1 − chance) from sums: items, items rated twice, agreement, shares."""
+    """Estimate (raw agreement − chance agreement) / (1 − chance agreement), with a jackknife over units.
+
+    `by_chance` returns the chance agreement of the categories' shares.
+    """
     counts = ratings.counts
     sizes = ratings.sizes
     shares = counts / sizes[:, None]
@@ -97,18 +106,19 @@ def _chance_corrected(
 
     def function(sums: Floats) -> Floats:
         items, paired, agreed = np.moveaxis(sums[..., :3], -1, 0)
-        return _beyond_chance(agreed / paired, by_chance(sums[..., 3:] / items[..., None]))
+        mean_shares = sums[..., 3:] / items[..., None]
+        return _beyond_chance(agreed / paired, by_chance(mean_shares))
 
     return _coefficient(ratings, sums, function, name, level)
 
 
 def _beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
-    """Return the agreement that chance does not give, as a part of what it could be."""
+    """Return the agreement beyond chance, as a share of the largest possible one."""
     return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 
 def agreeing(counts: Floats) -> Floats:
-    """Return the share of agreeing pairs of ratings of each item; 0 for an item rated once."""
+    """Return the share of agreeing pairs of ratings of each item; 0 for an item with one rating."""
     sizes = counts.sum(axis=1)
     alike = (counts * (counts - 1)).sum(axis=1)
     return np.asarray(alike / np.maximum(1, sizes * (sizes - 1)))
@@ -117,15 +127,18 @@ def agreeing(counts: Floats) -> Floats:
 def krippendorff_alpha(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
     """Estimate Krippendorff's ordinal α (Krippendorff 2019, ch. 12).
 
-    Items rated once are left out, as α is defined. The distance of two categories is the squared distance of
-    their mid-ranks among all ratings kept.
+    By its definition α leaves out items with one rating. The distance of two categories is the squared
+    distance of their mid-ranks among all other ratings.
     """
     paired = ratings.rated_twice()
     counts = paired.counts
-    with_itself = counts[:, :, None] * np.eye(counts.shape[1])
+    items, categories = counts.shape
+    # A rating makes no pair with itself.
+    with_itself = counts[:, :, None] * np.eye(categories)
     together = counts[:, :, None] * counts[:, None, :] - with_itself
     together /= np.maximum(1, paired.sizes - 1)[:, None, None]
-    sums = paired.by_unit(*counts.T, *together.reshape(len(counts), counts.shape[1] ** 2).T)
+    coincidences = together.reshape(items, categories**2)
+    sums = paired.by_unit(*counts.T, *coincidences.T)
     return _coefficient(paired, sums, _ordinal_alpha, "Krippendorff's α, ordinal", level)
 
 
@@ -153,8 +166,9 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: 
     def function(sums: Floats) -> Floats:
         shares = sums / sums.sum(axis=-1, keepdims=True)
         table = shares.reshape(*sums.shape[:-1], 3, 3)
+        agreed = np.trace(table, axis1=-1, axis2=-2)
         by_chance = table.sum(axis=-1) * table.sum(axis=-2)
-        return _beyond_chance(np.trace(table, axis1=-1, axis2=-2), by_chance.sum(axis=-1))
+        return _beyond_chance(agreed, by_chance.sum(axis=-1))
 
     return _coefficient(ratings, ratings.by_unit(*cells.T), function, "Cohen's κ", level)
 
@@ -162,25 +176,27 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: 
 def _coefficient(
     ratings: RatingCounts, sums: Floats, function: Callable[[Floats], Floats], name: str, level: float
 ) -> Estimate:
-    """Return a coefficient with its jackknife interval, or without one and the reason."""
+    """Return a coefficient with its jackknife interval. If there is none, a note gives the reason."""
     method = f"{name}, jackknife t interval over units"
     if not (ratings.sizes >= 2).any():
         return Estimate(level=level, method=method, note=NOT_PAIRED)
-    if (ratings.counts.sum(axis=0) > 0).sum() == 1:
+    is_used = ratings.counts.sum(axis=0) > 0
+    if is_used.sum() == 1:
         return Estimate(level=level, method=method, note=SAME)
-    estimate = replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
-    is_off = ratings.counts < ratings.sizes[:, None]
-    if is_off.sum(axis=0).min() >= FEWEST_OFF:
+    estimate = jackknife(sums, function, level=level, bounds=(-1.0, 1.0))
+    estimate = replace(estimate, method=method)
+    has_other_verdict = ratings.counts < ratings.sizes[:, None]
+    if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
     return replace(estimate, low=None, high=None, error=None, df=None).with_note(FEW_OFF)
 
 
 def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Estimate ICC(1), the correlation of two raters' scores of one item (Shrout and Fleiss 1979).
+    """Estimate ICC(1), the correlation of two raters' scores of an item (Shrout and Fleiss 1979).
 
     Args:
         item: Each score's item, from 0, [n].
-        scores: Numbers, [n].
+        scores: The scores, [n].
         unit: Each item's unit, [items].
         level: The confidence level.
     """
@@ -198,6 +214,7 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
         raters = (n - squared_sizes / n) / (items - 1)
         return np.asarray((among - within) / (among + (raters - 1) * within))
 
-    units = np.unique(unit, return_inverse=True)[1]
+    _, units = np.unique(unit, return_inverse=True)
     sums = sum_by_unit(units, np.ones(len(size)), size, total, size**2, total**2 / size, squares)
-    return replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
+    estimate = jackknife(sums, function, level=level, bounds=(-1.0, 1.0))
+    return replace(estimate, method=method)

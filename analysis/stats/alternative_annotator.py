@@ -25,10 +25,10 @@ def alternative_annotator(
     epsilon: float,
     q: float = 0.05,
 ) -> tuple[float | None, str]:
-    """Return the share of annotators against whom the judge wins, or None and the reason.
+    """Return the share of annotators that the judge beats, or None and the reason.
 
-    Each annotator is left out in turn, and measured by the others beside the judge: on an item, who says what
-    more of the others say? H0 is that the annotator's advantage exceeds the judge's by ε or more: a one-sided
+    Each annotator in turn is compared with the judge: on an item, which of the two agrees with more of the
+    other annotators? H0 is that the annotator's advantage exceeds the judge's by ε or more: a one-sided
     paired t test over units. Rejections control the false discovery rate `q` after Benjamini and Yekutieli,
     as the tests share verdicts. The judge passes if it wins against at least half of the annotators.
 

@@ -1,4 +1,4 @@
-"""The smallest share that a study of this size and spread would probably have found."""
+"""The smallest share that a study of this size and variance would probably have found."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def share_at_equal_length(
 
 
 def _why_undefined(y: Floats, design: Floats, unit: NDArray[np.int64]) -> str:
-    """Return why the model cannot be fitted, or nothing."""
+    """Return the reason why the model cannot be fitted, or nothing."""
     units = int(unit.max(initial=-1)) + 1
     k = design.shape[1]
     if units <= k:

@@ -13,7 +13,7 @@ FEWEST_OFF = 5
 
 
 def tost(share: float, error: float, df: float, *, margin: float) -> float | None:
-    """Return the p-value of two one-sided t tests (Schuirmann 1987) that a share is near one half.
+    """Return the p of two one-sided t tests that a share is near one half (Schuirmann 1987).
 
     The hypothesis to reject is that the share is `margin` or more away from one half, on either side; p is
     the larger of the two tests'. p ≤ α says the same as that the t interval at level 1 − 2α lies within the

@@ -1,9 +1,9 @@
 """Does a share depend on a property, such as the language? A permutation test.
 
-If the property does not matter, its values could stand at any of the units (prompts), so the test exchanges
-them. If units have several values each, such as raters of two countries on every prompt, they are exchanged
-within units. Either way the items of one unit may depend on each other. The statistic is the sum of squares
-between the values (Pitman 1938, on the analysis of variance).
+If the property does not matter, any unit (prompt) could have any of its values, so the test exchanges them.
+If units have several values each, such as raters of two countries on every prompt, they are exchanged within
+units. Either way the items of one unit may depend on each other. The statistic is the sum of squares between
+the values (Pitman 1938, on the analysis of variance).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def interaction(
         seed: The seed of the permutations.
 
     Returns:
-        The p-value; `n` is the number of units. Without two values that could be exchanged there is none.
+        The p-value; `n` is the number of units. There is no p without two values that could be exchanged.
     """
     unit = np.unique(units, return_inverse=True)[1]
     count = int(unit.max()) + 1

@@ -1,7 +1,7 @@
-"""Does a person say what a judge says more often than other people do?
+"""Does a person agree with a judge more often than other people do?
 
-A person who copies a model's answers does. So does one who agrees with models by taste, or who reads with
-more care than the others if the judge reads well: the figures alone cannot tell them apart.
+A person who copies a model's answers does. So does a person with the taste of models, or a person who reads
+with more care than the others if the judge reads well. The figures alone cannot distinguish them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from guard_eval.estimate import Floats
 
 
 def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, judged: ArrayLike) -> Floats:
-    """Return how far each person agrees with a judge, beside other people, [raters, 4].
+    """Compare the agreement of each person with a judge to that of other people, [raters, 4].
 
-    The columns are the number of items that the person, the judge and another person rated; on how many of
-    them the person says what the judge says; the share of them on which other people do; and the chance of as
-    many by the exact binomial test.
+    The columns are the number of items that the person, the judge and another person rated; the number of
+    these on which the person agrees with the judge; the share of them on which other people do; and the p of
+    the exact binomial test.
 
     Args:
         items: The item of each verdict, from 0, [verdicts].
@@ -26,15 +26,15 @@ def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, j
         labels: The verdict, from 0, [verdicts].
         judged: The judge's label of each item, or −1, [items].
     """
-    item, rater, label = (np.asarray(part, dtype=np.int64) for part in (items, raters, labels))
+    item, rater, label = (np.asarray(column, dtype=np.int64) for column in (items, raters, labels))
     verdict = np.asarray(judged, dtype=np.int64)
     same = label == verdict[item]
     counts = np.bincount(item)
     agreeing = np.bincount(item, weights=same)
     is_shared = (verdict[item] >= 0) & (counts[item] > 1)
     others = np.maximum(1, counts[item] - 1)
-    parts = (np.ones(len(item)), same, (agreeing[item] - same) / others)
+    columns = (np.ones(len(item)), same, (agreeing[item] - same) / others)
     size = int(rater.max(initial=-1)) + 1
-    n, k, expected = (np.bincount(rater, weights=part * is_shared, minlength=size) for part in parts)
+    n, k, expected = (np.bincount(rater, weights=column * is_shared, minlength=size) for column in columns)
     share = np.clip(expected / np.maximum(1, n), 0, 1)
     return np.stack([n, k, share, binom.sf(k - 1, n, share)], axis=1)

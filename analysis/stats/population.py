@@ -1,17 +1,16 @@
-"""A mean over items and raters when both are samples: its variance, degrees of freedom, interval and test.
+"""A mean over items and raters if both are samples: its variance and degrees of freedom.
 
-An interval over items alone holds for the raters who took part. Where the conclusion is to hold for raters
-like them, how raters differ is part of its error. The model is that of two crossed random effects,
+An interval over items alone holds for the raters who took part. If the conclusion is about raters in
+general, differences between raters are part of its error. The model has two crossed random effects,
 
     y_ij = μ + item_i + rater_j + rest_ij,
 
 and the estimate is a weighted mean Σ w_ij y_ij. Sums of squares, equated with their expectations (Henderson
-1953), give the variances of the three terms for any table of who rated what, also an incomplete one; where
-everybody has rated everything they are those of the analysis of variance. Degrees of freedom are
-Satterthwaite's (1946). Where raters share too few items with each other for that, an item's part of a score
-is not separated from the rest: the variance between raters is Paule and Mandel's (1982), for which raters may
-have rated very different numbers of items, and what scores of an item have in common is added as that of
-clusters (Cameron, Gelbach and Miller 2011).
+1953), give the variances of the three terms for any table of ratings, even an incomplete one. If everybody
+has rated everything, they are those of the analysis of variance. Degrees of freedom are Satterthwaite's
+(1946). If raters share too few items with each other, the effect of an item cannot be separated from the
+residual. Then the variance between raters is Paule and Mandel's (1982), which allows very different numbers
+of items per rater, and items enter as clusters (Cameron, Gelbach and Miller 2011).
 """
 
 from __future__ import annotations
@@ -27,10 +26,12 @@ from scipy.sparse import csr_array
 from guard_eval.estimate import Floats
 
 FEWEST_RATERS = 3
-"""With fewer raters nothing can be learned of the population they are from."""
+"""Fewer raters say nothing about the population from which they come."""
 FEWEST_EQUAL = 2.25
-"""Raters of unequal weight must be worth so many of equal weight: where two or fewer gave nearly all ratings,
-the test for raters like them errs in .11 to .14 of the studies."""
+"""The smallest number of raters of equal weight that unequal raters must be worth.
+
+If one or two raters gave nearly all ratings, the test for raters in general errs in .11 to .14 of studies.
+"""
 
 TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees of freedom"
 CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
@@ -44,9 +45,9 @@ class TwoWayMean:
 
     Attributes:
         value: Σ w y.
-        variance: Its variance over new items and raters; 0 where an estimate of it is below.
-        df: Its degrees of freedom.
-        raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0.
+        variance: Its variance over new items and raters; 0 if the estimate is negative.
+        df: The degrees of freedom of the variance.
+        raters: The variance of the effect of a rater. The estimate is unbiased, so it can be negative.
     """
 
     value: float
@@ -57,7 +58,7 @@ class TwoWayMean:
 
 @dataclass(frozen=True, eq=False)
 class TwoWayDesign:
-    """Who rates what, with which weight.
+    """The item, the rater and the weight of each score.
 
     Time and memory grow with the number of scores, not with items × raters.
 
@@ -67,11 +68,12 @@ class TwoWayDesign:
     5.244
 
     Attributes:
-        item: The item of each score, numbered from 0 without gaps, shape [n]; no item and rater twice.
-        rater: The rater of each, numbered in the same way, [n].
-        weight: The weight of each, positive, adding up to 1, [n].
-        stratum: The stratum of each score's item, numbered in the same way, [n]; items are a sample within
-            each. `None` for one stratum.
+        item: The item of each score, numbered from 0 without gaps, shape [n]. A rater has one score of an
+            item.
+        rater: The rater of each score, numbered in the same way, [n].
+        weight: The weight of each score, positive, [n]. Weights add up to 1.
+        stratum: The stratum of each score's item, numbered in the same way, [n]; items are a sample
+            within each stratum. `None` for one stratum.
     """
 
     item: Numbers
@@ -81,7 +83,7 @@ class TwoWayDesign:
 
     @property
     def raters(self) -> int:
-        """Return how many raters there are."""
+        """Return the number of raters."""
         return int(self.rater.max()) + 1
 
     @cached_property
@@ -91,12 +93,12 @@ class TwoWayDesign:
 
     @property
     def equal_raters(self) -> float:
-        """Return how many raters of equal weight these are worth: 1 / Σb² of their weights b (Kish 1965)."""
+        """Return how many raters of equal weight these are worth: 1 / Σb² for weights b (Kish 1965)."""
         return float(1 / (self.loads**2).sum())
 
     @property
     def method(self) -> str:
-        """Return the method in words."""
+        """Return the name of the method."""
         return TWO_WAY_T if self._is_crossed else CLUSTERS_T
 
     @cached_property
@@ -106,92 +108,103 @@ class TwoWayDesign:
 
     @cached_property
     def _strata(self) -> Numbers:
+        """Return the stratum of each score, [n]."""
         return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
 
     @cached_property
     def _freedoms(self) -> Floats:
         """Return the degrees of freedom of the sums of squares of raters, items and single scores.
 
-        Raters who weigh unequally count as fewer: (Σb²)²/Σb⁴ of their weights b.
+        Raters of unequal weights b count as (Σb²)²/Σb⁴ raters.
         """
         items = int(self.item.max()) + 1
         strata = int(self._strata.max()) + 1
-        equal = (self.loads**2).sum() ** 2 / (self.loads**4).sum()
-        return np.array([equal - 1, items - strata, len(self.item) - items - self.raters + 1])
+        squares = self.loads**2
+        equal_raters = squares.sum() ** 2 / (squares**2).sum()
+        residual = len(self.item) - items - self.raters + 1
+        return np.array([equal_raters - 1, items - strata, residual])
 
     @property
     def _is_crossed(self) -> bool:
-        """Return whether raters share enough items to separate their own part from the rest."""
+        """Return whether raters share enough items to separate the effect of a rater from the residual."""
         return bool(self._freedoms[2] >= self.raters - 1)
 
     def mean(self, scores: Floats) -> TwoWayMean:
         """Return the weighted mean of scores, [n], with its error."""
-        off = scores - self._stratum_means(scores)
-        sums = [np.bincount(group, weights=self.weight * off) for group in self._groups]
+        deviations = scores - self._stratum_means(scores)
+        sums = [np.bincount(group, weights=self.weight * deviations) for group in self._groups]
         squares = np.array([(total**2).sum() for total in sums])
         if self._is_crossed:
             variance, df, raters = self._two_way_variance(squares)
         else:
-            variance, df, raters = self._clustered_variance(off, squares)
+            variance, df, raters = self._clustered_variance(deviations, squares)
         value = float(scores @ self.weight)
         return TwoWayMean(value=value, variance=variance, df=df, raters=raters)
 
     def _stratum_means(self, scores: Floats) -> Floats:
         """Return the weighted mean of each score's stratum, [n]."""
         totals = np.bincount(self._strata, weights=self.weight * scores)
-        return np.asarray((totals / np.bincount(self._strata, weights=self.weight))[self._strata])
+        weights = np.bincount(self._strata, weights=self.weight)
+        means = totals / weights
+        return np.asarray(means[self._strata])
 
     def _two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""
         expected, target = self._expectations()
-        # Satterthwaite's formula wants independent sums of squares. So the last one is taken without its
-        # parts in the others; of a full table that leaves the analysis of variance.
-        within = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
+        # Satterthwaite's formula needs independent sums of squares. So the parts of the last sum that the
+        # other two contain are moved to them. In a full table this gives the analysis of variance.
+        shared = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
         factors = np.linalg.solve(expected.T, target)
-        first = (factors[:-1] + factors[-1] * within) * squares[:-1]
-        parts = np.append(first, factors[-1] * (squares[-1] - squares[:-1] @ within))
+        of_raters_and_items = (factors[:-1] + factors[-1] * shared) * squares[:-1]
+        residual = squares[-1] - squares[:-1] @ shared
+        parts = np.append(of_raters_and_items, factors[-1] * residual)
         variance = max(0.0, float(parts.sum()))
         spread = float((parts**2 / self._freedoms).sum())
         df = max(1.0, variance**2 / spread) if spread > 0 else 1.0
         return variance, df, float(np.linalg.solve(expected, squares)[0])
 
-    def _clustered_variance(self, off: Floats, squares: Floats) -> tuple[float, float, float]:
-        """Return the same, if raters share hardly any items.
+    def _clustered_variance(self, deviations: Floats, squares: Floats) -> tuple[float, float, float]:
+        """Return the same figures as `_two_way_variance`, for raters who share hardly any items.
 
         Args:
-            off: The scores less their stratum's mean, [n].
+            deviations: The scores minus the mean of their stratum, [n].
             squares: The sums of squares of raters, items and single scores, [3].
         """
         loads = self.loads
-        means = np.bincount(self.rater, weights=self.weight * off) / loads
-        residual = float(((off - means[self.rater]) ** 2).sum()) / max(1, len(off) - self.raters)
-        # Of each rater's mean, the variance that is not between raters.
+        means = np.bincount(self.rater, weights=self.weight * deviations) / loads
+        residuals = deviations - means[self.rater]
+        residual = float((residuals**2).sum()) / max(1, len(deviations) - self.raters)
+        # The part of the variance of each rater's mean that is not between raters.
         noise = residual * np.bincount(self.rater, weights=self.weight**2) / loads**2
 
         def excess(between: float) -> float:
-            trust = 1 / (between + noise)
-            return float(trust @ (means - trust @ means / trust.sum()) ** 2) - (self.raters - 1)
+            """Return Paule and Mandel's sum of squares minus its expectation."""
+            precision = 1 / (between + noise)
+            center = precision @ means / precision.sum()
+            return float(precision @ (means - center) ** 2) - (self.raters - 1)
 
         between = 0.0
         if residual > 0 and excess(0.0) > 0:
-            between = float(optimize.brentq(excess, 0.0, float((means**2).sum()) + noise.sum()))
-        counts = np.array([int(self.item.max()) + 1, len(off)])
+            upper = float((means**2).sum()) + noise.sum()
+            between = float(optimize.brentq(excess, 0.0, upper))
+        counts = np.array([int(self.item.max()) + 1, len(deviations)])
         items, single_scores = squares[1:] * counts / np.maximum(1, counts - 1)
         over_raters = float(loads**2 @ (between + noise))
         variance = max(0.0, over_raters + float(items - single_scores))
-        trust = 1 / (between + noise) if residual > 0 else np.ones(self.raters)
-        slope = float(trust.sum() - (trust**2).sum() / trust.sum())
+        precision = 1 / (between + noise) if residual > 0 else np.ones(self.raters)
+        slope = float(precision.sum() - (precision**2).sum() / precision.sum())
         spread = float((loads**2).sum()) ** 2 * (self.raters - 1) / slope**2
-        df = min(max(1.0, variance**2 / spread), max(1.0, self._freedoms[1]))
+        largest_df = max(1.0, self._freedoms[1])
+        df = min(max(1.0, variance**2 / spread), largest_df)
         return variance, df, between
 
     def _expectations(self) -> tuple[Floats, Floats]:
-        """Return E[sums of squares], a matrix on the variances, and Var(Σ w y), a vector on them.
+        """Return E[sums of squares] as a matrix to multiply variances by, and Var(Σ w y) as a vector.
 
         Rows and columns are rater, item, score. A sum of squares is one of linear forms v'y, Σ w (y − mean of
         the stratum) over a rater, an item or a score, and E(v'y)² = Σ σ² |v added up by rater, item, score|².
-        The forms added up are C − Xᵀ M: the weights C of both groups together, less the part X of a group in
-        each stratum by the means M of the stratum in the other group.
+        The summed forms are C − Xᵀ M: the weights C by both groups, minus the weights X of the one group in
+        each stratum times the means M of the stratum in the other group.
         """
         parts = [self._weights(self._strata, group) for group in self._groups]
         total = np.bincount(self._strata, weights=self.weight)[:, None]
@@ -200,10 +213,14 @@ class TwoWayDesign:
             for column, other in enumerate(parts):
                 together = self._weights(self._groups[row], self._groups[column])
                 means = other / total
-                squares = (together**2).sum() + ((weights @ weights.T) * (means @ means.T)).sum()
-                expected[row, column] = squares - 2 * ((weights @ together) * means).sum()
-        return expected, np.array([(weights.sum(axis=0) ** 2).sum() for weights in parts])
+                # |C − Xᵀ M|² = |C|² + |Xᵀ M|² − 2 ⟨C, Xᵀ M⟩
+                of_weights = (together**2).sum()
+                of_means = ((weights @ weights.T) * (means @ means.T)).sum()
+                of_both = ((weights @ together) * means).sum()
+                expected[row, column] = of_weights + of_means - 2 * of_both
+        of_mean = np.array([(weights.sum(axis=0) ** 2).sum() for weights in parts])
+        return expected, of_mean
 
     def _weights(self, first: Numbers, second: Numbers) -> csr_array:
-        """Return the summed weights of scores by two groupings, [first, second]."""
+        """Return the sums of the weights by two groupings, [first, second]."""
         return csr_array((self.weight, (first, second)))

@@ -20,7 +20,7 @@ from scipy import special
 
 
 def possible_counts(percentage: str, n: int) -> range:
-    """Return the counts of `n` that print as `percentage`; empty where none does.
+    """Return the counts out of `n` that print as `percentage`; empty if there are none.
 
     >>> possible_counts("78.3", 60), len(possible_counts("78.3", 150))
     (range(47, 48), 0)
@@ -34,11 +34,15 @@ def possible_counts(percentage: str, n: int) -> range:
 def fits(row: Sequence[str], n: int) -> bool:
     """Say whether the percentages of `row`, all of a whole, can be shares of `n` verdicts."""
     counts = [possible_counts(percentage, n) for percentage in row]
-    return all(counts) and sum(each[0] for each in counts) <= n <= sum(each[-1] for each in counts)
+    if not all(counts):
+        return False
+    smallest = sum(possible[0] for possible in counts)
+    largest = sum(possible[-1] for possible in counts)
+    return smallest <= n <= largest
 
 
 def rounded(count: Fraction | int, n: int, decimals: int) -> set[str]:
-    """Return what `count` of `n` prints as in percent: two values where it lies half-way.
+    """Return the printed percentage of `count` out of `n`: two values if it lies half-way.
 
     >>> rounded(Fraction(695, 2), 600, 2), sorted(rounded(1, 8, 0))  # 57.917, 12.5
     ({'57.92'}, ['12', '13'])

@@ -1,6 +1,6 @@
-"""Declared outcomes that follow from others: a composite of criteria, and a panel of judges.
+"""Outcomes computed from other outcomes: a composite of criteria, and a panel of judges.
 
-Nothing puts criteria or judges together unless it was declared how (tables `[composite]` and `[panel]`).
+Criteria or judges are combined only if it was declared how (tables `[composite]` and `[panel]`).
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class Composite:
             StudyError: A criterion has no verdict, one is called as the composite is, or no rater has judged
                 a pair on all of the criteria.
         """
-        known = sorted(map(str, verdicts["criterion"].unique()))
-        if COMPOSITE in known:
+        criteria = sorted(map(str, verdicts["criterion"].unique()))
+        if COMPOSITE in criteria:
             raise StudyError(
                 f"a criterion of the table is called {COMPOSITE!r}, as the declared composite is; give the "
                 "criterion another name"
             )
-        if missing := [name for name in self.weights if name not in known]:
+        if missing := [name for name in self.weights if name not in criteria]:
             raise StudyError(
                 f"composite names {missing[0]!r}, on which there are no verdicts; name criteria of: "
-                f"{', '.join(known)}"
+                f"{', '.join(criteria)}"
             )
         judged = verdicts[verdicts["criterion"].isin(self.weights)]
         rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
@@ -79,10 +79,10 @@ class Composite:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormedPanel:
-    """A panel as it has judged.
+    """A panel of judges with its verdicts.
 
     Attributes:
-        rater_kind: The kind of its judges.
+        rater_kind: The kind of the judges.
         name: Its name as a judge.
         members: Its judges.
         without: Pairs, counted on each criterion, that some members judged and others did not.
@@ -94,21 +94,21 @@ class FormedPanel:
     without: int
 
     def verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return its members' verdicts, which are no verdicts of the panel."""
+        """Count the verdicts of its members. The panel has none itself."""
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
 def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
-    """Return `rater_scores` with the composite as one more criterion, if a rater judged all of its own."""
+    """Add the composite to `rater_scores` as one more criterion, for raters who judged all its criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
-    rows = _combined(group, _RATED, score=weights / math.fsum(composite.weights.values()) * _score(group))
+    rows = _sum_groups(group, _RATED, score=weights / math.fsum(composite.weights.values()) * _score(group))
     rows = rows[rows["size"] == len(composite.weights)]
-    return _added(scores, rows, rows["score"], criterion=COMPOSITE)
+    return _append_scores(scores, rows, rows["score"], criterion=COMPOSITE)
 
 
 def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
-    """Return `rater_scores` with the panel as one more judge, simulated judges forming one of their own.
+    """Add the panel to `rater_scores` as one more judge. Simulated judges form a separate panel.
 
     Each judge first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
     samples. It votes with the sign of its score, so that a verdict that flips with the order is a vote for a
@@ -131,8 +131,8 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
                 "panel out, or let another judge judge the pairs"
             )
         if name in members:
-            raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
-        rows = _combined(
+            raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
+        rows = _sum_groups(
             group,
             _JUDGED,
             score=votes / len(members),
@@ -143,11 +143,11 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
         is_whole = rows["size"] == len(members)
         rows = rows[is_whole]
         net = PANEL_RULES[rule](rows)
-        table = _added(table, rows, net, rater=name, judge=name)
+        table = _append_scores(table, rows, net, rater=name, judge=name)
         without = int((~is_whole).sum())
         formed.append(FormedPanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
-        raise StudyError("a panel is of judges, and no judge has judged; leave the panel out")
+        raise StudyError("a panel needs judges, and no judge has judged; remove the panel")
     return table, tuple(formed)
 
 
@@ -169,8 +169,8 @@ def _score(scores: pd.DataFrame) -> pd.Series:
     return scores["net"] / scores["showings"]
 
 
-def _combined(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
-    """Return a row for each group of scores: its unit, the sums of verdicts and parts, and its size."""
+def _sum_groups(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
+    """Return a row for each group of scores: its unit and size, and the sums of its verdicts and parts."""
     sums: Any = {name: (name, "sum") for name in ("verdicts", *parts)}
     rows: pd.DataFrame = (
         scores.assign(**parts)
@@ -180,8 +180,8 @@ def _combined(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.D
     return rows
 
 
-def _added(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
-    """Return scores with rows of one showing each, whose score is `net`."""
+def _append_scores(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
+    """Add rows with one showing each and the score `net`."""
     new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
-    kept = [name for name in scores.columns if name in new.columns]
-    return pd.concat([scores, new[kept]], ignore_index=True)
+    columns = [name for name in scores.columns if name in new.columns]
+    return pd.concat([scores, new[columns]], ignore_index=True)

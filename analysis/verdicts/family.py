@@ -1,4 +1,4 @@
-"""The results that were declared beforehand, as a person names them."""
+"""The results that were declared beforehand, by the names in the declaration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_composites(cells: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, s
 def declared_results(
     verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Composite | None
 ) -> tuple[tuple[str, str, str], ...] | None:
-    """Return the family of a table, or None where none was declared: `named_results`, and composites.
+    """Return the declared family of a table with its composites; None if there is none.
 
     Raises:
         StudyError: An entry names nothing of the table, or there are no verdicts for the composite.
@@ -56,8 +56,8 @@ def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple
     way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison keeps its first order
     for entry in entries:
         if entry not in named:
-            known = [words for words in named if ": " not in words]
-            listed = and_list([*known[:_LISTED], *(["…"] if len(known) > _LISTED else [])])
+            results = [words for words in named if ": " not in words]
+            listed = and_list([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
             raise StudyError(
                 f"the family names {entry!r}, which the table does not compare; write one of {listed}, or "
                 "METHOD against METHOD: CRITERION"

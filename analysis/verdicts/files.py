@@ -1,4 +1,4 @@
-"""Files of verdicts before anything is known of them: records by number, or a table of categoricals."""
+"""Open files of verdicts of any format: as numbered records, or as a table of categoricals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from guard_eval.files.rows import LINE, RowFile, open_rows
 from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
-"""More rows are refused before they take a machine's memory: a report on so many takes 5 to 9 GB."""
+"""The largest number of rows. A report on so many rows needs 5 to 9 GB of memory."""
 MAX_BYTES = 2**30
 """A larger file is refused before it takes a machine's memory: a few megabytes can unpack to it."""
 NESTED = "nested"
@@ -65,11 +65,11 @@ class VerdictFile:
     def _checked(self, number: int, record: object) -> Record:
         if not isinstance(record, dict):
             cut = str(record)[:40]
-            raise StudyError(f"{self.at(number)}: {cut!r} is not a JSON object; write one a verdict")
+            raise StudyError(f"{self.at(number)}: {cut!r} is not a JSON object; write one for each verdict")
         return record
 
     def at(self, number: int) -> str:
-        """Return where a record is, for a message."""
+        """Return the place of a record, for a message."""
         return f"{self.path}, {self.rows.unit} {number}"
 
     def table(self) -> pd.DataFrame:
@@ -116,7 +116,7 @@ class VerdictFile:
 
     def _check_characters(self, number: int, name: str, text: str) -> None:
         if _HALF.search(name + text):
-            raise StudyError(f"{self.at(number)}: {name!a} has {text!a}, with half a character; fix it")
+            raise StudyError(f"{self.at(number)}: {name!a} has half a character in {text!a}; fix it")
 
 
 def open_file(path: Path) -> VerdictFile:
@@ -130,7 +130,7 @@ def open_file(path: Path) -> VerdictFile:
 
 @contextmanager
 def name_file(path: Path) -> Iterator[None]:
-    """Let an error about a file begin with its path."""
+    """Put the path of a file before the message of an error."""
     try:
         yield
     except StudyError as error:
@@ -149,7 +149,7 @@ def as_cell(value: object) -> str | None:
 
 
 def _without_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
-    """Take the apostrophe away by which a CSV keeps a spreadsheet from reading a formula (`escape_csv`)."""
+    """Remove the apostrophe that keeps a spreadsheet from reading a cell as a formula (`escape_csv`)."""
     plain = {str(name): [unescape_csv(text) for text in table[name].cat.categories] for name in table}
     if any(len(set(texts)) < len(texts) for texts in plain.values()):
         return table  # no program wrote it so, and a name is the same in all columns

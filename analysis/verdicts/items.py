@@ -1,7 +1,7 @@
-"""What each row compares: the pair, and the prompt that several pairs share.
+"""Find the pair that each row compares, and the prompt that several pairs share.
 
-The number of prompts is the number of independent units, so a wrong guess must not raise it. Of several
-columns that can name the prompt, the one with the fewest values does; what is not certain is refused.
+The number of prompts is the number of independent units, so a wrong guess must not raise it. If several
+columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ MADE = (
     "declared: each row is a pair of its own",
     "rows with the same cell and methods are a pair",
 )
-"""Why pairs are numbered from 1 in each table."""
+"""The reasons for numbering pairs from 1 in each table."""
 MAX_OFFERS = 3
-"""Columns that a refusal offers."""
+"""The largest number of columns that a refusal offers."""
 FEWEST_ROWS = 3
-"""Rows that a rater or a comparison has on average before a column can be said to describe it."""
+"""A column can describe a rater or a comparison only if it has so many rows on average."""
 _ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
-class Items(NamedTuple):
-    """What names the pair and the prompt of each row.
+class ItemColumns(NamedTuple):
+    """The columns that name the pair and the prompt of each row.
 
     Attributes:
-        pair: The columns whose cells together name the pair; none if each row is a pair of its own.
-        prompt: The column that names the prompt; empty if nothing does.
-        why: Why these do.
+        pair: The columns whose cells together name the pair; none if each row is a separate pair.
+        prompt: The column that names the prompt; empty if there is none.
+        why: The reason for this choice of columns.
     """
 
     pair: tuple[str, ...] = ()
@@ -50,14 +50,14 @@ class Items(NamedTuple):
 
 
 def use_items(table: Table, wide: Sequence[str]) -> None:
-    """Give each row its pair, and its prompt if something names it.
+    """Give each row its pair, and its prompt if a column names it.
 
     Args:
         table: A table with its methods.
         wide: Its columns of verdicts, if it is wide.
 
     Raises:
-        StudyError: A column can name what was compared, and nothing says whether it does.
+        StudyError: A column may name the pair or the prompt, and it is not clear whether it does.
     """
     items = find_items(table, wide)
     name = items.pair[0] if items.pair else ""
@@ -65,10 +65,10 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
     prompt: object = None
     if items.prompt:
         cells = table.texts(items.prompt)[items.prompt]
-        prompt = _numbered(table.codes(items.prompt)) if is_made else cells
+        prompt = _number_names(table.codes(items.prompt)) if is_made else cells
     if is_made:
         codes = table.pair_codes(name) if name else np.arange(len(table.frame))
-        table.use("pair_id", items.pair[:1], items.why, pair_id=_numbered(codes))
+        table.use("pair_id", items.pair[:1], items.why, pair_id=_number_names(codes))
     elif name != "pair_id":
         table.use("pair_id", [name], items.why, pair_id=table.texts(name)[name])
     if items.prompt not in {"", "prompt_id"}:
@@ -80,12 +80,13 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
         table.choose("dataset", datasets[:1], table.is_same)
 
 
-def _numbered(codes: Numbers) -> list[str]:
+def _number_names(codes: Numbers) -> list[str]:
+    """Return names for codes: numbers from 1 in the order of their first rows."""
     return [str(number + 1) for number in pd.factorize(codes)[0]]
 
 
-def find_items(table: Table, wide: Sequence[str]) -> Items:
-    """Return what names the pair and the prompt of each row; see `use_items`."""
+def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
+    """Find the columns that name the pair and the prompt of each row; see `use_items`."""
     declared = table.declared.columns
     rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
     free = [name for name in table.free if name not in wide and _is_open(table, name)]
@@ -93,11 +94,11 @@ def find_items(table: Table, wide: Sequence[str]) -> Items:
     named = [name for name in named if name in free and table.is_filled(name)]
     named = [name for name in named if table.count(name) > 1] or named
     if table.has("pair_id"):
-        items = _of_pair(table, "pair_id", named, "its name")
+        items = _use_as_pair(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
-        items = Items(why=MADE[1])
+        items = ItemColumns(why=MADE[1])
     else:
-        items = _by_name(table, named, rated)
+        items = _find_by_heading(table, named, rated)
     if table.has("prompt_id"):
         return items._replace(prompt="prompt_id")
     if not items.prompt and "prompt_id" not in declared:
@@ -106,44 +107,44 @@ def find_items(table: Table, wide: Sequence[str]) -> Items:
 
 
 def _is_open(table: Table, name: str) -> bool:
-    """Return whether a column can say what was compared: not a showing, a method or a side."""
+    """Return whether a column can name a pair or a prompt: it is not about a showing, a method or a side."""
     is_showing = plain_heading(name) in {*HEADINGS["names"]["presentation"], *HEADINGS["turns"]}
     are_methods = set(table.values(name)) <= {*table.values(*METHODS), TIE}
     return not is_showing and not are_methods and read_first(table, name) is None
 
 
-def _by_name(table: Table, named: Sequence[str], rated: Sequence[str]) -> Items:
-    """Return the items that a heading names: an id of a pair, or a prompt and its two methods."""
+def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
+    """Find the pair by its heading: the id of a pair, or a prompt with two methods."""
     rows = len(table.frame)
     repeated = [name for name in named if table.count(name) < rows]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
-        return Items(pair=(numbers[0],), why="it differs in every row") if numbers else Items()
+        return ItemColumns(pair=(numbers[0],), why="it differs in every row") if numbers else ItemColumns()
     finest = max(repeated, key=table.count)
     for other in repeated:
         if not table.is_fixed_by(other, [finest]):
             raise StudyError(
-                f"the pair could be named by {finest} or by {other}, which do not go together; say which: "
+                f"{finest} or {other} could name the pair, and they contradict each other; say which does: "
                 f"--set 'columns.pair_id={finest}' or --set 'columns.pair_id={other}'"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
     if numbers and len(rated) > len(METHODS) and table.count(finest, *rated) < rows:
-        return _of_pair(table, numbers[0], repeated, "a row number beside the prompt")
+        return _use_as_pair(table, numbers[0], repeated, "a row number beside the prompt")
     has_own_methods = table.count(finest) == int(table.pair_codes(finest).max(initial=-1)) + 1
     if has_own_methods and plain_heading(finest) not in HEADINGS["prompt"]:
-        return _of_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
-    return Items(
+        return _use_as_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
+    return ItemColumns(
         pair=(finest, *METHODS),
         prompt=min(repeated, key=table.count),
         why=MADE[2],
     )
 
 
-def _of_pair(table: Table, pair: str, others: Sequence[str], why: str) -> Items:
-    """Return the items of a column that names pairs; one that is fixed by it and repeats is the prompt."""
+def _use_as_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
+    """Use a column as the pair. A column that is fixed by it and has fewer values is the prompt."""
     prompts = [name for name in others if table.is_fixed_by(name, [pair])]
     prompts = [name for name in prompts if table.count(name) < table.count(pair)]
-    return Items(pair=(pair,), prompt=min(prompts, key=table.count, default=""), why=why)
+    return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count, default=""), why=why)
 
 
 def _has_sibling(table: Table, name: str) -> bool:
@@ -156,30 +157,30 @@ def _has_sibling(table: Table, name: str) -> bool:
 
 
 def _may_name_item(table: Table, name: str, rated: Sequence[str]) -> bool:
-    """Return whether a column of an unknown name can say what was compared.
+    """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    It repeats and has no empty cell. A group, such as a language, can be an item only if no rater has
+    Its values repeat, and no cell is empty. A group, such as a language, can be an item only if no rater has
     judged it twice.
     """
-    heading, count, rows = plain_heading(name), table.count(name), len(table.frame)
+    heading = plain_heading(name)
+    count = table.count(name)
+    rows = len(table.frame)
     if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or not 1 < count < rows:
         return False
-    if (
-        not table.is_filled(name)
-        or table.is_boolean(name)
-        or any(map(_DECIMAL.fullmatch, table.values(name)))
-    ):
+    if not table.is_filled(name) or table.is_boolean(name):
+        return False
+    if any(map(_DECIMAL.fullmatch, table.values(name))):
         return False
     is_judged_once = len(rated) > len(METHODS) and table.count(name, *rated) == rows
     return is_judged_once or (count > 2 and heading not in HEADINGS["groups"])
 
 
-def _refuse_unknown(table: Table, items: Items, rated: Sequence[str], free: Sequence[str]) -> None:
-    """Refuse a table with a column of an unknown name that repeats over pairs and is fixed within them."""
+def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
+    """Refuse a table with an unknown column that is the same within pairs and repeats over them."""
     rows = len(table.frame)
     pairs = table.count(*items.pair) if items.pair else rows
     keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
-    # What a rater or a comparison has is the same in many of its rows, and not in one or two by chance.
+    # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
     fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
     groups = table.declared.groups if items.pair else ()
     unknown = [
@@ -198,8 +199,8 @@ def _refuse_unknown(table: Table, items: Items, rated: Sequence[str], free: Sequ
     why = "pairs that share a prompt are not independent"
     none = "If none does, write --set columns.prompt_id="
     if is_row:
-        why = "each row would count as a pair of its own, and may not be one"
-        none = "If each row is a pair of its own, write --set columns.pair_id="
+        why = "each row would count as a separate pair, and may not be one"
+        none = "If each row is a separate pair, write --set columns.pair_id="
     offers = " or ".join(f"--set 'columns.{role}={name}'" for name in unknown[:MAX_OFFERS])
     listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
     verb = "repeats" if len(unknown) == 1 else "repeat"

@@ -30,7 +30,7 @@ Cells = tuple[str | None, ...]
 
 
 def number_list(numbers: Sequence[int], word: str) -> str:
-    """Return the first of some lines or rows by number, and how many there are besides.
+    """List the first numbers of lines or rows, and the number of others.
 
     >>> number_list([4, 7], "line"), number_list([4], "line")
     ('lines 4, 7', 'line 4')
@@ -41,12 +41,12 @@ def number_list(numbers: Sequence[int], word: str) -> str:
 
 
 def name_lines(mask: Mask, index: pd.Index) -> str:
-    """Return the lines or rows of a mask by number."""
+    """List the numbers of the lines or rows of a mask."""
     return number_list(index[mask].unique().tolist(), str(index.name))
 
 
 def numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose index holds the line numbers of its file, or else row numbers from 1."""
+    """Return a table whose index has the line numbers of its file, or row numbers from 1."""
     if frame.index.name in NUMBERED:
         return frame
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
@@ -71,7 +71,7 @@ def with_shared_texts(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame
 
 
 def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
-    """Return a number for each row, the same in rows whose cells in `names` are the same.
+    """Return a number for each row. Rows with the same cells in `names` have the same number.
 
     The numbers begin at 0, in the order in which the rows come first.
     """
@@ -100,7 +100,8 @@ def refuse(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: 
         table: A table with a numbered index.
         wrong: Which rows are wrong.
         message: Filled in with the cells of the first wrong row, and the lines of all: `{rater} on {where}`.
-        words: More to fill in; texts from elsewhere may have braces, and so are no part of the message.
+        words: More values to fill in. Texts of users may contain braces, so they must not be part of the
+            message.
 
     Raises:
         StudyError: There are such rows.

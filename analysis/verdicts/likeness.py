@@ -19,7 +19,7 @@ CONDUCT = {
     "untrusted": ("events of a program", 3),
     "driven": ("a driven browser", 1),
 }
-"""What the app counts on its page: the name in words, and the pairs from which on it is a sign."""
+"""The events that the app counts: their description, and the number of pairs that makes them a sign."""
 Conduct = Mapping[str, Mapping[str, int]]
 """On how many pairs each of `CONDUCT` was counted, by rater."""
 BY_TASTE = (
@@ -29,7 +29,7 @@ BY_TASTE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeLikeness:
-    """How often a person says what a judge says on one criterion.
+    """The agreement of a person with a judge on one criterion.
 
     Attributes:
         rater_kind: The person's kind.
@@ -37,8 +37,8 @@ class JudgeLikeness:
         judge: The judge.
         criterion: The criterion.
         pairs: The pairs that the person, another person and the judge rated.
-        same: On how many of them the person says what the judge says.
-        expected: The share of these pairs on which other people say what the judge says.
+        same: The number of these pairs on which the person agrees with the judge.
+        expected: The share of these pairs on which other people agree with the judge.
         p: The chance of as many.
         p_adjusted: It, corrected for all people, judges and criteria by Holm's method.
     """
@@ -55,18 +55,18 @@ class JudgeLikeness:
 
     @property
     def is_sign(self) -> bool:
-        """Return whether honest raters hardly agree so often."""
+        """Return whether honest raters would hardly ever agree so often."""
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
     def describe(self) -> tuple[str]:
-        """Return the figures in words."""
+        """Describe the figures in a phrase."""
         expected = f"{self.criterion}; {100 * self.expected:.0f}\u00a0% expected"
         return (f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})",)
 
 
 def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
-    """Return each person's agreement with each judge by criterion, where they share pairs.
+    """Return each person's agreement with each judge by criterion, if they share pairs.
 
     Args:
         kind: The kind of people.
@@ -99,7 +99,7 @@ def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -
 
 
 def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str, str]:
-    """Return the figures of both signs for each rater with one of them, by name."""
+    """Describe the signs of each rater who has at least one, by name."""
     nearest: dict[str, JudgeLikeness] = {}
     for row in sorted(rows, key=lambda row: row.p):
         nearest.setdefault(row.rater, row)

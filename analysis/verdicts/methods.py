@@ -20,12 +20,12 @@ MOSTLY_ONCE = 0.8
 FEWEST_COUPLES = 4
 """Couples below which it is not looked at whether their methods occur elsewhere."""
 LONGEST_NAME, MOST_WORDS = 80, 10
-"""The name of a method has at most so many characters, and words; a longer one is a text."""
+"""The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
 Couple = tuple[str, str]
 SYSTEMS = "(?:method|model|system|strategy|generator|player|engine|policy|bot|agent)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
-"""Nouns for what was compared."""
+"""Nouns for systems or texts in headings."""
 _COUPLE = (
     r"(name)?{0}(name|id)?(?P<after>a|1|left)(name|id)?"
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)"
@@ -80,7 +80,7 @@ def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
 
 
 def _use_couples(table: Table, nouns: str) -> bool:
-    """Use the columns of the methods; those of the sides are the methods', too, if there are no others."""
+    """Use the columns of the methods. If there are only columns of sides, use them for the methods, too."""
     couples = couples_of(table.names, nouns)
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({tuple(table.codes(*couple)) for couple in named}) > 1:
@@ -90,14 +90,15 @@ def _use_couples(table: Table, nouns: str) -> bool:
         for heading, name in zip(named[0], METHODS, strict=True):
             table.use(name, [heading], "its name", **{name: table.frame[heading]})
     elif couples:
-        left, right = (table.frame[heading] for heading in couples[0][0])
-        sides = {"left": left, "right": right, "method_a": left, "method_b": right}
-        table.use("methods", couples[0][0], "the sides as shown", **sides)
+        headings, _ = couples[0]
+        on_left, on_right = (table.frame[heading] for heading in headings)
+        sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
+        table.use("methods", headings, "the sides as shown", **sides)
     return bool(couples)
 
 
 def _use_won_and_lost(table: Table) -> bool:
-    """Take the methods in alphabetical order, and the winner for the verdict."""
+    """Use columns of a winner and a loser: methods in alphabetical order, and the winner as the verdict."""
     plain = {plain_heading(name): name for name in table.names}
     couples = [
         (heading, heading.replace(won, lost, 1))
@@ -119,14 +120,14 @@ def _use_won_and_lost(table: Table) -> bool:
 
 
 def _join_items(table: Table, items: pd.DataFrame) -> None:
-    """Add what another file says of the item of each row."""
-    known = set(items.index)
-    columns = [name for name in table.free if known.issuperset(table.values(name) or [""])]
+    """Add the columns of a file of items to each row."""
+    item_ids = set(items.index)
+    columns = [name for name in table.free if item_ids.issuperset(table.values(name) or [""])]
     columns += ["pair_id"] if table.has("pair_id") else []
     if not columns:
         return
     ids = table.cells(columns[0]).fillna("")
-    if unknown := sorted(set(ids) - known):
+    if unknown := sorted(set(ids) - item_ids):
         raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
     table.use("methods", columns[:1], "another file names the methods of each", **new)
@@ -134,7 +135,7 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
 
 
 def refuse_sides_as_methods(table: Table) -> None:
-    """Refuse methods that are called as sides are, where answers name sides.
+    """Refuse methods with the name of a side if answers name sides.
 
     Raises:
         StudyError: They are.
@@ -144,7 +145,7 @@ def refuse_sides_as_methods(table: Table) -> None:
 
 
 def refuse_texts(table: Table) -> None:
-    """Refuse methods that are texts: long ones, or nearly all of them in one couple that a rater saw once.
+    """Refuse methods that are texts: long cells, or cells that hardly ever repeat.
 
     Raises:
         StudyError: They are.

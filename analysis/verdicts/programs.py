@@ -1,4 +1,4 @@
-"""Other programs' files of verdicts: a row a verdict from each of their records.
+"""Read other programs' files of verdicts: each record gives one or more rows.
 
 Sources of the formats:
 
@@ -41,24 +41,24 @@ from analysis.verdicts.words import is_model_name, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
-Items = Mapping[str, Mapping[str, Any]]
-"""What another file says of items, by their ids."""
+ItemRecords = Mapping[str, Mapping[str, Any]]
+"""The records of a file of items, by their ids."""
 LEFT_OUT = "left out"
 """The column that says why a record has no verdict."""
 Rows = Iterator[dict[str, Any] | str]
-"""The rows of a record, or why it has none."""
+"""The rows of a record. A text in place of a row says why the record has no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictFormat:
-    """How the files of a program are known and read.
+    """How the files of a program are recognised and read.
 
     Attributes:
-        what: What such a file is called in messages.
-        keys: A first record with all keys of one of these lists is of this format.
+        what: The name of a file of this format in messages.
+        keys: The first record of the format has all keys of one of these lists.
         fields: The fields from which columns are made; the others are the program's own.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
-        notes: What a reader is told if the first record has, or has not, a key.
+        notes: Notes for users if the first record has, or does not have, a key.
     """
 
     what: str
@@ -77,7 +77,7 @@ _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """Where a control of Label Studio has its words, by its type."""
 _WHO = ("rater", "rater_kind")
-"""Names of Label Studio's text areas that say who annotated."""
+"""Names of Label Studio's text areas with the annotator."""
 _SELECTION = "selection"
 _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
@@ -91,11 +91,11 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
     """
     form = FOREIGN[name]
     notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
-    known: Items = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
+    records: ItemRecords = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         for number, record in file.records():
-            for row in READERS[name](record, file.at(number), known):
+            for row in READERS[name](record, file.at(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
@@ -203,7 +203,7 @@ def _fastchat(record: Record, _where: str, _items: object) -> Rows:
 
 
 def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said of an item: its methods, its ids, its sides and numbers, and none of its texts."""
+    """Return an item's methods, ids, sides and numbers, without its texts."""
     couples = couples_of(list(data), SYSTEMS) or couples_of(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
@@ -215,7 +215,7 @@ def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _label_studio(record: Record, where: str, items: Items) -> Rows:
+def _label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation and control."""
     data, annotations = record.get("data"), record.get("annotations")
     if not isinstance(data, dict) or not isinstance(annotations, list):
@@ -256,7 +256,7 @@ def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], w
 
 
 def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
-    """Yield name, word and type of the controls; those that are no choices have no word."""
+    """Yield name, word and type of the controls. A control without choices has no word."""
     for region in result:
         kind = str(region.get("type")) if isinstance(region, dict) else ""
         value = region.get("value") if isinstance(region, dict) else None
@@ -271,7 +271,7 @@ def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str |
         yield name, words[0] if words else None, kind
 
 
-def _potato(record: Record, where: str, items: Items) -> Rows:
+def _potato(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each scheme of an annotated instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"
@@ -286,7 +286,7 @@ def _potato(record: Record, where: str, items: Items) -> Rows:
 
 
 def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield scheme and answer; a scheme with several dimensions is one for each."""
+    """Yield scheme and answer. A scheme with several dimensions has an answer for each."""
 
     def is_verdict(word: object) -> bool:
         return isinstance(word, str) and (word.strip() in methods or meaning(word) is not None)
@@ -315,4 +315,4 @@ READERS = {
     "label-studio": _label_studio,
     "potato": _potato,
 }
-"""The reader of a format's records: it gets a record, where it is, and the items of another file."""
+"""The function that reads records of a format. It gets a record, its place, and the records of items."""

@@ -1,4 +1,4 @@
-"""Who gave each verdict, and which verdicts of a rater are of other showings of a pair."""
+"""Find the rater of each verdict, and the verdicts of repeated showings of a pair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guard_eval.errors import StudyError
 
 
 def use_judges(table: Table) -> None:
-    """Take raters for models if their heading calls them judges, and all have names of models."""
+    """Set the kind of raters to models if the heading means judges and all names are names of models."""
     heading = table.heading("rater")
     is_said = table.has("rater_kind") or table.declared.rater_kind is not None
     if is_said or not plain_heading(heading).startswith("judge"):
@@ -24,7 +24,7 @@ def use_judges(table: Table) -> None:
 
 
 def settle_raters(table: Table) -> None:
-    """Say who gave each verdict, and which verdicts are of other showings of a pair.
+    """Find the rater of each verdict, and the verdicts of repeated showings of a pair.
 
     Raises:
         StudyError: A pair has several verdicts, and nothing says whose they are.
@@ -44,20 +44,20 @@ def settle_raters(table: Table) -> None:
         table.use("rater", (), why, rater=UNKNOWN_RATER)
 
 
-def _repeats(table: Table, *names: str) -> Mask:
+def _is_repeated(table: Table, *names: str) -> Mask:
     """Return the rows that share their methods and the cells of some columns with another row."""
     return pd.Series(table.pair_codes(*names)).duplicated(keep=False).to_numpy()
 
 
 def _use_showings(table: Table, keys: Sequence[str]) -> None:
-    """Take a repeated verdict for another showing of its pair, if a column or the order of methods says so.
+    """Use repeated verdicts as showings of a pair, if a column or the order of methods tells them apart.
 
     Raises:
         StudyError: Nothing does.
     """
 
     def is_parting(*names: str) -> bool:
-        return not _repeats(table, *keys, *names).any()
+        return not _is_repeated(table, *keys, *names).any()
 
     # Ids that repeat in several datasets are refused later.
     if is_parting() or (table.has("dataset") and is_parting("dataset")):
@@ -78,9 +78,9 @@ def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str
     Args:
         table: The table.
         keys: The columns in which verdicts are the same.
-        parting: Columns that tell all of them apart.
+        parting: Columns that distinguish all of them.
     """
-    repeated = _repeats(table, *keys)
+    repeated = _is_repeated(table, *keys)
     who = "pairs have several verdicts, and no column is known to name the rater"
     roles = ["rater"]
     if table.has("rater"):

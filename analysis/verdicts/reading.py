@@ -1,4 +1,4 @@
-"""What was read from a table: which column is what and why, which are not used, and what was left out."""
+"""The reading of a table: the role of each column, unused columns, and rows that were left out."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Role(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What was read from one table or several.
+    """The reading of one table or several.
 
     Attributes:
         roles: The roles, each with its column and the reason.
         unused: The columns that are not read.
         left_out: How many rows were left out, and why.
-        notes: The same with their lines, and what else a reader must know.
+        notes: The same with line numbers, and other warnings.
     """
 
     roles: tuple[Role, ...] = ()
@@ -90,7 +90,7 @@ class Reading:
 
 
 def warn_of(frame: pd.DataFrame) -> None:
-    """Warn in Python of a reading that was not certain, or that left something out or unused."""
+    """Warn about a reading that was uncertain, left out rows or did not use columns."""
     reading = reading_of(frame)
     is_certain = all(role.why in CERTAIN for role in reading.roles)
     if reading.notes or reading.unused or not is_certain:
@@ -99,7 +99,7 @@ def warn_of(frame: pd.DataFrame) -> None:
 
 
 def reading_of(frame: pd.DataFrame) -> Reading:
-    """Return what was read from a table; an empty `Reading` for one that needed none."""
+    """Return the reading of a table; an empty `Reading` if the table was tidy."""
     reading = frame.attrs.get(READING)
     return reading if isinstance(reading, Reading) else Reading()
 

@@ -1,4 +1,4 @@
-"""Which reader a file of verdicts is for: the one whose keys its first record has."""
+"""Recognise the format of a file of verdicts by the keys of its first record."""
 
 from __future__ import annotations
 

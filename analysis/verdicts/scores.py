@@ -1,4 +1,4 @@
-"""From verdicts to scores: one per rater and pair, then one per item."""
+"""Compute scores from verdicts: one per rater and pair, then one per item."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.study.test_plan import PanelRule
 
 CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
-"""What is never pooled: a comparison on one criterion, judged by people, or by one judge."""
+"""The columns of a result: a comparison on one criterion, judged by people or by one judge. Never pooled."""
 
 
 class ResultKey(NamedTuple):
-    """What identifies a result in every analysis: the values of `CELL`; `judge` is empty for people."""
+    """The key of a result in every analysis: the values of `CELL`. `judge` is empty for people."""
 
     method_a: str
     method_b: str
@@ -39,25 +39,25 @@ class ResultKey(NamedTuple):
 
 
 ITEM = [*CELL, "dataset", "pair_id"]
-"""What an item's ratings share."""
+"""The columns in which all ratings of an item are the same."""
 PROMPT = "prompt_id"
-"""An optional column: which pairs are of one prompt. An id names a prompt within its dataset."""
+"""An optional column: the id of the pair's prompt within its dataset."""
 
 Planned = tuple[tuple[str, str, str], ...]
-"""The comparisons declared beforehand: (method_a, method_b, criterion)."""
+"""The results declared beforehand: (method_a, method_b, criterion)."""
 
 _ORDER = ["pair_id", "method_a", "method_b", "criterion", "rater_kind", "rater", "presentation"]
-"""What no two verdicts of a validated table share."""
+"""The columns that together identify a verdict of a validated table."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredVerdicts:
-    """A table of verdicts with its scores: made once and handed to each analysis, which must not change it.
+    """A table of verdicts with its scores. All analyses share it, so none may change it.
 
     Attributes:
-        frame: The table, each comparison one way round.
-        panel: The rule by which all judges count as one besides; None if no panel was declared.
-        composite: Criteria whose weighted mean is one more outcome; None if none was declared.
+        frame: The table; every comparison has one order of its methods.
+        panel: The rule that combines all judges into one more judge; None if no panel was declared.
+        composite: Criteria whose weighted mean is one more criterion; None if none was declared.
     """
 
     frame: pd.DataFrame
@@ -72,20 +72,20 @@ class ScoredVerdicts:
         panel: PanelRule | None = None,
         composite: Composite | None = None,
     ) -> ScoredVerdicts:
-        """Return a validated table, each comparison in the order of `planned` if it is there."""
+        """Score a validated table. `planned` decides the order of the methods of its comparisons."""
         return cls(frame=in_order(orient(verdicts, planned)), panel=panel, composite=composite)
 
     def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
-        """Return the verdicts on some comparisons; itself if they are all there are."""
+        """Return the verdicts on these comparisons. Return itself if there are no others."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
-        is_wanted = np.array([pair in set(comparisons) for pair in groups.groups])
-        kept = is_wanted[groups.ngroup().to_numpy()]
-        if kept.all():
+        is_included = np.array([pair in set(comparisons) for pair in groups.groups])
+        rows = is_included[groups.ngroup().to_numpy()]
+        if rows.all():
             return self
-        # A panel is of the judges who judged all of it; if some of them are missing, there is none.
-        judged = set(self.frame.loc[kept, "rater"])
-        is_whole = all(set(panel.members) <= judged for panel in self.panels)
-        return replace(self, frame=self.frame[kept], panel=self.panel if is_whole and kept.any() else None)
+        # Without one of its judges there is no panel.
+        judges = set(self.frame.loc[rows, "rater"])
+        has_panel = rows.any() and all(set(panel.members) <= judges for panel in self.panels)
+        return replace(self, frame=self.frame[rows], panel=self.panel if has_panel else None)
 
     @cached_property
     def raters(self) -> pd.DataFrame:
@@ -94,25 +94,30 @@ class ScoredVerdicts:
 
     @cached_property
     def _with_panel(self) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
-        return (self.raters, ()) if self.panel is None else with_panel(self.raters, self.panel)
+        """Return the scores with those of the panel, and the panel that was formed."""
+        if self.panel is None:
+            return self.raters, ()
+        return with_panel(self.raters, self.panel)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """Return `rater_scores`, with the panel and the composite if they were declared."""
-        scores = self._with_panel[0]
-        scores = scores if self.composite is None else with_composite(scores, self.composite)
-        return scores if scores is self.raters else _numbered(scores)
+        scores, _ = self._with_panel
+        if self.composite is not None:
+            scores = with_composite(scores, self.composite)
+        return scores if scores is self.raters else _number_items(scores)
 
     @property
     def panels(self) -> tuple[FormedPanel, ...]:
-        """Return the panel that was declared, if any; simulated judges form another."""
+        """Return the declared panel, if any. Simulated judges form a second one."""
         return self._with_panel[1]
 
     @cached_property
     def by_kind(self) -> pd.DataFrame:
         """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
         scores = self.raters
-        return _numbered(scores.assign(judge="")) if (scores["judge"] != "").any() else scores
+        has_judges = (scores["judge"] != "").any()
+        return _number_items(scores.assign(judge="")) if has_judges else scores
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -121,9 +126,9 @@ class ScoredVerdicts:
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its rows sorted, so that no sum depends on the order in which they came.
+    """Sort the rows, so that no sum depends on their original order.
 
-    The index keeps that order, which a sequential test needs if verdicts have no time.
+    The index keeps the original order. A sequential test needs it if verdicts have no time.
     """
     codes = [pd.factorize(frame[name], sort=True)[0] for name in _ORDER if name in frame.columns]
     return frame.iloc[np.lexsort(codes[::-1])]
@@ -134,40 +139,45 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
 
     A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a judge
     in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `judge` is
-    the rater if it is a judge, and empty for people. `unit` is the same in rows of one prompt, or of one pair
-    if the prompt is not known, and `item` in rows of one item, in the order of the items' keys. `verdicts` is
-    how many verdicts a score rests on.
+    the rater if it is a judge, and empty for people. `unit` is the number of the prompt, or of the pair if
+    the prompt is not known. `item` is the number of the item, in the order of the items' keys. `verdicts` is
+    the number of verdicts behind a score.
     """
     keys = [*ITEM, "rater"]
     judged = with_units(frame)
-    index, first = _group_rows(judged.groupby(keys, sort=True).ngroup().to_numpy())
-    showings = np.bincount(index, minlength=len(first))
-    net = np.bincount(index, weights=side_of_a(frame, "verdict"), minlength=len(first)).astype(np.int64)
+    groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
+    index, first = _group_rows(groups)
+    count = len(first)
+    showings = np.bincount(index, minlength=count)
+    net = np.bincount(index, weights=side_of_a(frame, "verdict"), minlength=count).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
-    return _numbered(scores.assign(net=net, showings=showings, verdicts=showings))
+    return _number_items(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
 def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
-    first, second = ((frame[column] == frame[name]).to_numpy(dtype=np.int64) for name in CELL[:2])
-    return np.asarray(first - second)
+    is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
+    is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
+    return np.asarray(is_a - is_b)
 
 
 def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rank of each number among the different ones, and the first row of each."""
+    """Return the rank of each number among the distinct ones, and the first row of each distinct one."""
     index, values = pd.factorize(numbers, sort=True)
     first = np.empty(len(values), dtype=np.int64)
+    # The first row of a number is written last, so it remains.
     first[index[::-1]] = np.arange(len(numbers))[::-1]
     return index, first
 
 
-def _numbered(scores: pd.DataFrame) -> pd.DataFrame:
+def _number_items(scores: pd.DataFrame) -> pd.DataFrame:
     """Return scores with the number of their item, in the order of the items' keys."""
-    return scores.assign(item=scores.groupby(ITEM, sort=True).ngroup().to_numpy())
+    numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
+    return scores.assign(item=numbers)
 
 
 def with_judges(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of verdicts with the column `judge`: the rater if it is one, empty if people judged."""
+    """Return a table of verdicts with the column `judge`: the rater if it is a judge, empty for people."""
     raters = frame["rater"].cat
     judges = raters.set_categories(["", *raters.categories])
     return frame.assign(judge=judges.where(frame["rater_kind"].isin(PEOPLE_OF), ""))
@@ -176,7 +186,7 @@ def with_judges(frame: pd.DataFrame) -> pd.DataFrame:
 def with_units(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of verdicts with the columns `judge` and `unit`.
 
-    A unit is a number ≥ 0 for a prompt, and one below 0 for a pair that names none.
+    A unit is a number ≥ 0 for a prompt, and a number < 0 for a pair without a prompt.
     """
     ranks = pd.factorize(frame["pair_id"], sort=True)[0]
     units = ranks - int(ranks.max(initial=-1)) - 1
@@ -187,19 +197,24 @@ def with_units(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
-    """Yield each cell (`CELL`) and its rows: people first, then each judge, by methods and criterion."""
+    """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
+
+    def sort_key(cell: ResultKey) -> tuple[int, str, ResultKey]:
+        return KIND_PLACE[cell.rater_kind], cell.judge, cell
+
     cells = {ResultKey(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
-    for cell in sorted(cells, key=lambda cell: (KIND_PLACE[cell.rater_kind], cell.judge, cell)):
+    for cell in sorted(cells, key=sort_key):
         yield cell, cells[cell]
 
 
 def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
-    """Yield (key of the judge's result, people's scores, the judge's scores) if both judged."""
+    """Yield (key of the judge's result, people's scores, the judge's scores) of results that both judged."""
     if not (scores["judge"] != "").any():
         return
     cells = dict(by_cell(scores))
     for key, judged in cells.items():
-        people = cells.get(key._replace(rater_kind=PEOPLE_OF.get(key.rater_kind, ""), judge=""))
+        kind_of_people = PEOPLE_OF.get(key.rater_kind, "")
+        people = cells.get(key._replace(rater_kind=kind_of_people, judge=""))
         if people is not None:
             yield key, people, judged
 
@@ -220,12 +235,14 @@ def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]
 def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
     """Return one row per item of `rater_scores`, with its `raters` and its tie-split win `share`.
 
-    The share is (1 + mean score) / 2, and every rater's score of the item weighs the same.
+    The share is (1 + mean score) / 2. All raters of an item have the same weight.
     """
     index, first = item_numbers(scores)
-    raters = np.bincount(index, minlength=len(first))
-    total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=len(first))
-    mean = np.where(np.abs(total) < ROUNDING, 0.0, total) / raters
+    count = len(first)
+    raters = np.bincount(index, minlength=count)
+    total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=count)
+    total = np.where(np.abs(total) < ROUNDING, 0.0, total)
+    mean = total / raters
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
     return items.assign(raters=raters, share=0.5 + mean / 2)
 
@@ -237,13 +254,13 @@ def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.in
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitScores:
-    """The items of a result by their independent units: prompts if these are known, else pairs.
+    """The independent units of the items of a result: prompts if these are known, else pairs.
 
     Attributes:
         name: `prompt` or `pair`.
         codes: Each item's unit, in the order of their first items, [items].
-        strata: Each unit's dataset as a number, [units]; all 0 if a dataset has one unit only.
-        lonely: Whether datasets are ignored since one of them has one unit only.
+        strata: Each unit's dataset as a number, [units]; all 0 if `lonely`.
+        lonely: Whether datasets are ignored, because one of them has only one unit.
     """
 
     name: Literal["prompt", "pair"]
@@ -257,9 +274,11 @@ class UnitScores:
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]
-        lonely = len(units) > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
+        has_strata = len(units) > 1 and bool(strata.any())
+        lonely = has_strata and int(np.bincount(strata).min()) < 2
+        has_prompts = (items["unit"] >= 0).any()
         return cls(
-            name="prompt" if (items["unit"] >= 0).any() else "pair",
+            name="prompt" if has_prompts else "pair",
             codes=codes,
             strata=np.zeros_like(strata) if lonely else strata,
             lonely=lonely,
@@ -267,7 +286,7 @@ class UnitScores:
 
     @property
     def n(self) -> int:
-        """Return how many units there are."""
+        """Return the number of units."""
         return len(self.strata)
 
     def sums(self, *columns: ArrayLike) -> Floats:

@@ -1,4 +1,4 @@
-"""The verdicts of a table, in any shape: one column, one for each winner, counts of wins, or a wide table."""
+"""Find the verdicts of a table: in one column, a column for each winner, counts of wins, or a wide table."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
 HEADS = "headings"
-"""The key of `columns` that says what the headings of a wide table are."""
+"""The key of `columns` for the role of a wide table's headings."""
 MOSTLY = 0.9
-"""A column of verdicts names a method of its row, or a side, or a tie, in this share of its filled cells."""
+"""In a column of verdicts at least this share of the filled cells names a method, a side or a tie."""
 MAX_WORDS = 50
-"""A column with more different words that name no method holds texts."""
+"""A column with more different words other than methods has texts, not verdicts."""
 
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
     re.IGNORECASE,
 )
-"""A heading of one rater's verdicts, and of one criterion of that rater."""
+"""A heading of one rater's verdicts, or of one rater's verdicts on one criterion."""
 
 
 def find_verdicts(table: Table) -> list[str]:
-    """Find the verdicts: a column, one for each winner, or counts of wins. Return those of a wide table.
+    """Find the verdicts and use their columns. Return the columns of verdicts if the table is wide.
 
     Raises:
         StudyError: Two columns can be the verdict.
@@ -59,35 +59,41 @@ def find_verdicts(table: Table) -> list[str]:
 
 
 def _agree(table: Table, *names: str) -> bool:
-    """Return whether two columns have the same verdict in every row, in other words or by name."""
+    """Return whether two columns have the same verdict in every row, by name or by another word."""
     if not table.has(*METHODS):
         return False
 
     def winner(word: str | None, a: str | None, b: str | None) -> str | None:
-        known = None if word is None or word in {a, b} else meaning(word)
-        return word if known is None else {A: a, TIED: TIE, B: b}[known.side]
+        if word is None or word in {a, b}:
+            return word
+        side = meaning(word)
+        return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
 
     _, rows = table.rows(*names, *METHODS)
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
 def _is_count(name: str) -> bool:
-    return not set(HEADINGS["counting"]).isdisjoint(re.findall("[a-z]+", name.casefold()))
+    """Return whether a heading has a word for counts, such as wins."""
+    words = re.findall("[a-z]+", name.casefold())
+    return not set(HEADINGS["counting"]).isdisjoint(words)
 
 
 def _marked_word(table: Table, name: str) -> Word | None:
-    """Return the verdict that a column stands for by its heading, if its cells are marks or counts."""
+    """Return the verdict that a heading means, if the cells of its column are marks or counts."""
     parts = re.findall("[a-z]+|[0-9]+", name.casefold())
-    text = " ".join(part for part in parts if part not in {*HEADINGS["counting"], *HEADINGS["marking"]})
+    ignored = {*HEADINGS["counting"], *HEADINGS["marking"]}
+    text = " ".join(token for token in parts if token not in ignored)
     word = meaning(f"model {text}" if text in {"1", "2"} else text)
     is_tie = word is not None and word.side == TIED
-    return word if is_tie or _is_count(name) or table.is_boolean(name) else None
+    has_marks = is_tie or _is_count(name) or table.is_boolean(name)
+    return word if has_marks else None
 
 
 def _use_marks(table: Table) -> bool:
-    """Read columns that each stand for a verdict, with 1 or a number of wins: winner_model_a, A_wins, win1.
+    """Use a column for each verdict, with 1 or a number of wins, such as winner_model_a, A_wins or win1.
 
-    Among zeros and ones a row of zeros is a tie.
+    In columns of zeros and ones a row of zeros is a tie. Return whether there are such columns.
     """
     words = {name: word for name in table.free if (word := _marked_word(table, name))}
     if sorted(word.side for word in words.values() if word.side != TIED) != [B, A]:
@@ -103,18 +109,20 @@ def _use_marks(table: Table) -> bool:
     if is_tie.any():
         listed = and_list(list(words))
         table.notes.append(f"{int(is_tie.sum())} rows in which none of {listed} is 1 are read as ties")
-    verdict = marks.fillna(0).idxmax(axis=1).map(names).where(total > 0).mask(is_tie, TIE)
+    winner = marks.fillna(0).idxmax(axis=1).map(names)
+    verdict = winner.where(total > 0).mask(is_tie, TIE)
     table.use("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
 
 
 def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
-    """Turn counts of wins into rows, one a win.
+    """Turn counts of wins into rows, one row for each win.
 
-    Each win is of a pair of its own if no two rows count the same comparison. Otherwise a row may be an item,
-    and each of its wins is by another rater.
+    If no two rows count the same comparison, each win is a separate pair. Otherwise a row may be an item, and
+    each of its wins is by another rater.
     """
-    if not table.has(*METHODS) or not all(_is_count(name) or word == TIE for name, word in names.items()):
+    are_counts = all(_is_count(name) or word == TIE for name, word in names.items())
+    if not table.has(*METHODS) or not are_counts:
         listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
     are_items = int(table.pair_codes().max(initial=-1)) + 1 < len(marks)
@@ -123,27 +131,30 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     table.set_frame(table.frame.iloc[row])
-    each = "of a pair of its own"
+    meaning_of_win = "of a separate pair"
     if are_items:
-        each = "by another, unnamed rater of the row's pair"
+        meaning_of_win = "by another, unnamed rater of the row's pair"
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         if not table.has("rater"):
             table.set_frame(table.frame.assign(rater=[f"{UNKNOWN_RATER} {number}" for number in numbers]))
-    why = f"they count wins, and each win is {each}"
-    table.use("verdict", list(names), why, verdict=np.array(list(names.values()), dtype=object)[column])
+    why = f"they count wins, and each win is {meaning_of_win}"
+    verdicts = np.array(list(names.values()), dtype=object)
+    table.use("verdict", list(names), why, verdict=verdicts[column])
 
 
 def _as_counts(table: Table, name: str) -> pd.Series:
     """Return the cells of a column as whole numbers: 0 or 1 for no and yes, NaN for an empty cell."""
     texts = table.cells(name).str.strip().str.casefold()
-    numbers = pd.to_numeric(texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0"), errors="coerce")
-    if (numbers.isna() & texts.notna()).any() or (numbers < 0).any() or (numbers % 1 > 0).any():
-        raise StudyError(f"{name} counts wins, and a cell is no whole number; write 0, 1, 2, …")
+    digits = texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0")
+    numbers = pd.to_numeric(digits, errors="coerce")
+    is_wrong = (numbers.isna() & texts.notna()) | (numbers < 0) | (numbers % 1 > 0)
+    if is_wrong.any():
+        raise StudyError(f"{name} counts wins, and a cell is not a whole number; write 0, 1, 2, …")
     return numbers
 
 
 def _use_tie_flags(table: Table) -> None:
-    """Read ties from a column such as both_equal beside a verdict that has none."""
+    """Read ties from a column such as both_equal, beside a column of verdicts without ties."""
     for name in table.free if table.has("verdict") else ():
         word = meaning(re.sub(r"^is[_ ]+", "", name.casefold()))
         if word and word.side == TIED and table.is_boolean(name):
@@ -167,13 +178,13 @@ def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
         return False
     # Two unknown names with ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
-    known = {*methods, *table.declared.words}
-    is_verdict = [text.strip() in known or meaning(text) is not None for text in counts.index]
+    words = {*methods, *table.declared.words}
+    is_verdict = [text.strip() in words or meaning(text) is not None for text in counts.index]
     return are_methods or counts[is_verdict].sum() >= MOSTLY * counts.sum()
 
 
 def melt(table: Table, names: Sequence[str]) -> None:
-    """Turn a wide table long.
+    """Turn a wide table into a long one, with one verdict in each row.
 
     Args:
         table: The table.
@@ -188,54 +199,60 @@ def melt(table: Table, names: Sequence[str]) -> None:
         )
     split = _split_headings(table, names)
     if taken := [name for name in ("verdict", *split) if table.has(name)]:
-        raise StudyError(f"the headings are not {taken[0]}: there is a column {taken[0]}; drop one of them")
+        raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
     _refuse_mixed(table, names)
     for name in [name for name in table.free if name not in names]:
         cells = table.cells(name).dropna()
         if count := sum(meaning(text) is not None for text in cells):
             table.notes.append(f"{name!r} is not read: only {count} of its {len(cells)} cells are verdicts")
-    kept = [name for name in table.names if name not in names]
-    long = table.frame.melt(kept, list(names), var_name="_heading", value_name="verdict", ignore_index=False)
+    other_columns = [name for name in table.names if name not in names]
+    long = table.frame.melt(
+        other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
+    )
     long["verdict"] = as_texts(long["verdict"])
     for role, values in split.items():
         long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
     is_empty = long["verdict"].isna()
     if is_empty.any():
-        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as no verdicts")
+        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
     table.set_frame(long[~is_empty].drop(columns="_heading"))
     for role in split:
         table.use(role, names, "a wide table: its headings")
 
 
 def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Return what the headings of a wide table are, by role.
+    """Return the values in the headings of a wide table by their role, such as rater or criterion.
 
     Raises:
-        StudyError: It is not clear.
+        StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
         return {table.declared.columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
     missing = [name for name in ("criterion", "rater") if not table.has(name)]
     if len(matches) == len(names) and "rater" in missing:
-        raters, criteria = ([match[name] or "" for match in matches] for name in ("rater", "criterion"))
-        if len(set(raters)) == 1 or not all(criteria):
+        raters = [match["rater"].strip(" _") for match in matches]
+        criteria = [match["criterion"] or "" for match in matches]
+        if len({match["rater"] for match in matches}) == 1 or not all(criteria):
             return {"rater": names}
-        split = {"rater": [rater.strip(" _") for rater in raters]}
-        is_plain = {plain_heading(name) for name in criteria} <= {"verdict", *HEADINGS["names"]["verdict"]}
-        return split if is_plain else {**split, "criterion": criteria}
+        # A word for a verdict, as in rater1_choice, is not a criterion.
+        no_criteria = {"verdict", *HEADINGS["names"]["verdict"]}
+        if {plain_heading(name) for name in criteria} <= no_criteria:
+            return {"rater": raters}
+        return {"rater": raters, "criterion": criteria}
     if len(missing) == 1 and table.has(*METHODS):
         return {missing[0]: names}
     raise StudyError(_survey_problem(table, names))
 
 
 def _names_side(text: str) -> bool:
+    """Return whether a verdict names a side, such as left or A."""
     word = meaning(text)
     return word is not None and word.side != TIED
 
 
 def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
-    """Refuse sides in one column and methods in another, which may say who was on which side."""
+    """Refuse sides in one column and methods in another, because the methods may say what was on a side."""
     sided = [name for name in names if any(map(_names_side, table.values(name)))]
     named = [name for name in names if table.values(name) and not any(map(meaning, table.values(name)))]
     if sided and named and not table.declared.words:
@@ -246,7 +263,7 @@ def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
 
 
 def _survey_problem(table: Table, names: Sequence[str]) -> str:
-    """Return how to declare a table with a row a person and a column a question."""
+    """Return how to declare a wide table whose headings are not clear, such as a survey."""
     listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     start = f"verdicts are in {len(names)} columns ({listed}), and nothing says what their headings are"
     if table.has(*METHODS):
@@ -255,8 +272,9 @@ def _survey_problem(table: Table, names: Sequence[str]) -> str:
     sides = filter(_names_side, dict.fromkeys(table.values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading('rater', 'HEADING')}"]
     parts += [f'verdicts."{word}"=METHOD' for word in sides]
+    options = " ".join(f"--set {shlex.quote(setting)}" for setting in parts)
     return (
-        f"{start}, and there is no method_a and method_b. In a survey with a row a person and a column a "
-        f"question write: {' '.join(f'--set {shlex.quote(part)}' for part in parts)}. If the methods changed "
-        "sides, give a second file with the columns item, A and B in place of METHOD"
+        f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
+        f"column for each question write: {options}. If the methods changed sides, "
+        "give a second file with the columns item, A and B in place of METHOD"
     )

@@ -1,4 +1,4 @@
-"""Which method a rater saw on which side, and which of them a word such as A or "Response 1" means."""
+"""Find the method on each side, and the method that a word such as A or "Response 1" means."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
     r"|displayed|shown|invert|mirror|permut|counterbal|arrang).*"
 )
-"""Headings of columns that may say where a text stood."""
+"""Headings of columns that may give the side of a text."""
 _NAMES_FIRST = re.compile(
     r"(is)?(shown|presented|displayed|seen)?(first|left)(shown|presented|displayed|seen)?(model|method|system"
     r"|strategy|response|text|name)*|(model|method|system|strategy)(shown|on|presented|displayed)*(first|left)"
@@ -33,7 +33,7 @@ _PLACE = r"({0})s?(position|place|side|pos|order)|(position|place|side|pos)(of)?
 _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
-"""Cells that say that sides did not change."""
+"""Cells that mean that sides did not change."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
@@ -41,8 +41,8 @@ _LISTED = 12
 """Words that are listed."""
 
 
-def _first_of(heading: str, cell: str, a: str, b: str) -> int | None:
-    """Return which of two methods was shown first, as a cell under a heading says; None if it does not."""
+def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
+    """Return the method that was shown first according to a cell: `A` or `B`; None if it does not say."""
     word = cell.strip().casefold()
     if _NAMES_FIRST.fullmatch(heading):
         return {"a": A, "b": B, a: A, b: B}.get(cell, {"a": A, "b": B}.get(word))
@@ -59,12 +59,12 @@ def _first_of(heading: str, cell: str, a: str, b: str) -> int | None:
 
 
 def read_first(table: Table, name: str) -> Numbers | None:
-    """Return for each row which method was shown first, `A` or `B`; None if the column does not say it."""
+    """Return the method that was shown first in each row, `A` or `B`; None if the column does not say it."""
     heading = plain_heading(name)
     if not ABOUT_SIDES.fullmatch(heading) or not table.is_filled(name):
         return None
     numbers, rows = table.rows(name, *METHODS)
-    sides = [_first_of(heading, *map(str, row)) for row in rows]
+    sides = [_parse_first_side(heading, *map(str, row)) for row in rows]
     return None if None in sides else np.array(sides, dtype=np.int64)[numbers]
 
 
@@ -90,20 +90,22 @@ def name_winners(table: Table) -> None:
     def winners(sides: NDArray[np.integer]) -> NDArray[np.object_]:
         return np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
 
-    known = [name for name in ("shown_first", *table.free) if table.has(name)]
-    firsts = {name: first for name in known if (first := read_first(table, name)) is not None}
+    candidates = [name for name in ("shown_first", *table.free) if table.has(name)]
+    firsts = {name: first for name in candidates if (first := read_first(table, name)) is not None}
     _refuse_methods_called_as_sides(table, kinds)
     columns: Sequence[str] = METHODS
     turned = kinds == "place"
     if table.has(*SHOWN):
-        columns, first = SHOWN, _first_of_shown(table, kinds)
+        columns = SHOWN
+        first = _first_by_sides(table, kinds)
         turned |= kinds == "letter"
         sides = np.where(turned, sides * first, sides)
         _refuse_fixed_sides(table, turned, winners(sides))
     else:
         _refuse_changed_sides(table, kinds, firsts, winners(sides))
         if turned.any():
-            columns, first = list(firsts), _first_of_places(table, turned, firsts)
+            columns = list(firsts)
+            first = _first_by_columns(table, turned, firsts)
             sides = np.where(turned, sides * first, sides)
     _explain(table, kinds, columns, int(strong.sum()))
     table.set_frame(table.frame.assign(verdict=winners(sides)))
@@ -111,14 +113,14 @@ def name_winners(table: Table) -> None:
 
 
 def _word(table: Table, text: str) -> Word | None:
-    """Return what a verdict says, by a declaration or as a common word."""
+    """Return the meaning of a verdict: declared, or of a common word."""
     if text in table.declared.words:
         return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text])
     return meaning(text)
 
 
 def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
-    """Refuse words where a method is called as a side is; beside left and right it may be called A."""
+    """Refuse words for sides if a method has the name of a side. With left and right it may be called A."""
     is_clear = table.has(*SHOWN) and set(kinds) <= {"", "place", "tie"}
     methods = pd.concat([table.cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
     for name in methods:
@@ -130,15 +132,15 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
             refuse(table.texts("verdict"), kinds != "", message, name=name)
 
 
-def _first_of_shown(table: Table, kinds: pd.Series) -> Numbers:
-    """Return which method was on the left.
+def _first_by_sides(table: Table, kinds: pd.Series) -> Numbers:
+    """Return the method on the left in each row, `A` or `B`.
 
     Raises:
         StudyError: In a row with a word the sides are not the methods, or it may name a column or a side.
     """
     texts = table.texts("verdict")
-    a, b, left, right = map(table.cells, (*METHODS, *SHOWN))
-    is_same = ((left == a) & (right == b)) | ((left == b) & (right == a))
+    a, b, on_left, on_right = map(table.cells, (*METHODS, *SHOWN))
+    is_same = ((on_left == a) & (on_right == b)) | ((on_left == b) & (on_right == a))
     refuse(
         texts,
         (kinds != "") & a.notna() & b.notna() & ~is_same,
@@ -146,14 +148,14 @@ def _first_of_shown(table: Table, kinds: pd.Series) -> Numbers:
     )
     refuse(
         texts,
-        (kinds == "column") & (left != a),
+        (kinds == "column") & (on_left != a),
         "the verdict {verdict!r} on {where} may be the column's method, or that of the side; write methods",
     )
-    return np.where(left == a, A, B)
+    return np.where(on_left == a, A, B)
 
 
-def _first_of_places(table: Table, sided: pd.Series, firsts: Mapping[str, Numbers]) -> Numbers:
-    """Return which method was on the first place, for verdicts that name places.
+def _first_by_columns(table: Table, sided: pd.Series, firsts: Mapping[str, Numbers]) -> Numbers:
+    """Return the method in the first place in each row, `A` or `B`, for verdicts that name places.
 
     Raises:
         StudyError: Nothing says it, or two columns contradict each other.
@@ -183,7 +185,7 @@ def _first_of_places(table: Table, sided: pd.Series, firsts: Mapping[str, Number
 def _refuse_changed_sides(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], winners: NDArray[np.object_]
 ) -> None:
-    """Refuse sides where a column says, or may say, that texts changed theirs."""
+    """Refuse verdicts that name sides if a column says, or may say, that texts changed sides."""
     sided = kinds.isin(["letter", "place"])
     for name in dict.fromkeys([*firsts, *table.free]):
         if name in firsts:
@@ -202,10 +204,11 @@ def _refuse_changed_sides(
 
 
 def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.object_]) -> None:
-    """Refuse columns left and right that never change, where another column may say that sides changed."""
-    left, right = (table.cells(name)[sided] for name in SHOWN)
-    orders = set(zip(left, right, strict=True))
-    is_fixed = len(orders) < len(left) and not any((second, first) in orders for first, second in orders)
+    """Refuse constant columns left and right if another column may say that sides changed."""
+    on_left, on_right = (table.cells(name)[sided] for name in SHOWN)
+    orders = set(zip(on_left, on_right, strict=True))
+    is_repeated = len(orders) < len(on_left)
+    is_fixed = is_repeated and not any((second, first) in orders for first, second in orders)
     if not is_fixed:
         return
     for name in table.free:
@@ -219,26 +222,29 @@ def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.obje
 
 
 def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
-    """Return the rows in which a column may say that texts changed sides, though it is not clear how.
+    """Return the rows in which texts may have changed sides according to a column that is not clear.
 
-    Its heading speaks of sides and it has one or two values, of which one is not "no"; or its two values
-    are one in another order, such as AB and BA; or it names one of the methods of each row, and not always
-    the first or the winner.
+    There are three cases. The heading is about sides, and the column has one or two values other than "no".
+    The two values are the same letters in another order, such as AB and BA. Or the column names one method of
+    each row, and neither always the first nor always the winner.
     """
     cells, a, b = map(table.cells, (name, *METHODS))
-    if ((cells == a) | (cells == b))[sided].all():
+    names_method = (cells == a) | (cells == b)
+    if names_method[sided].all():
         is_winner = (cells == winners)[sided].all()
         return sided & (cells != a) & (not is_winner)
     words = cells.fillna("").str.strip().str.casefold()
     values = set(words[sided])
     orders = {"".join(filter(str.isalnum, text)) for text in values}
-    is_order = orders <= {"ab", "ba"} or len({tuple(sorted(order)) for order in orders}) < len(orders)
-    speaks = len(values) <= 2 and (is_order or ABOUT_SIDES.fullmatch(plain_heading(name)) is not None)
-    return sided & ~words.isin(_STRAIGHT) & speaks
+    letters = {tuple(sorted(order)) for order in orders}
+    is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
+    is_about_sides = ABOUT_SIDES.fullmatch(plain_heading(name)) is not None
+    may_say = len(values) <= 2 and (is_order or is_about_sides)
+    return sided & ~words.isin(_STRAIGHT) & may_say
 
 
 def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
-    """Say which words were read by which columns, and how often strength was dropped."""
+    """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
         more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
@@ -252,7 +258,7 @@ def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int
 
 
 def _use_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
-    """Write the column shown_first if the table says it."""
+    """Add the column shown_first if the table has this information."""
     if table.has("shown_first"):
         return
     if table.has(*SHOWN):

@@ -25,7 +25,7 @@ _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _OWN = {plain_heading(name): name for name in KNOWN}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
-"""Columns that a table may lack, and what their cells then say."""
+"""Optional columns, and the value of their cells if a table lacks them."""
 
 
 def tidied(
@@ -34,12 +34,12 @@ def tidied(
     items: pd.DataFrame | None = None,
     form: VerdictFormat | None = None,
 ) -> pd.DataFrame:
-    """Return a table with a row a verdict and the columns' own names; `attrs` says what was read.
+    """Return a table with one verdict in each row and standard names of columns; `attrs` has its reading.
 
     Args:
         frame: The table.
-        declared: What the user says of it.
-        items: What another file says of items, by their ids.
+        declared: The user's declarations about it.
+        items: The rows of a file of items, by their ids.
         form: The format of another program's file; no column has to be guessed then.
 
     Raises:
@@ -68,7 +68,8 @@ def tidied(
         _keep_answers(table)
     refuse_texts(table)
     wide = find_verdicts(table)
-    if table.has(*METHODS) and form is None and not is_melted:
+    has_verdicts = bool(wide) or table.has("verdict")
+    if table.has(*METHODS) and has_verdicts and form is None and not is_melted:
         use_items(table, wide)
     if wide or is_melted:
         melt(table, wide)
@@ -89,12 +90,12 @@ def _name_columns(table: Table) -> None:
     """
     declared = _declared_columns(table)
     headings = {name: heading for name, heading in declared.items() if heading}
-    own = {heading: name for name, heading in headings.items()}
-    if len(own) < len(headings):
+    name_of = {heading: name for name, heading in headings.items()}
+    if len(name_of) < len(headings):
         raise StudyError(f"columns names a heading twice: {', '.join(headings.values())}; name each once")
     for heading in table.names:
         name = heading if heading in SHOWN else _OWN.get(plain_heading(heading), "")
-        if heading in own or not name:
+        if heading in name_of or not name:
             continue
         if name in declared:  # another column is declared to be it, or none
             table.set_frame(table.frame.drop(columns=heading))
@@ -102,8 +103,8 @@ def _name_columns(table: Table) -> None:
             raise StudyError(f"{headings[name]} and {heading} are both {name}; keep one")
         else:
             headings[name] = heading
-            own[heading] = name
-    table.set_frame(table.frame.rename(columns=own))
+            name_of[heading] = name
+    table.set_frame(table.frame.rename(columns=name_of))
     for name, heading in headings.items():
         if name not in SHOWN:
             table.record(name, heading, "declared" if name in declared else "its name")
@@ -161,11 +162,13 @@ def _leave_out_votes(table: Table) -> None:
         for name in table.free:
             if re.fullmatch(rule["heading"], plain_heading(name)):
                 words = [text for text in table.values(name) if is_meant(text.strip())]
+                if words:
+                    table.record("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out(table.cells(name).isin(words).to_numpy(), rule["why"])
 
 
 def _finish(table: Table) -> None:
-    """Replace words by methods, leave out what is no verdict, and fill in what the table lacks."""
+    """Replace words by methods, leave out other answers, and fill in missing columns."""
     a, b = map(table.cells, METHODS)
     table.leave_out((a == b).to_numpy(), "a method compared with itself")
     name_winners(table)
@@ -192,13 +195,13 @@ def _keep_answers(table: Table) -> None:
     verdict, a, b = map(table.cells, ("verdict", *METHODS))
     words = [text for text in table.values("verdict") if meaning(text)]
     criterion = table.cells("criterion")
-    asked = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
-    if not asked:
+    criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
+    if not criteria_with_verdicts:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
-    if other := sorted(set(criterion.dropna()) - asked):
+    if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
         table.unused += other
         table.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
-        table.set_frame(table.frame[criterion.isin(asked)])
+        table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
 
 
 def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:

@@ -42,7 +42,7 @@ from guard_eval.records import TIE, RaterKind
 Source = Path | str | pd.DataFrame
 """A file of verdicts, or a data frame with a row per verdict."""
 UNKNOWN_KIND = "unknown"
-"""Raters of whom nobody has said whether they are people or models."""
+"""The kind of raters if nobody has said whether they are people or models."""
 KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 
 _IDS = frozenset({"pair_id", "prompt_id"})
@@ -68,7 +68,7 @@ def read(
 
     Args:
         source: A data frame, a file's path, or several paths.
-        rater_kind: Who judged, where the table does not say; by default it is unknown.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
         columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
         verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
             empty text for a missing verdict.
@@ -86,14 +86,14 @@ def read(
 
 
 def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
-    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings."""
+    """Read like `read`, but with texts as categoricals (`validate`) and without warnings."""
     if isinstance(source, pd.DataFrame):
         return validate(tidied(source, declared), rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
-        raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
+        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
     tables = []
     for path, frame in load_files(list(map(Path, source)), declared):
         with name_file(path):
@@ -122,7 +122,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
 
     Args:
         frame: A row per verdict.
-        rater_kind: Who judged, where the table does not say; by default it is unknown.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
 
     Raises:
         StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
@@ -134,7 +134,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
             f"{' '.join(f'--set columns.{name}=HEADING' for name in missing)}"
         )
     if frame.empty:
-        raise StudyError("there are no verdicts: the table has a header and no rows")
+        raise StudyError("there are no verdicts: the table has a header, but no rows")
     table = numbered(frame)
     cells = {name: pd.Series(as_texts(table[name]), table.index) for name in TEXTS if name in table}
     cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
@@ -160,42 +160,45 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
 
 
 def remarks(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return what `validate` found that a reader of the table must be warned of."""
+    """Return the warnings of `validate` about a table."""
     return reading_of(frame).notes
 
 
 def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
-    """Return `frame` with each comparison always the same way round; itself where that is so.
+    """Give each comparison one order of its methods. Return `frame` itself if nothing changes.
 
-    The two methods are in the order of `planned`; otherwise as in the whole table; otherwise in
-    alphabetical order. Where methods change places so do all columns NAME_a and NAME_b; verdicts and the text
-    shown first name methods, and stay.
+    The order is that of `planned`; otherwise that of the table, if it is always the same; otherwise the
+    alphabet's. If methods change places, all columns NAME_a and NAME_b do, too. Columns with the names of
+    methods, such as the verdict, stay as they are.
     """
-    wanted = {(a, b) for a, b, _ in planned or ()}
+    planned_pairs = {(a, b) for a, b, _ in planned or ()}
     numbers, pairs = distinct_rows(frame, METHODS)
     seen = set(pairs)
 
     def is_turned(pair: Cells) -> bool:
         other = pair[::-1]
-        is_planned = other in wanted or (other in seen and str(pair[0]) > str(pair[1]))
-        return is_planned and pair not in wanted
+        is_planned = other in planned_pairs or (other in seen and str(pair[0]) > str(pair[1]))
+        return is_planned and pair not in planned_pairs
 
     turned = np.array(list(map(is_turned, pairs)), dtype=bool)[numbers]
     if not turned.any():
         return frame
     table = frame.copy()
-    for left in [name for name in map(str, table.columns) if name.endswith("_a")]:
-        right = f"{left[:-1]}b"
-        if right in table.columns:
-            first, second = table[left], table[right]
-            if first.dtype != second.dtype:
-                first, second = first.astype(object), second.astype(object)
-            table[left], table[right] = first.where(~turned, second), second.where(~turned, first)
+    for name_a in [name for name in map(str, table.columns) if name.endswith("_a")]:
+        name_b = f"{name_a[:-1]}b"
+        if name_b in table.columns:
+            a = table[name_a]
+            b = table[name_b]
+            if a.dtype != b.dtype:
+                a = a.astype(object)
+                b = b.astype(object)
+            table[name_a] = a.where(~turned, b)
+            table[name_b] = b.where(~turned, a)
     return table
 
 
 def _check_spelling(table: pd.DataFrame) -> None:
-    """Refuse names that look alike, which would be counted separately.
+    """Refuse names that look alike, because they would count separately.
 
     Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
     seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
@@ -267,7 +270,7 @@ def _check_methods(table: pd.DataFrame) -> None:
 
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
-    """Refuse raters with a model's name if the table does not say what they are."""
+    """Refuse raters with a model's name if the table does not give their kind."""
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     if "rater_kind" in table:
         named &= table["rater_kind"].isna()
@@ -317,8 +320,8 @@ def _check_consistent(table: pd.DataFrame) -> None:
         if value not in table:
             continue
         pairs = table[[key, value]].drop_duplicates()
-        several = pairs[key][pairs[key].duplicated()]
-        bad = table[key].isin(several)
+        ambiguous = pairs[key][pairs[key].duplicated()]
+        bad = table[key].isin(ambiguous)
         if bad.any():
             name = table[key][bad].iloc[0]
             others = list(map(repr, pairs[value][pairs[key] == name].dropna()))
@@ -329,7 +332,7 @@ def _check_consistent(table: pd.DataFrame) -> None:
 
 
 def _shown_first(table: pd.DataFrame) -> pd.Series:
-    """Name the method shown first: a cell may say it, or say a or b."""
+    """Return the method shown first. A cell may be its name, or a or b."""
     first, a, b = table["shown_first"], table["method_a"], table["method_b"]
     is_letter = first.notna() & (first != a) & (first != b)
     letters = first.astype(object).str.lower()
@@ -343,7 +346,7 @@ def _shown_first(table: pd.DataFrame) -> pd.Series:
 
 
 def _check_duplicates(table: pd.DataFrame) -> None:
-    """Refuse two verdicts of a rater on one pair and criterion, unless they are of different showings."""
+    """Refuse two verdicts of a rater on one pair and criterion, unless their showings differ."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
     numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
     refuse(

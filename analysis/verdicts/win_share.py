@@ -1,7 +1,7 @@
-"""The win share of one result: for the raters who took part, and for others of the same kind.
+"""The win share of one result: for the raters who took part, and for raters in general.
 
-The unit is the prompt if it is known, and the pair otherwise. Pairs of one prompt depend on each other as
-ratings of one pair do, so they change sides together in the test and enter a variance as one.
+The unit is the prompt if it is known, and the pair otherwise. Pairs of one prompt depend on each other, as
+ratings of one pair do. So the test flips their signs together, and a variance takes them as one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
 from guard_eval.reporting.words import percent
 from guard_eval.sign_flip import flip_limits, sign_flip
 
-LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which widens it)"
+LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
 
 
 def unit_scores(items: pd.DataFrame) -> pd.Series:
-    """Return the sum of the items' scores, from −1 to 1 each and weighed, by the number of their unit."""
+    """Return the sum of the weighted scores of the items of each unit. A score is from −1 to 1."""
     scores = (2 * items["share"] - 1) * items.get("weight", 1.0)
     return scores.groupby(items["unit"].to_numpy(), sort=False).sum()
 
@@ -32,14 +32,15 @@ def unit_scores(items: pd.DataFrame) -> pd.Series:
 def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
     """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
 
-    Every item weighs the same, or what the column `weight` says. The test flips the signs of units' summed
-    scores. The standard error is the jackknife's, within datasets.
+    Items have equal weights, or those of the column `weight`. The test flips the signs of the units' summed
+    scores. The standard error is that of the jackknife within datasets.
     """
     by_unit = UnitScores.of(items)
     weights = np.full(len(items), items.get("weight", 1.0), dtype=float)
     shares = items["share"].to_numpy(dtype=float)
+    sums = by_unit.sums(weights * shares, weights)
     share = jackknife(
-        by_unit.sums(weights * shares, weights),
+        sums,
         ratio,
         strata=by_unit.strata,
         level=level,
@@ -68,10 +69,14 @@ def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFram
     """
     item, _ = item_numbers(scores)
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
-    count, square = np.bincount(item), float((score**2).sum())
-    products = float((np.bincount(item, weights=score) ** 2).sum()) - square
-    together = max(0.0, products / max(1, int((count * (count - 1)).sum())))
-    variance = together + max(0.0, square / len(score) - together) / count
+    count = np.bincount(item)
+    total = np.bincount(item, weights=score)
+    squares = float((score**2).sum())
+    products = float((total**2).sum()) - squares
+    rating_pairs = int((count * (count - 1)).sum())
+    between_items = max(0.0, products / max(1, rating_pairs))
+    within_items = max(0.0, squares / len(score) - between_items)
+    variance = between_items + within_items / count
     is_known = count.max() > 1 and variance.min() > 0
     weight = 1 / variance if is_known else np.ones(len(count))
     return items.assign(weight=weight / weight.mean())
@@ -80,9 +85,9 @@ def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFram
 def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
     """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
 
-    Items and raters are samples: the error has the variance between raters in it (`TwoWayDesign`). A claim on
-    more raters than took part is never surer than one on these, so p is at least that of `fixed`, and the
-    interval holds that of `fixed`.
+    Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
+    for raters in general is never more certain than one for these raters: p is at least that of `fixed`, and
+    the interval contains that of `fixed`.
 
     Args:
         scores: One row per rater and item.
@@ -91,7 +96,8 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
     """
     item, _ = item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
-    design, shares = _design(scores, (weight / np.bincount(item))[item] / weight.sum())
+    weight_of_score = weight / weight.sum() / np.bincount(item)
+    design, shares = _cells_of_units(scores, weight_of_score[item])
     why = ""
     if design.raters < FEWEST_RATERS:
         why = (
@@ -99,7 +105,7 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
         )
     elif design.equal_raters < FEWEST_EQUAL:
         why = (
-            f"most ratings are by so few of the {design.raters} raters that they count as "
+            f"a few of the {design.raters} raters gave most ratings, so together they count as "
             f"{design.equal_raters:.1f} of equal weight, and a result for other raters needs {FEWEST_EQUAL:g}"
         )
     if why:
@@ -116,7 +122,8 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
     )
     share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
     if fixed.low is not None and fixed.high is not None:
-        low, high = min(fixed.low, share.low or 0.0), max(fixed.high, share.high or 1.0)
+        low = min(fixed.low, share.low or 0.0)
+        high = max(fixed.high, share.high or 1.0)
         share = replace(share, low=low, high=high)
     return replace(
         share,
@@ -128,39 +135,55 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
 
 
 def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
-    """Warn if a mean with equal weight for each rater lies outside the interval of the mean over items.
+    """Warn if the mean with equal weights of raters lies outside the interval of the mean over items.
 
-    If those who rate more lean to one method, a mean over items leans with them, with any number of raters
-    (Williamson, Datta and Satten 2003).
+    If raters who rate more prefer one method, the mean over items is biased towards it. More raters do not
+    help (Williamson, Datta and Satten 2003).
     """
     rater = pd.factorize(scores["rater"], sort=True)[0]
     counts = np.bincount(rater)
-    if len(counts) < FEWEST_RATERS or counts.min() == counts.max() or share.low is None or share.high is None:
+    is_unequal = len(counts) >= FEWEST_RATERS and counts.min() < counts.max()
+    if not is_unequal or share.low is None or share.high is None:
         return ""
-    rater_shares = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
+    rater_shares = _shares(scores)
     mean = float((np.bincount(rater, weights=rater_shares) / counts).mean())
     if share.low <= mean <= share.high:
         return ""
     return (
         f"raters rated between {counts.min()} and {counts.max()} pairs, and with equal weight for each rater "
-        f"the share is {percent(mean)}, outside the interval: those who rated more lean to one method"
+        f"the share is {percent(mean)}, outside the interval: those who rated more prefer one method more"
     )
 
 
 def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
-    """Yield for each rater its name, and the share of the others."""
+    """Yield the name of each rater, and the share without this rater."""
     for name in sorted(map(str, scores["rater"].unique())):
-        rest = item_scores(scores[scores["rater"] != name])
-        yield name, fixed_share(rest, level=level)
+        others = scores[scores["rater"] != name]
+        yield name, fixed_share(item_scores(others), level=level)
 
 
-def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:
-    """Return the raters of each unit and their mean shares, computed from the weight of each score."""
-    share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
-    unit, rater = (pd.factorize(scores[name], sort=True)[0] for name in ("unit", "rater"))
-    _, first, index = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)
+def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the share of each score: 1 if the rater was for method_a, 0 if for method_b."""
+    return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
+
+
+def _cells_of_units(
+    scores: pd.DataFrame, weight: NDArray[np.float64]
+) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+    """Return a design with one cell per unit and rater, and the mean share of each cell.
+
+    Args:
+        scores: One row per rater and item.
+        weight: The weight of each row.
+    """
+    unit, rater, dataset = (pd.factorize(scores[name], sort=True)[0] for name in ("unit", "rater", "dataset"))
+    cell = unit * len(scores) + rater
+    _, first, index = np.unique(cell, return_index=True, return_inverse=True)
     weights = np.bincount(index, weights=weight).astype(float)
-    dataset = pd.factorize(scores["dataset"], sort=True)[0]
-    units_of = np.bincount(dataset[np.unique(unit, return_index=True)[1]])
-    design = TwoWayDesign(unit[first], rater[first], weights, dataset[first] if units_of.min() > 1 else None)
-    return design, np.asarray(np.bincount(index, weights=weight * share) / weights)
+    means = np.bincount(index, weights=weight * _shares(scores)) / weights
+    _, first_of_unit = np.unique(unit, return_index=True)
+    units_by_dataset = np.bincount(dataset[first_of_unit])
+    # A dataset with a single unit has no variance within it.
+    strata = dataset[first] if units_by_dataset.min() > 1 else None
+    design = TwoWayDesign(unit[first], rater[first], weights, strata)
+    return design, np.asarray(means)

@@ -1,4 +1,4 @@
-"""The words by which raters and programs say which of two texts is better."""
+"""The words that raters and programs use to say which of two texts is better."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
-"""Names that people do not have, on what `skeleton` returns; a name of the Hub has a slash."""
+"""Names of models, but not of people, after `skeleton`. A name of the Hub has a slash."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a word says of a pair.
+    """The meaning of a word for a pair.
 
     Attributes:
         side: `A`, `TIED` or `B`.
         kind: What the word names.
-        strength: Whether it says that a text is much better.
+        strength: Whether it means that a text is much better.
     """
 
     side: int
@@ -64,12 +64,12 @@ class Word:
 
 
 def plain(word: str) -> str:
-    """Return a word in lower case, without the signs that do not change what it says."""
+    """Return a word in lower case, without signs that do not change its meaning."""
     return _DROPPED.sub(" ", word.casefold()).strip()
 
 
 def meaning(word: str) -> Word | None:
-    """Return what a common word says; None if it is not one. A bare number can mean either side.
+    """Return the meaning of a common word; None for other words. A bare number can mean either side.
 
     >>> meaning("B is much better"), meaning("tie (bothbad)")
     (Word(side=-1, kind='letter', strength=True), Word(side=0, kind='tie', strength=False))
@@ -94,7 +94,7 @@ def meaning(word: str) -> Word | None:
 
 
 def _from_sign(first: str, sign: str, second: str) -> Word | None:
-    """Return what A>B, A>>B, A=B, A<B and the like say."""
+    """Return the meaning of A>B, A>>B, A=B, A<B and similar words."""
     if first == second or {first, second} not in ({"a", "b"}, {"1", "2"}):
         return None
     if sign[0] == "=":
@@ -105,7 +105,7 @@ def _from_sign(first: str, sign: str, second: str) -> Word | None:
 
 
 def declarations(words: Iterable[str], value: str = "SIDE") -> list[str]:
-    """Return the settings that say what words mean: `verdicts."left one"=SIDE`."""
+    """Return the settings that declare the meaning of words: `verdicts."left one"=SIDE`."""
     return [f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}" for word in words]
 
 

@@ -1,4 +1,4 @@
-"""The command `generate`: continuations of a study's prompts by each of its systems, by any engine."""
+"""The command `generate`: write continuations of a study's prompts by each of its systems."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPENERS: dict[EngineName, str] = {
     "ray": "guard_eval.generation.engines.ray:open_ray",
     "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm",
 }
-"""The engines. Each needs libraries of its own, which take seconds to load."""
+"""The function that opens each engine. It is imported late, because its libraries take seconds to load."""
 
 
 def generate_texts(
@@ -52,26 +52,27 @@ def generate_texts(
 ) -> Generated:
     """Write continuations with every strategy.
 
-    Each batch is on disk before the next begins, and existing texts are not written again: stop it at any
-    moment and run it again. A prompt keeps its last max_prompt_tokens tokens. A strategy that cannot write
-    its texts does not keep the others from theirs. Texts of models behind servers are requested and paid for.
+    Each batch is on disk before the next begins, and existing texts are not written again: you can stop the
+    command at any moment and run it again. A prompt keeps its last max_prompt_tokens tokens. If a strategy
+    cannot write its texts, the other strategies still write theirs. Texts of models behind servers are
+    requested and paid for.
 
     Args:
         study: The study's folder.
-        strategy: Only this strategy or system of the study; may be given several times.
-        shard: Only the I-th of N parts of the prompts, as I/N: run each on a GPU or machine of its own.
-        engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of one started here.
-            vllm: vLLM.
-        workers: Models at work at once with Ray; by default one for each GPU, or each CPU.
-        trace: Also write what strategies adapted at every token, such as GUARD's k_t and α_t.
-        budget: What requests to servers may cost together over all runs, in US dollars. Without it you are
+        strategy: Write texts only by this strategy or system of the study. It may be given several times.
+        shard: Write only the I-th of N parts of the prompts, as I/N. Run each part on another GPU or machine.
+        engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of a new one on this
+            machine. vllm: vLLM.
+        workers: The number of models at work at once with Ray. Default: one for each GPU, or for each CPU.
+        trace: Also write the values that strategies adapt at every token, such as GUARD's k_t and α_t.
+        budget: The largest cost of all requests to servers, over all runs, in US dollars. Default: you are
             asked.
-        send_key: Let a key go to a server that study.toml names: VARIABLE=https://host.
-        dry_run: Say what would be written, how much of it, how long it takes and what it costs, and stop.
+        send_key: Allow a key to be sent to a server that study.toml names: VARIABLE=https://host.
+        dry_run: Show the number of missing texts, the time and the cost, and stop.
 
     Raises:
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
-            could not be written. Texts that were written stay.
+            could not be written. Written texts stay.
     """
     if trace and engine != "local":
         raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
@@ -80,20 +81,20 @@ def generate_texts(
     if budget is not None and not 0 < budget < float("inf"):
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     systems = _choose_systems(study, strategy)
-    part = Shard.parse(shard) if shard else Shard()
+    prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
     results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
-    with nullcontext() if dry_run else reserve(folder, part):
-        for plan in _plan_models(study, local, part, engine=engine, workers=workers, trace=trace):
+    with nullcontext() if dry_run else reserve(folder, prompt_shard):
+        for plan in _plan_models(study, local, prompt_shard, engine=engine, workers=workers, trace=trace):
             own.check_loaded(plan.missing)
             results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
             plans = [
-                ServedPlan.of(study, system, prompts)
+                ServedPlan.make(study, system, prompts)
                 for names, prompts in plan_texts(study)
                 for system in served
                 if system.name in names
@@ -103,8 +104,8 @@ def generate_texts(
             else:
                 results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if served and shard:
-        unasked = ", ".join(system.name for system in served)
-        line = f"{unasked}: not requested with --shard, which divides the work of local models"
+        names_of_served = ", ".join(system.name for system in served)
+        line = f"{names_of_served}: not requested with --shard, which divides the work of local models"
         results.append(Generated(lines=(line,)))
     if problems:
         raise StudyError(_describe_problems(problems, results))
@@ -112,12 +113,12 @@ def generate_texts(
 
 
 def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
-    """Return the systems whose texts are generated, or those of them in `only`, in the study's order."""
-    named = {name: each for name, each in study.settings.systems.items() if each.source != "file"}
+    """Return the systems whose texts are generated, in the study's order, or only those named in `only`."""
+    named = {name: system for name, system in study.settings.systems.items() if system.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
-    asked = [setting for name in only for setting in study.settings.grids.get(name, [name])]
-    picked = [name if name in named else _spell(name, study) for name in asked]
+    requested = [setting for name in only for setting in study.settings.grids.get(name, [name])]
+    picked = [name if name in named else _spell(name, study) for name in requested]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
@@ -128,7 +129,7 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
 
 
 def _spell(name: str, study: Study) -> str:
-    """Return a strategy's signature; in a study with `[[system]]`, another name as it is."""
+    """Return a strategy's signature. In a study with `[[system]]`, other names stay as they are."""
     try:
         return signature(parse(name))
     except StudyError:
@@ -138,7 +139,7 @@ def _spell(name: str, study: Study) -> str:
 
 
 def _describe_tuning(study: Study) -> Iterator[str]:
-    """Yield how many settings are written on how many prompts, until one of each strategy is chosen."""
+    """Yield the numbers of settings and of prompts for tuning, until a setting of each strategy is chosen."""
     grids = study.settings.grids
     if grids and study.current_choice is None:
         choosing, compared = split_prompts(study)
@@ -155,21 +156,21 @@ def _plan_models(
     workers: int | None,
     trace: bool,
 ) -> Iterator[GenerationPlan]:
-    """Yield what each local model has to write for these systems."""
-    for part, (names, prompts) in product(study.by_model(), plan_texts(study)):
-        model = part.settings.model
+    """Yield the plan of each local model for these systems."""
+    for model_study, (names, prompts) in product(study.by_model(), plan_texts(study)):
+        model = model_study.settings.model
         planned = {
-            str(each.strategy): each.name
-            for each in systems
-            if each.name in names and study.settings.model_of(each) == model
+            str(system.strategy): system.name
+            for system in systems
+            if system.name in names and study.settings.model_of(system) == model
         }
         if planned:
             yield GenerationPlan(
-                study=part,
+                study=model_study,
                 systems=planned,
                 prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
                 shard=shard,
-                known=_expect_model(part),
+                facts=_expect_model(model_study),
                 engine="vllm" if engine == "vllm" else None,
                 workers=workers,
                 trace=trace,
@@ -177,7 +178,7 @@ def _plan_models(
 
 
 def _expect_model(study: Study) -> Known:
-    """Return `revision` and `dtype` that the study's model will have, as far as they are known."""
+    """Return the `revision` and `dtype` that the study's model will have, or None if they are not known."""
     model = study.settings.model
     revision = model_revision(study)
     if revision is None:
@@ -189,10 +190,10 @@ def _expect_model(study: Study) -> Known:
 
 
 def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> Generated:
-    """Write the texts of one local model that are missing, each batch before the next one begins."""
+    """Write the missing texts of one local model. Each batch is on disk before the next one begins."""
     written: Counter[str] = Counter()
     if plan.refused:
-        problems[plan.refusal] = [plan.systems[name] for name in plan.refused]
+        problems[plan.describe_refusal()] = [plan.systems[name] for name in plan.refused]
     if plan.missing.keys() <= set(plan.refused):
         return plan.result(written)
     with ExitStack() as stack:
@@ -201,7 +202,7 @@ def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) ->
         except StudyError as error:
             problems.setdefault(str(error), []).extend(plan.systems[name] for name in plan.missing)
             return plan.result(written)
-        plan = replace(plan, known=engine.known)
+        plan = replace(plan, facts=engine.facts)
         folder = plan.study.continuations
         for name, texts in plan.missing.items():
             if name in plan.refused:
@@ -209,7 +210,7 @@ def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) ->
             system = plan.systems[name]
             with progress.task(system, total=len(texts), unit="texts") as advance:
                 for batch in _until_refused(system, engine.write(name, texts), problems):
-                    if batch.traces:  # before their texts, so that no text lacks its trace
+                    if batch.traces:  # traces come before their texts, so that no text is without its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
                     append_continuations(folder, batch.texts, plan.shard)
                     written[name] += len(batch.texts)
@@ -220,7 +221,7 @@ def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) ->
 def _until_refused(
     system: str, batches: Iterator[FinishedBatch], problems: Problems
 ) -> Iterator[FinishedBatch]:
-    """Yield a system's batches. If the engine refuses the rest, note its reason."""
+    """Yield a system's batches. If the engine refuses to write more, note its reason."""
     try:
         yield from batches
     except StudyError as error:
@@ -228,7 +229,7 @@ def _until_refused(
 
 
 def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
-    """Return one sentence for each problem, with its systems if others are not affected."""
+    """Describe each problem in one sentence. It names its systems unless the problem affects all of them."""
     names = {name for result in results for name in result.existing}
     reasons = [
         problem if names <= set(refused) else f"{', '.join(refused)}: {problem}"
@@ -240,26 +241,26 @@ def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
 
 
 def _forecast(plan: GenerationPlan) -> Generated:
-    """Say how much there is to do, what would be downloaded and how long it takes.
+    """Return the number of missing texts, the downloads and the time, without writing a text.
 
     Raises:
-        StudyError: A model is missing or cannot write what is missing.
+        StudyError: A model is missing or cannot write any of the missing texts.
     """
     generation = plan.study.settings.generation
     model = plan.study.settings.model
     if not plan.missing:
         return plan.result(Counter(), [f"would make 0 continuations with {model.name}"])
     if plan.missing.keys() <= set(plan.refused):
-        raise StudyError(plan.refusal)
+        raise StudyError(plan.describe_refusal())
     models = plan.find_models()
     location = plan.study.locate_model(model.name)
-    lines = [*models.lines, plan.refusal]
-    revision = plan.known["revision"]
+    lines = [*models.lines, plan.describe_refusal()]
+    revision = plan.facts["revision"]
     if revision is not None and location not in models.missing:
         from guard_eval.generation.engines.encoding import encode_texts  # noqa: PLC0415 (needs torch)
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
-        with models.offline():  # of a tokenizer, transformers asks for more files than there are
+        with models.offline():  # transformers would ask the Hub for files of the tokenizer that do not exist
             described = ModelFiles.open(location, revision).describe(model.name)
         recipe = described.recipe(Greedy(), generation, plan.study.settings.seed)
         fitting, problem = encode_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
@@ -276,12 +277,12 @@ def _forecast(plan: GenerationPlan) -> Generated:
 
 
 def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
-    """Return what was done for all systems as one result."""
+    """Join the results of all systems."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
     if study.settings.tuning is not None and study.current_choice is None:
         following = (study.command(*TUNE),)
-    written: Mapping[str, int] = reduce(or_, (each.written for each in results), {})
-    lines = [line for each in results for line in each.lines]
+    written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
+    lines = [line for result in results for line in result.lines]
     if dry_run:
         lines.append("run the command without --dry-run to write them")
     else:
@@ -289,11 +290,11 @@ def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: b
             lines.append("--trace: no text was written, so nothing is traced")
         lines += [f"continuations: {study.continuations}/"] * bool(study.by_model())
     return Generated(
-        existing=reduce(or_, (each.existing for each in results), {}),
+        existing=reduce(or_, (result.existing for result in results), {}),
         written=written,
-        missing=sum(each.missing for each in results),
+        missing=sum(result.missing for result in results),
         lines=tuple(lines),
-        warnings=tuple(warning for each in results for warning in each.warnings),
+        warnings=tuple(warning for result in results for warning in result.warnings),
         next=() if dry_run else following,
-        exit_code=max((each.exit_code for each in results), default=0),
+        exit_code=max((result.exit_code for result in results), default=0),
     )

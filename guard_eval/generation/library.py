@@ -1,6 +1,6 @@
-"""Texts from a program or a notebook: prompts in, texts in the order of the prompts out. The command `try`.
+"""Write texts from a program or a notebook, and the command `try`.
 
-A text is the one that a study with the same seed and settings makes of a prompt with the same id.
+A study with the same seed and settings writes the same text for a prompt with the same id.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from guard_eval.study.toml import check_tables
 from guard_eval.texts.models import find_models
 
 MAX_PROMPT_TOKENS = 256
-"""How many of a prompt's last tokens are kept, if nothing else is said."""
+"""The default number of a prompt's last tokens that are kept."""
 _SHADES = 10
-"""Colours from none to the strongest."""
+"""The number of colours, from none to the strongest."""
 _ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
 
 
 class _Settings(GenerationSettings):
-    """What `generate` takes beside prompts, strategy and models, under its names in study.toml."""
+    """The settings that are arguments of `generate`, with their names in study.toml."""
 
     seed: int
 
 
 class Texts(list[Continuation]):
-    """Continuations in the order of their prompts, the runs of a prompt one after the other."""
+    """Continuations in the order of their prompts. The runs of a prompt come one after the other."""
 
     def __init__(self, prompts: Sequence[Prompt], continuations: Sequence[Continuation]) -> None:
-        """Hold continuations and, in the same order, their prompts."""
+        """Store the continuations and their prompts, in the same order."""
         super().__init__(continuations)
         self._prompts = prompts
 
     def with_prompts(self) -> Iterator[tuple[Prompt, Continuation]]:
-        """Return an iterator over the texts, each after its prompt."""
+        """Return an iterator over pairs of a prompt and its text."""
         return zip(self._prompts, self, strict=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each text: prompt, strategy, run, text, tokens, and why it ended."""
+        """Return a row for each text: prompt, strategy, run, text, number of tokens, reason of the end."""
         return pd.DataFrame(
             [
                 (p.id, p.text, text.recipe.strategy, text.run, text.text, text.new_tokens, text.finish)
@@ -67,7 +67,7 @@ class Texts(list[Continuation]):
         )
 
     def __repr__(self) -> str:
-        """Return how many texts these are, and by which strategy."""
+        """Describe the texts by their number and their strategy."""
         names = ", ".join(sorted({text.recipe.strategy for text in self}))
         return f"<{len(self)} texts by {names}>"
 
@@ -93,26 +93,26 @@ def generate(
     """Return a continuation of each prompt, in their order.
 
     Args:
-        prompts: One or several, as text or as `Prompt`. A text's id is made of the text.
-        strategy: Such as `Guard()` or `"top_p(p=0.9)"`.
-        model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
+        prompts: One or several prompts, as text or as `Prompt`. The id of a text is a hash of it.
+        strategy: A strategy, such as `Guard()` or `"top_p(p=0.9)"`.
+        model: A Hugging Face id, a folder, `bundled`, or the result of `load_model`.
         amateur: The second model of contrastive decoding.
-        seed: Draws depend on it, the prompt's id, the strategy and the run alone.
-        runs: How many texts a strategy that draws writes to each prompt.
+        seed: The seed. Draws depend only on it, the prompt's id, the strategy and the run.
+        runs: The number of texts for each prompt by a strategy that draws.
         stop: A text ends before the first of these strings.
-        max_new_tokens: The length limit of a text.
-        max_prompt_tokens: How many of a prompt's last tokens are kept.
-        chat: Whether prompts go through the model's chat template.
-        device: See `load_model`, as for `dtype`.
-        dtype: The arithmetic.
-        batch_size: Rows at once; if left out, see `batch_size` in docs/study_toml.md.
-        progress: Whether to show a bar.
-        on_step: Called with each step of each batch as it is made. Strategies with beams make none.
+        max_new_tokens: The largest length of a text, in tokens.
+        max_prompt_tokens: The largest length of a prompt, in tokens. A longer prompt keeps its end.
+        chat: Send prompts through the model's chat template.
+        device: The device; see `load_model`.
+        dtype: The arithmetic; see `load_model`.
+        batch_size: The number of rows at once. Default: as for `auto` in docs/study_toml.md.
+        progress: Whether to show a progress bar.
+        on_step: A function that is called after each step of a batch. Strategies with beams do not call it.
 
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
-    wanted = _read_prompts(prompts)
+    all_prompts = _read_prompts(prompts)
     strategy = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(strategy, Strategy):
         raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
@@ -133,7 +133,7 @@ def generate(
         second = load_model(amateur, device=device, dtype=dtype)
         check_amateur(loaded, second)
     repeats = settings.runs if draws(strategy) else 1
-    pairs = [(prompt, 1 + run) for prompt in wanted for run in range(repeats)]
+    pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
     batches = write_batches(
         loaded,
@@ -154,17 +154,17 @@ def generate(
 
 
 def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
-    if isinstance(prompts, Mapping | pd.DataFrame):  # of which a loop gives the names of columns
+    if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over them would give the names of columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
-    several: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    items: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
     by_id: dict[str, Prompt] = {}
     result = []
-    for number, item in enumerate(several, 1):
+    for number, item in enumerate(items, 1):
         if not isinstance(item, str | Prompt):
             raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
-        prompt = (
-            Prompt(id=content_id("prompt", item), dataset="", text=item) if isinstance(item, str) else item
-        )
+        prompt = item
+        if not isinstance(prompt, Prompt):
+            prompt = Prompt(id=content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
         result.append(prompt)
@@ -174,15 +174,15 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
 def load_model(
     model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto"
 ) -> LoadedModel:
-    """Return a model that `generate` can use several times; see `loading.load`.
+    """Load a model that `generate` can use several times; see `loading.load`.
 
     Args:
-        model: A Hugging Face id, a folder, or `bundled`; a loaded one is returned as it is.
+        model: A Hugging Face id, a folder, or `bundled`. A loaded model is returned as it is.
         device: `auto`, `cpu`, `cuda:1`, ….
         dtype: `auto`, `float32`, `bfloat16` or `float16`.
 
     Raises:
-        StudyError: There is no such model, or it is not on this machine and the Hub cannot be reached.
+        StudyError: The model does not exist, or it is not on this machine and the Hub cannot be reached.
     """
     if isinstance(model, LoadedModel):
         if (device, dtype) != ("auto", "auto"):
@@ -201,11 +201,15 @@ def load_model(
 
 @dataclass(frozen=True, kw_only=True)
 class ShownText(Result):
-    """One text, what ended it (`eos`, `length` or `stop`), and the numbers of each of its tokens.
+    """One text, with the numbers of each of its tokens.
 
     Attributes:
-        tokens: For each token its text, entropy (nats), probability, and what the strategy adapts. A strategy
-            with beams has none.
+        text: The text.
+        strategy: The signature of its strategy.
+        finish: The reason of its end: `eos`, `length` or `stop`.
+        seconds: The time that it took.
+        tokens: For each token its text, its entropy (nats), its probability, and the values that the strategy
+            adapts. A strategy with beams has no tokens here.
     """
 
     text: str
@@ -227,20 +231,21 @@ def show_text(
     chat: bool = False,
     device: str = "auto",
 ) -> ShownText:
-    """Show one text as it is made, its tokens coloured by how unsure the model is.
+    """Write one text and show it token by token, coloured by the model's uncertainty.
 
-    On a terminal, the higher the entropy of a token's distribution among those so far, the stronger its
-    colour. A strategy with beams shows its text at the end, without colours. With --json, every token comes
-    with its entropy, its probability and what the strategy adapts, such as k, alpha, q and H_glob of GUARD.
+    On a terminal, a token's colour is stronger if the entropy of its distribution is higher than that of the
+    tokens before. A strategy with beams shows its text at the end, without colours. With --json, every token
+    has its entropy, its probability and the values that the strategy adapts, such as k, alpha, q and H_glob
+    of GUARD.
 
     Args:
         model: A Hugging Face id, a folder, or 'bundled'.
-        prompt: The text to continue; without one, standard input is read.
+        prompt: The text to continue. Default: standard input.
         strategy: Any strategy, such as 'top_p(p=0.9)' or 'dry + min_p'.
         amateur: The second model of contrastive decoding.
-        max_new_tokens: The length limit.
-        seed: The seed of what is drawn.
-        chat: Give the prompt through the model's chat template.
+        max_new_tokens: The largest length of the text, in tokens.
+        seed: The seed of random draws.
+        chat: Send the prompt through the model's chat template.
         device: auto, cpu, cuda or cuda:1.
 
     Raises:
@@ -253,22 +258,22 @@ def show_text(
     (row,) = encode(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
     ids: list[int] = []
     tokens: list[dict[str, Any]] = []
-    shown = 0
+    shown_characters = 0
 
     def paint(step: DecodedStep) -> None:
-        nonlocal shown
+        nonlocal shown_characters
         token = int(step.tokens[0])
         ids.append(token)
         text = continuation_text(loaded.tokenizer, row.ids, ids)
-        if text.endswith("\N{REPLACEMENT CHARACTER}"):  # more tokens of this character are to come
-            text = text[:shown]
+        if text.endswith("\N{REPLACEMENT CHARACTER}"):  # the character is complete only with the next tokens
+            text = text[:shown_characters]
         entropy, log_z = shannon_entropy(step.logits)
         probability = (step.logits[0, token].double() - log_z[0]).exp()
         numbers = {"entropy": float(entropy[0]), "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
-        tokens.append({"text": text[shown:], **numbers})
-        display.write(text[shown:], _newest_style([each["entropy"] for each in tokens]))
-        shown = len(text)
+        tokens.append({"text": text[shown_characters:], **numbers})
+        display.write(text[shown_characters:], _newest_style([token["entropy"] for token in tokens]))
+        shown_characters = len(text)
 
     (text,) = generate(
         prompts,
@@ -285,7 +290,7 @@ def show_text(
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
     if tokens:
-        values = [each["entropy"] for each in tokens]
+        values = [token["entropy"] for token in tokens]
         lines.append(f"entropy: from {min(values):.3g} to {max(values):.3g}")
     return ShownText(
         text=text.text,
@@ -298,8 +303,15 @@ def show_text(
 
 
 def _newest_style(values: list[float]) -> str:
-    """Return the colour of the newest value among those so far; the lowest have none."""
-    low, high = min(values), max(values)
-    shade = 0 if high <= low else min(_SHADES - 1, int(_SHADES * (values[-1] - low) / (high - low)))
-    pale = 255 - round(shade * 160 / (_SHADES - 1))
-    return f"black on rgb(255,{pale},{max(0, 2 * pale - 255)})" if shade else ""
+    """Return the colour of the newest value, by its position between the lowest and the highest so far."""
+    low = min(values)
+    high = max(values)
+    if high <= low:
+        return ""
+    share = (values[-1] - low) / (high - low)
+    shade = min(_SHADES - 1, int(_SHADES * share))
+    if shade == 0:
+        return ""
+    green = 255 - round(shade * 160 / (_SHADES - 1))
+    blue = max(0, 2 * green - 255)
+    return f"black on rgb(255,{green},{blue})"

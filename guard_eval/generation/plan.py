@@ -1,4 +1,4 @@
-"""The texts that a study asks for, those that are missing, and what was written. No torch."""
+"""Plan the texts of a study's local models: those that exist and those that are missing. No torch."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.shards import WHOLE, Shard
 
 PlannedText = tuple[Prompt, int]
-"""A prompt, and which of its texts is to be written: 1, 2, …."""
+"""A prompt, and the number of the text among the prompt's texts: 1, 2, …."""
 Problems = dict[str, list[str]]
 """The systems that could not write all of their texts, by the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Result):
-    """How many continuations of each system exist, and how many were written now.
+    """The numbers of continuations that exist, that this run wrote and that are missing.
 
     Attributes:
-        existing: Texts that exist now, by system; of a shard, its own.
-        written: Texts that this run wrote, by system.
-        missing: Texts that are still missing.
+        existing: The number of texts that exist now, by system. With `--shard`, only those of the shard.
+        written: The number of texts that this run wrote, by system.
+        missing: The number of texts that are still missing.
     """
 
     existing: Mapping[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class FinishedBatch(NamedTuple):
 
     Attributes:
         texts: The texts, at least one.
-        traces: How the strategy adapted to each of them, if that was asked for and it adapts.
+        traces: The values that the strategy adapted for each text, if traces are requested and it adapts any.
     """
 
     texts: list[Continuation]
@@ -52,38 +52,38 @@ class FinishedBatch(NamedTuple):
 
 
 class Engine(NamedTuple):
-    """What writes texts.
+    """An engine that has loaded a model and can write texts.
 
     Attributes:
-        known: `revision` and `dtype` of its model.
-        write: Yields finished batches of the planned texts of a strategy. It raises a `StudyError` when the
-            strategy cannot write the rest; another strategy may still be able to.
+        facts: `revision` and `dtype` of its model.
+        write: Yields finished batches of a strategy's planned texts. It raises a `StudyError` if the strategy
+            cannot write more. Another strategy may still work.
     """
 
-    known: Known
+    facts: Known
     write: Callable[[str, Sequence[PlannedText]], Iterator[FinishedBatch]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationPlan:
-    """The texts that a study asks one model for.
+    """The texts that one model writes for a study.
 
     Attributes:
         study: The study.
-        systems: The systems to write, as their names by the signatures of their strategies.
+        systems: The names of the systems to write, by the signatures of their strategies.
         prompts: The prompts to continue.
-        shard: The part of the study that `prompts` are.
-        known: `revision` and `dtype` of the model; None where they are not known.
+        shard: The part of the study's prompts that `prompts` has.
+        facts: `revision` and `dtype` of the model. Each is None if it is not known.
         engine: The `Recipe.engine` of new texts.
         workers: The number of models at work at once with Ray, if the user sets it.
-        trace: Whether traces are asked for.
+        trace: Whether traces are requested.
     """
 
     study: Study
     systems: Mapping[str, str]
     prompts: Sequence[Prompt]
     shard: Shard = WHOLE
-    known: Known = field(default_factory=dict)
+    facts: Known = field(default_factory=dict)
     engine: str | None = None
     workers: int | None = None
     trace: bool = False
@@ -91,15 +91,16 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_generated(self.study, [*self.systems], self.prompts, facts=self.known, engine=self.engine)
+        return find_generated(self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
-        """The texts that are missing, by strategy, without strategies that have all of theirs."""
+        """The missing texts, by strategy. A strategy without missing texts is left out."""
         texts = {}
         for name, existing in self.existing.items():
             runs = range(1, self.study.settings.runs_of(name) + 1)
-            planned = [(p, run) for p in self.prompts for run in runs if (p.id, run) not in existing]
+            every_text = [(prompt, run) for prompt in self.prompts for run in runs]
+            planned = [(prompt, run) for prompt, run in every_text if (prompt.id, run) not in existing]
             if planned:
                 texts[name] = planned
         return texts
@@ -111,14 +112,13 @@ class GenerationPlan:
 
     @cached_property
     def refused(self) -> list[str]:
-        """The strategies with missing texts that the engine cannot run; transformers runs all of them."""
+        """The strategies with missing texts that the engine cannot run. Transformers can run all of them."""
         if self.engine is None:
             return []
         return [name for name in self.missing if not isinstance(parse(name), LogitStrategy)]
 
-    @property
-    def refusal(self) -> str:
-        """What to say of the refused strategies; empty if there are none."""
+    def describe_refusal(self) -> str:
+        """Describe why strategies are refused, with the remedy. It is empty if none is refused."""
         if not self.refused:
             return ""
         options = [text for name in self.refused for text in ("--strategy", name)]
@@ -131,9 +131,10 @@ class GenerationPlan:
         """Find the models on this machine or the Hub, before one is loaded.
 
         Raises:
-            StudyError: One is missing and cannot be downloaded; all of them are named.
+            StudyError: Models are missing and cannot be downloaded. All of them are named.
         """
-        study, model = self.study, self.study.settings.model
+        study = self.study
+        model = study.settings.model
         models = {model.name: (study.locate_model(model.name), model.revision)}
         for amateur in filter(None, map(study.settings.amateur_of, self.systems)):
             models[amateur] = (study.locate_model(amateur), model.amateur_revision)
@@ -143,7 +144,7 @@ class GenerationPlan:
         return matches
 
     def result(self, written: Counter[str], lines: Sequence[str] = ()) -> Generated:
-        """Return what exists after this many texts of each strategy were written, and what else to say."""
+        """Return the result after these numbers of texts were written, by strategy, with further lines."""
         existing = {name: len(texts) + written[name] for name, texts in self.existing.items()}
         return Generated(
             existing={self.systems[name]: count for name, count in existing.items()},
@@ -153,15 +154,15 @@ class GenerationPlan:
         )
 
     def _describe(self, existing: Mapping[str, int]) -> Iterator[str]:
-        """Yield how many texts of each system exist, and which runs do not count."""
+        """Yield the number of each system's existing texts, and the other runs, which do not count."""
         settings = self.study.settings
-        part = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
+        of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():
             runs = settings.runs_of(name)
-            yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{part} exist"
+            yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
                 yield "  one text a prompt: it draws nothing, so another run would write the same"
-            if self.known["revision"] is None and self.existing[name]:
+            if self.facts["revision"] is None and self.existing[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
-        others = other_runs(self.study, self.known) if self.missing else []
+        others = other_runs(self.study, self.facts) if self.missing else []
         yield from (f"another run is kept and not used: {other}" for other in others)

@@ -20,38 +20,40 @@ Item = TypeVar("Item")
 def read_in_batches(
     rows: Sequence[Item | None],
     length: Callable[[Item], int],
-    read: Callable[[Sequence[Item]], Iterable[Any]],
+    read_rows: Callable[[Sequence[Item]], Iterable[Any]],
     *,
-    most: int = BATCH_ROWS,
+    max_rows: int = BATCH_ROWS,
 ) -> list[Any]:
-    """Return what `read` returns for each row, in their order. Where memory runs out, batches are halved.
+    """Return a value for each row, in the order of the rows. If memory runs out, batches are halved.
+
+    Rows of about the same length are read together.
 
     Args:
-        rows: What a model reads, rows of about the same length together. None has no value.
-        length: How many tokens a row has.
-        read: Returns a value for each row of a batch.
-        most: Rows of a batch.
+        rows: The rows that a model reads. The value of None is None.
+        length: Returns the number of tokens in a row.
+        read_rows: Returns a value for each row of a batch.
+        max_rows: The largest number of rows in a batch.
     """
     present = [(index, row) for index, row in enumerate(rows) if row is not None]
     present.sort(key=lambda pair: length(pair[1]), reverse=True)
     values: list[Any] = [None] * len(rows)
 
     def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Any]:
-        return read([row for _, row in batch])
+        return read_rows([row for _, row in batch])
 
-    for batch, results in in_batches(present, read_batch, BatchSizes(most)):
+    for batch, results in in_batches(present, read_batch, BatchSizes(max_rows)):
         for (index, _), value in zip(batch, results, strict=True):
             values[index] = value
     return values
 
 
 def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:
-    """Return rows padded on the right, and which tokens are real, `[rows, longest]` each.
+    """Pad rows on the right. Return the ids, and a mask that is true for tokens, `[rows, longest]` both.
 
     Args:
-        rows: Token ids.
-        model: The model that takes them; tensors are on its device.
-        padding: The token that fills a row.
+        rows: The token ids of each row.
+        model: The model that reads them. The tensors are on its device.
+        padding: The id that fills up a row.
     """
     device = next(model.parameters()).device
     tensors = [torch.tensor(row, device=device) for row in rows]

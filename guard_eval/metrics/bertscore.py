@@ -1,4 +1,4 @@
-"""BERTScore: how well the words of a continuation match its reference's, as an encoder sees them.
+"""BERTScore: the similarity of a continuation's words to its reference's, by the states of an encoder.
 
 Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The numbers
 are those of the authors' package bert-score 0.3.13, without inverse document frequencies and without
@@ -32,11 +32,11 @@ LAYERS = {
     "xlm-roberta-large": 17,
     "deberta-xlarge-mnli": 40,
 }
-"""The layer of a model that correlates best with people, as the metric's authors measured it."""
+"""The layer of each model that agrees best with people, as measured by the metric's authors."""
 
 
 def default_layer(name: str) -> int:
-    """Return the layer that the metric's authors chose for a model, by the last part of its name.
+    """Return the layer that the metric's authors chose for a model. The last part of its name decides.
 
     Raises:
         StudyError: The model is not in `LAYERS`.
@@ -50,11 +50,11 @@ def default_layer(name: str) -> int:
 
 
 def token_limit(model: Model, tokenizer: Tokenizer) -> int:
-    """Return how many tokens of a text an encoder reads, the special ones included."""
+    """Return the largest number of tokens that an encoder reads, with the special tokens."""
     limits = [getattr(model.config.get_text_config(), "max_position_embeddings", None)]
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and module.padding_idx is not None:
-            # RoBERTa and its kin count positions from the one after the padding's.
+            # RoBERTa and similar models count positions from the one after the position of padding.
             limits.append(module.num_embeddings - module.padding_idx - 1)
     return int(min(filter(None, [*limits, tokenizer.model_max_length])))
 
@@ -68,35 +68,44 @@ def bertscore(
     layer: int,
     batch_size: int = 32,
 ) -> list[tuple[float | None, bool]]:
-    """Return how well each text matches its reference, as F1 from −1 to 1, and whether a side was cut.
+    """Return the F1 of each text and its reference, from −1 to 1, and whether one of them was cut.
 
     Each token is matched with the most similar token of the other side, by the cosine of their hidden states.
-    The marks at a text's ends can be matched but do not count. Where the text or the reference has no word,
-    there is no F1.
+    The special tokens at a text's ends can be matched but do not count. F1 is None if the text or the
+    reference has no word.
 
     Args:
         model: An encoder of transformers.
         tokenizer: Its tokenizer.
-        texts: What is scored.
-        references: One for each text.
-        layer: Whose output represents a token; 0 is the embeddings.
-        batch_size: Pairs in a forward pass.
+        texts: The texts to score.
+        references: The reference of each text.
+        layer: The layer whose output represents a token. Layer 0 is the embeddings.
+        batch_size: The number of pairs in a forward pass.
 
     Raises:
         StudyError: The model has no such layer.
     """
     limit = token_limit(model, tokenizer)
-    whole = list(zip(_encode(tokenizer, texts), _encode(tokenizer, references), strict=True))
-    longest = [max(map(len, pair)) for pair in whole]
-    pairs = [[row if len(row) <= limit else [*row[: limit - 1], row[-1]] for row in pair] for pair in whole]
+    pairs = list(zip(_encode(tokenizer, texts), _encode(tokenizer, references), strict=True))
+    cut_pairs = [[_cut(row, limit) for row in pair] for pair in pairs]
     match = partial(_match, model, tokenizer, layer)
-    scores = read_in_batches(pairs, lambda pair: max(map(len, pair)), match, most=batch_size)
-    return [(score, length > limit) for score, length in zip(scores, longest, strict=True)]
+    scores = read_in_batches(cut_pairs, _longest, match, max_rows=batch_size)
+    return [(score, _longest(pair) > limit) for score, pair in zip(scores, pairs, strict=True)]
+
+
+def _cut(row: list[int], limit: int) -> list[int]:
+    """Cut a text to `limit` tokens. The special token at its end stays."""
+    return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
+
+
+def _longest(pair: Sequence[list[int]]) -> int:
+    """Return the number of tokens in the longer text of a pair."""
+    return max(map(len, pair))
 
 
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of each text, with the marks at its ends."""
-    # These two kinds tokenise a first word as one within a text only if a space is before it.
+    """Return the tokens of each text, with the special tokens at its ends."""
+    # These two tokenizers encode a first word like other words only if a space stands before it.
     start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
     rows: list[list[int]] = tokenizer([start + text.strip() for text in texts], verbose=False)["input_ids"]
     return rows
@@ -106,14 +115,17 @@ def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 def _match(
     model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
 ) -> list[float | None]:
-    """Return the F1 of pairs of a text's tokens and its reference's."""
+    """Return the F1 of each pair of a text's tokens and its reference's tokens."""
     texts, references = zip(*pairs, strict=True)
     x, x_real, x_counts = _embed(model, tokenizer, layer, texts)
     y, y_real, y_counts = _embed(model, tokenizer, layer, references)
     are_real = x_real[:, :, None] & y_real[:, None]
     similarity = (x @ y.transpose(1, 2)).masked_fill(~are_real, 0)
-    precision = (similarity.amax(2) * x_counts).sum(1) / x_counts.sum(1)
-    recall = (similarity.amax(1) * y_counts).sum(1) / y_counts.sum(1)
+    # Each token has the similarity of its best match; the mean is over the tokens that count.
+    best_for_x = similarity.amax(2) * x_counts
+    best_for_y = similarity.amax(1) * y_counts
+    precision = best_for_x.sum(1) / x_counts.sum(1)
+    recall = best_for_y.sum(1) / y_counts.sum(1)
     total = precision + recall
     f1 = torch.where(total == 0, 0.0, 2 * precision * recall / total)
     have_words = x_counts.any(1) & y_counts.any(1)
@@ -126,7 +138,10 @@ def _match(
 def _embed(
     model: Model, tokenizer: Tokenizer, layer: int, rows: Sequence[list[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return unit vectors `[n, tokens, d]`, which tokens are real, and which count, `[n, tokens]` each."""
+    """Return unit vectors of tokens, `[n, tokens, d]`, and two masks, `[n, tokens]`.
+
+    The first mask leaves out padding. The second one leaves out special tokens, too: they do not count.
+    """
     ids, real = pad_rows(rows, model, tokenizer.pad_token_id)
     states = model(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
     last = len(states) - 1
@@ -135,8 +150,9 @@ def _embed(
             f"BERTScore's layer {layer}: the model has {last} layers; set metrics.bertscore_layer from 0 to "
             f"{last}"
         )
-    counts = real & (ids != tokenizer.cls_token_id) & (ids != tokenizer.sep_token_id)
-    return torch.nn.functional.normalize(states[layer].float(), dim=-1), real, counts
+    is_special = (ids == tokenizer.cls_token_id) | (ids == tokenizer.sep_token_id)
+    vectors = torch.nn.functional.normalize(states[layer].float(), dim=-1)
+    return vectors, real, real & ~is_special
 
 
 def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
@@ -150,8 +166,9 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     ) -> list[tuple[float | None, bool]]:
         return bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
 
-    pairs = [(t.text, t.reference) for group in groups for t in group.texts if t.reference is not None]
-    stored = tools.read(["bertscore", layer], encoder, pairs, compute)
+    texts = [text for group in groups for text in group.texts]
+    pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
+    stored = tools.run_model(["bertscore", layer], encoder, pairs, compute)
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
         scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]

@@ -1,7 +1,7 @@
-"""What models compute from texts, stored by content: a model reads a text once.
+"""Store the values that models compute from texts, so that a model reads each text once.
 
-A key is a hash of everything that can change the value (the model's revision, the definition, the texts), so
-nothing is ever stale. Each batch is committed; a run that is stopped continues where it was.
+A key is a hash of everything that can change the value: the model's revision, the definition and the texts.
+So a stored value is never out of date. Each batch is committed, so a run that is stopped loses at most one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from guard_eval.records import content_id
 from guard_eval.reporting.writing import check_database_file
 
 BATCH_TEXTS = 256
-"""Texts after which values are committed."""
+"""The number of texts whose values are committed together."""
 TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
 ScoringInput = tuple[str, ...]
@@ -29,10 +29,10 @@ ScoringInput = tuple[str, ...]
 
 
 class ScoreCache:
-    """Values by key in an SQLite file, or in memory if there is no file: JSON or arrays of float32."""
+    """Values by key, in an SQLite file or in memory. A value is JSON or an array of float32."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Open or make the file.
+        """Open the file, or create it.
 
         Raises:
             StudyError: It cannot be opened.
@@ -47,14 +47,14 @@ class ScoreCache:
             self._connection.execute(TABLE)
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Return the values that are stored, by key."""
+        """Return the stored values, by key."""
         query = "SELECT key, value FROM scores WHERE key IN (SELECT value FROM json_each(?))"
         with self._naming_the_file():
             rows = self._connection.execute(query, [json.dumps([*keys])])
             return {key: _decode(value) for key, value in rows}
 
     def put(self, values: Mapping[str, Any]) -> None:
-        """Store values; when this returns they outlive the process."""
+        """Store values. When this function has returned, they survive a kill of the process."""
         with self._naming_the_file(), self._connection:
             rows = [(key, _encode(value)) for key, value in values.items()]
             self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
@@ -88,13 +88,13 @@ def compute_once(
     compute: Callable[[Sequence[ScoringInput]], Iterable[Any]],
     cache: ScoreCache,
 ) -> dict[ScoringInput, Any]:
-    """Return a value for each item; what is stored is not computed again.
+    """Return a value for each item. Stored values are not computed again.
 
     Args:
-        definition: What is computed and how; its first part is the progress bar's.
-        items: The texts. Those of about the same length are computed together.
-        compute: Returns the values of a batch of items: JSON, or arrays of float32.
-        cache: Where values are stored.
+        definition: The name and the settings of the value. The name is shown on the progress bar.
+        items: The texts. Texts of about the same length are computed together.
+        compute: Returns the values of a batch of items: JSON or arrays of float32.
+        cache: The stored values.
     """
     ordered = sorted(set(items), key=lambda item: (sum(map(len, item)), item))
     keys = {item: content_id(*definition, *item) for item in ordered}

@@ -1,7 +1,7 @@
-"""Choose one setting of each strategy from the scores of prompts, and say how steady that choice is.
+"""Choose one setting of each strategy by its scores on prompts, and estimate how stable that choice is.
 
-A score is a function of sums over prompts, so it can be had of any prompts: resampled ones, or a part.
-The choice may be as good or bad as it likes: the comparison rests on other prompts, and holds all the same.
+A score is a function of sums over prompts, so it can be computed for resampled prompts or for some of them.
+A bad choice does not make the comparison invalid, because the comparison uses other prompts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from guard_eval.study.tuning_settings import LESS_IS_BETTER, Tuning
 
 RESAMPLES = 1000
 FOLDS = 10
-"""One in so many prompts scores what the others chose."""
+"""One in `FOLDS` prompts scores the setting that the other prompts chose."""
 DIGITS = 9
-"""Decimals of a score: settings that differ by less are tied."""
+"""Decimals to which scores are rounded. Settings with equal rounded scores are tied."""
 
 Weights = Mapping[str, Floats]
-"""How much each prompt counts, by dataset: `[resamples, prompts]`."""
+"""The weight of each prompt, by dataset: `[resamples, prompts]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,12 @@ class TriedSettings:
     sizes: Mapping[str, int]
 
     def search(self, strategy: str, *, seed: int) -> Search:
-        """Choose a setting; none if all of several miss a condition. The seed decides what is resampled."""
+        """Choose a setting, or none if every setting of several misses a condition.
+
+        Args:
+            strategy: The strategy.
+            seed: The seed of the resampling.
+        """
         rng = np.random.default_rng(seed)
         once = {dataset: np.ones((1, n)) for dataset, n in self.sizes.items()}
         resampled = {
@@ -53,14 +58,14 @@ class TriedSettings:
         }
         rated = self.rate(once)
         chosen = 0 if len(self.names) == 1 else pick(rated)[0]
-        places = pick(self.rate(resampled))
+        resampled_choices = pick(self.rate(resampled))
         scores = {name: self.score(name, once)[0] for name in self.rule.scores}
         settings = [
             TriedSetting(
                 name=name,
                 scores={score: _mean(values[[index]]) for score, values in scores.items()},
                 meets=bool(np.isfinite(rated[0, index])),
-                chosen_share=float(np.mean(places == index)),
+                chosen_share=float(np.mean(resampled_choices == index)),
             )
             for index, name in enumerate(self.names)
         ]
@@ -72,7 +77,7 @@ class TriedSettings:
         )
 
     def score(self, name: str, weights: Weights) -> Floats:
-        """Return the mean of a score over datasets, NaN where it is undefined, `[resamples, settings]`."""
+        """Return the mean of a score over datasets, `[resamples, settings]`. An undefined score is NaN."""
         resamples = len(next(iter(weights.values())))
         scores = np.zeros((resamples, len(self.names)))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,7 +91,10 @@ class TriedSettings:
         return scores / len(weights)
 
     def rate(self, weights: Weights) -> Floats:
-        """Return how good settings are, −∞ for one that misses a condition, `[resamples, settings]`."""
+        """Return a rating that is higher for a better setting, `[resamples, settings]`.
+
+        A setting that misses a condition has −∞.
+        """
         best = self.score(self.rule.maximize, weights)
         meets = np.isfinite(best)
         for name, sign, limit in self.rule.conditions:
@@ -96,10 +104,10 @@ class TriedSettings:
         return np.where(meets, np.round(direction * best, DIGITS), -np.inf)
 
     def expect_best(self, rng: np.random.Generator) -> list[float | None]:
-        """Return the score to expect of the best of m = 1, 2, … settings, tried in random order.
+        """Return the expected score of the best of m = 1, 2, … settings that are tried in random order.
 
-        Dodge et al. (2019) show the best score on the prompts that chose it, which rises with m even where
-        all settings are alike. Here most prompts choose and the others score, so it does not.
+        Dodge et al. (2019) report the score on the prompts that chose the setting. It rises with m even if
+        all settings are equally good. Here most prompts choose and the others score, so it does not rise.
         """
         order = rng.random((RESAMPLES, len(self.names))).argsort(axis=1)
         scoring = {}
@@ -110,14 +118,16 @@ class TriedSettings:
         scores = self.score(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):
-            places = pick(np.where(order < m, rated, -np.inf))
-            curve.append(_mean(scores[np.arange(RESAMPLES), places][places >= 0]))
+            best = pick(np.where(order < m, rated, -np.inf))
+            scores_of_best = scores[np.arange(RESAMPLES), best]
+            curve.append(_mean(scores_of_best[best >= 0]))
         return curve
 
 
 def pick(rated: Floats) -> NDArray[np.int64]:
-    """Return the index of the best setting, the first of tied ones, or −1 if all miss a condition."""
-    return np.where(np.isfinite(rated).any(axis=1), rated.argmax(axis=1), -1)
+    """Return the index of the best setting, or of the first among tied ones. It is −1 if all are −∞."""
+    has_candidate = np.isfinite(rated).any(axis=1)
+    return np.where(has_candidate, rated.argmax(axis=1), -1)
 
 
 def _mean(values: Floats) -> float | None:

@@ -21,17 +21,17 @@ from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
-"""At most so many logits in a batch: a quarter of a gibibyte on a CPU, two on a GPU, in float32."""
+"""The largest number of logits in a batch. In float32 they take 0.25 GiB on a CPU and 2 GiB on a GPU."""
 
 
 class LogLikelihood(NamedTuple):
-    """What a model says of one continuation.
+    """The log-likelihood of one continuation by a model.
 
     Attributes:
-        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) in nats; NaN if the model's arithmetic broke down.
-        tokens: How many tokens that is the sum of, at least 1.
-        prompt_cut: Whether the prompt lost its beginning to fit the model's context.
-        text_cut: Whether the continuation lost its end, as it did not fit alone.
+        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) in nats. It is NaN if the model gives numbers that are not finite.
+        tokens: The number of tokens in the sum, at least 1.
+        prompt_cut: Whether the beginning of the prompt was cut to fit into the model's context.
+        text_cut: Whether the end of the continuation was cut, because it alone is longer than the context.
     """
 
     total: float
@@ -41,7 +41,7 @@ class LogLikelihood(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The tokens of a prompt and its continuation, of which those from `first` on are scored."""
+    """The tokens of a prompt and its continuation. Those from the index `first` on are scored."""
 
     ids: list[int]
     first: int
@@ -57,18 +57,18 @@ def log_likelihoods(
     *,
     batch_size: int = BATCH_ROWS,
 ) -> list[LogLikelihood | None]:
-    """Return what a model says of each continuation; None if it has no token.
+    """Return the log-likelihood of each continuation, or None if it has no token.
 
-    As in the published script, prompt and continuation are tokenised separately and the model's first token
-    stands before the prompt; a continuation without a word has no score. Texts are padded on the right;
-    logits are computed where a continuation is predicted, and summed in float32.
+    As in the published script, prompt and continuation are tokenised separately, the model's first token is
+    put before the prompt, and a continuation without a word has no score. Texts are padded on the right.
+    Logits are computed only for the tokens of continuations.
 
     Args:
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
-        prompts: One for each continuation.
-        continuations: What is scored.
-        batch_size: At most so many texts in a forward pass; long ones come in smaller batches.
+        prompts: The prompt of each continuation.
+        continuations: The texts to score.
+        batch_size: The largest number of texts in a forward pass. Batches of long texts are smaller.
     """
     config = model.config.get_text_config()
     device = next(model.parameters()).device
@@ -81,12 +81,12 @@ def log_likelihoods(
         is_scored = row.first < len(row.ids)
         rows.append(row if is_scored else None)
     scored = [row for row in rows if row is not None]
-    if scored:  # as many rows as have room if the longest text follows the shortest prompt
+    if scored:  # the batch must fit even if the longest text follows the shortest prompt
         longest = max(len(row.ids) for row in scored)
         predicted = longest + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
-    return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), most=batch_size)
+    return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), max_rows=batch_size)
 
 
 def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -95,33 +95,46 @@ def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
-    """Cut what does not fit: the prompt's beginning, but not the first token, then the continuation's end."""
-    before = start + prompt
-    fitted = text[: limit - max(1, len(start))] if before else text[:limit]
-    room = limit - len(fitted)
-    kept = before
-    if len(before) > room:
-        kept = start + before[len(before) - (room - len(start)) :]
-    # The token at position i is predicted at i − 1: a text without anything before it loses its first token.
-    return _Row(kept + fitted, max(1, len(kept)), len(kept) < len(before), len(fitted) < len(text))
+    """Cut a prompt and its text to `limit` tokens: first the prompt's beginning, then the text's end.
+
+    The model's first token, `start`, is never cut.
+    """
+    whole_prompt = start + prompt
+    # The text leaves room for the first token, or for one token of the prompt.
+    fitted_text = text[: limit - max(1, len(start))] if whole_prompt else text[:limit]
+    room = limit - len(fitted_text)
+    fitted_prompt = whole_prompt
+    if len(whole_prompt) > room:
+        end_length = room - len(start)
+        fitted_prompt = start + whole_prompt[len(whole_prompt) - end_length :]
+    # Position i − 1 predicts the token at position i, so the first token of all cannot be scored.
+    return _Row(
+        ids=fitted_prompt + fitted_text,
+        first=max(1, len(fitted_prompt)),
+        prompt_cut=len(fitted_prompt) < len(whole_prompt),
+        text_cut=len(fitted_text) < len(text),
+    )
 
 
 @torch.inference_mode()
 def _score(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
-    # No mask: what is padded on the right comes after all that is scored, and a causal model does not attend
-    # to it. Attention without a mask is faster. A scored token pads, as one that means "padding" makes some
-    # models build a mask.
+    # Padding on the right comes after all scored tokens, and a causal model does not attend to later tokens.
+    # So no mask is needed, and attention is faster without one. The padding is an ordinary token, because the
+    # model's own padding token makes some models build a mask.
     ids, _ = pad_rows([row.ids for row in rows], model, rows[0].ids[0])
+    width = ids.shape[1]
     options = {}
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        options["logits_to_keep"] = ids.shape[1] + 1 - min(row.first for row in rows)
+        options["logits_to_keep"] = width + 1 - min(row.first for row in rows)
     logits = model(ids, use_cache=False, **options).logits
-    begin = 1 + ids.shape[1] - logits.shape[1]  # the first token that has logits
+    begin = 1 + width - logits.shape[1]  # the first token that has logits
     totals = []
     for row, row_ids, row_logits in zip(rows, ids, logits, strict=True):
-        predicted = row_logits[row.first - begin : len(row.ids) - begin].float()
-        chosen = predicted.gather(1, row_ids[row.first : len(row.ids), None])[:, 0]
-        totals.append((chosen - predicted.logsumexp(-1)).double().sum())
+        end = len(row.ids)
+        predicted = row_logits[row.first - begin : end - begin].float()
+        chosen = predicted.gather(1, row_ids[row.first : end, None])[:, 0]
+        log_p = chosen - predicted.logsumexp(-1)
+        totals.append(log_p.double().sum())
     return [
         LogLikelihood(total, len(row.ids) - row.first, row.prompt_cut, row.text_cut)
         for total, row in zip(torch.stack(totals).tolist(), rows, strict=True)
@@ -129,10 +142,11 @@ def _score(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
 
 
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
-    """Yield coherence and perplexity of each group, references among them."""
+    """Yield coherence and perplexity of each group. The references are one of the groups."""
     scorer = tools.models.open(tools.settings.coherence_model)
-    pairs = [(text.prompt, text.text) for group in groups for text in group.texts if text.prompt is not None]
-    stored = tools.read(["coherence"], scorer, pairs, _score_pairs)
+    texts = [text for group in groups for text in group.texts]
+    pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
+    stored = tools.run_model(["coherence"], scorer, pairs, _score_pairs)
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]

@@ -59,11 +59,11 @@ DEFAULT_BASELINE = "greedy"
 """The strategy that a study's others are compared with, if it has this one and names none."""
 
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
-"""What is measured of texts from `generate`, unless metrics are named."""
+"""The metrics of texts that `generate` returned, unless the user names others."""
 
 
 class FileSettings(SettingsTable):
-    """The settings of a measurement; for texts without a study they are changed by `--set`."""
+    """The settings of a measurement. For texts without a study, `--set` changes them."""
 
     metrics: MetricSettings = Field(default_factory=MetricSettings)
 
@@ -79,25 +79,26 @@ def measure(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Measured:
-    """Score continuations, and say how sure the scores are.
+    """Score continuations, with intervals.
 
-    Diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each dataset and
-    strategy, with the human reference and intervals over prompts. With a baseline also differences, tests and
-    Holm's correction. No model reads a text twice: stop the command at any moment and run it again. A metric
-    whose model is not available is named at the end (exit code 2); all others are written.
+    The scores are diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each
+    dataset and strategy and for the human references. The intervals are over prompts. With a baseline, there
+    are also differences, tests and Holm's correction. No model reads a text twice: you can stop the command
+    at any moment and run it again. If the model of a metric is not available, the metric is named at the end
+    (exit code 2), and all others are written.
 
     Args:
         source: A study's folder, or files of texts (JSONL, JSON, CSV, XLSX, Parquet). A record has the text
-            and, where known, prompt, reference, strategy, dataset and id.
-        metrics: Only these, with commas: diversity, mauve, coherence, bertscore, perplexity, repetition,
-            distinct, self_bleu, length, speed.
+            and, if known, prompt, reference, strategy, dataset and id.
+        metrics: Measure only these metrics, separated by commas: diversity, mauve, coherence, bertscore,
+            perplexity, repetition, distinct, self_bleu, length, speed.
         baseline: Compare every other strategy with this one, prompt by prompt.
         prompts: For files without prompts: a file with the prompts and references, by id.
-        column: For files: the column of the texts. Given several times, each one is a strategy.
+        column: For files: the column with the texts. If it is given several times, each column is a strategy.
         output: For files: a folder for tables, figures and stored scores. A study has its own.
-        tune: Choose a setting of each strategy by the rule in [tuning], on the prompts that are set apart.
-        dry_run: Say what would be measured, and stop.
-        overrides: Settings for this run, each `table.key=value`.
+        tune: Choose a setting of each strategy by the rule in [tuning], on the tuning prompts.
+        dry_run: Show what would be measured, and stop.
+        overrides: Settings for this run, each as `table.key=value`.
 
     Raises:
         StudyError: If there are no texts, if a file or a setting is wrong, or if a metric of texts from
@@ -107,10 +108,8 @@ def measure(
         raise StudyError("name a study's folder or files of texts")
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
     chosen: dict[str, Any] = {"compute": names} if names else {}
-    files = [Path(each) for each in source if isinstance(each, str | Path)]
-    # A name that is no file and could not be one is that of a study, which is then missing.
-    is_study = len(files) == 1 and (files[0].is_dir() or not (files[0].suffix or files[0].exists()))
-    if is_study or isinstance(source[0], Study):
+    files = [Path(path) for path in source if isinstance(path, str | Path)]
+    if _is_study(files) or isinstance(source[0], Study):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
         if refused := [name for name, value in for_files.items() if value]:
             raise StudyError(f"{refused[0]} is for files; a study has its own: edit its study.toml")
@@ -126,11 +125,11 @@ def measure(
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _check_settings(with_overrides({"metrics": chosen}, overrides))
-    known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    options = {"prompts": known, "columns": column}
+    prompts_by_id = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
+    options = {"prompts": prompts_by_id, "columns": column}
     measured = _measure_texts(
-        [text for each in source for text in _read_texts(each, options)],
-        # A strategy in a file may have any name.
+        [text for item in source for text in _read_texts(item, options)],
+        # Files may name a strategy in any way, so the baseline is not checked as in a study.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
         folder=output,
@@ -141,12 +140,21 @@ def measure(
     return measured
 
 
+def _is_study(files: Sequence[Path]) -> bool:
+    """Return whether the one path is a study's folder. A missing path without an ending is one, too."""
+    if len(files) != 1:
+        return False
+    path = files[0]
+    is_missing_folder = not path.suffix and not path.exists()
+    return path.is_dir() or is_missing_folder
+
+
 def _check_settings(tables: Mapping[str, Any], systems: Sequence[str] = ()) -> FileSettings:
     return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
 def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
-    """Return the texts of a file, or of what a notebook passes."""
+    """Return the texts of a file, or of the result of `generate`."""
     if isinstance(source, str | Path):
         return read_generations(Path(source), **options)
     if not hasattr(source, "with_prompts"):
@@ -155,13 +163,13 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
 
 
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
-    """Measure the texts of a study that exist."""
+    """Measure the existing texts of a study."""
     settings = study.settings
     prompts = read_compared(study)
     systems: Iterable[str] = compared_systems(study)
     searches = {}
     if study.choice is not None and not study.choice.tuning.prompts:
-        # These prompts chose the settings, so all that were tried are tested together.
+        # These prompts chose the settings, so the test must account for every setting that was tried.
         systems = settings.systems
         searches = {study.choice.chosen[name]: tried for name, tried in settings.grids.items()}
     by_system = find_texts(study, systems, prompts)
@@ -172,14 +180,14 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     declared = settings.metrics.model_dump()
     if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
         declared["baseline"] = DEFAULT_BASELINE
-    wanted = _check_settings({"metrics": {**declared, **chosen}}, list(settings.systems)).metrics
+    metric_settings = _check_settings({"metrics": {**declared, **chosen}}, list(settings.systems)).metrics
     measured = _measure_texts(
         generations,
-        wanted,
+        metric_settings,
         ScoringModels.of_study(study),
         folder=study.metrics,
         dry_run=dry_run,
-        warnings=_check_scorer(study, wanted),
+        warnings=_check_scorer(study, metric_settings),
         question=study.settings.question,
         searches=searches,
     )
@@ -187,21 +195,21 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
 
 
 def _tune_study(study: Study, *, dry_run: bool) -> Measured:
-    """Choose a setting of each strategy by its texts to the tuning prompts."""
+    """Choose a setting of each strategy by its texts for the tuning prompts."""
     settings = study.settings
     assert settings.tuning is not None
     prompts, _ = split_prompts(study)
     texts = find_first_texts(study, settings.systems, prompts)
     metrics = {"compute": metrics_of(settings.tuning), "baseline": None}
-    wanted = settings.metrics.model_copy(update=metrics)
+    metric_settings = settings.metrics.model_copy(update=metrics)
     measured = _measure_texts(
         [text for by_prompt in texts.values() for text in by_prompt.values()],
-        wanted,
+        metric_settings,
         ScoringModels.of_study(study),
         folder=study.metrics,
         write=False,
         dry_run=dry_run,
-        warnings=_check_scorer(study, wanted),
+        warnings=_check_scorer(study, metric_settings),
     )
     if measured.failures:
         raise StudyError("\n".join(measured.failures))
@@ -210,7 +218,7 @@ def _tune_study(study: Study, *, dry_run: bool) -> Measured:
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
     """Warn if the model that wrote the texts is the one that scores them."""
-    writers = [study.locate_model(part.settings.model.name) for part in study.by_model()]
+    writers = [study.locate_model(model_study.settings.model.name) for model_study in study.by_model()]
     scorer = settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
     if not scored or study.locate_model(scorer) not in writers:
@@ -232,7 +240,7 @@ def _measure_texts(
     question: str = "",
     searches: Searches = MappingProxyType({}),
 ) -> MeasuredTexts:
-    """Measure texts, and write the results and stored scores into a folder, if there is one.
+    """Measure texts. If there is a folder, write the results and the stored scores into it.
 
     Without `write`, only the stored scores are written.
     """
@@ -247,7 +255,7 @@ def _measure_texts(
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
         )
-    if problem:  # what needs none of these models is measured
+    if problem:  # metrics that do not use these models are still measured
         progress.warn(problem)
     if folder:
         claim_folder(folder, ["scores.sqlite"])
@@ -282,17 +290,18 @@ def _measure_texts(
 def _find_models(
     generations: Sequence[Generation], settings: MetricSettings, models: ScoringModels, *, dry_run: bool
 ) -> HubModels:
-    """Look for the scoring models that are needed.
+    """Find the scoring models that are needed, on this machine or the Hub.
 
-    A folder that does not exist fails a dry run; otherwise it fails only the metrics that need it.
+    A folder that does not exist is a problem of a dry run. Otherwise only the metrics that need it fail.
     """
-    references = any(text.reference for text in generations)
-    wanted: dict[str, tuple[str, str]] = {}
+    have_references = any(text.reference for text in generations)
+    needed_models: dict[str, tuple[str, str]] = {}
     for module in WITH_MODELS:
         model = models.open(getattr(settings, f"{module}_model"))
         path = Path(model.location)
         computed = set(MODULES[module]) & set(settings.compute)
-        needed = computed and (references or module not in AGAINST_REFERENCES)
-        if needed and (dry_run or path.is_dir() or not path.is_absolute()):
-            wanted[model.name] = (model.location, model.wanted)
-    return find_models(wanted)
+        is_needed = computed and (have_references or module not in AGAINST_REFERENCES)
+        is_missing_folder = path.is_absolute() and not path.is_dir()
+        if is_needed and (dry_run or not is_missing_folder):
+            needed_models[model.name] = (model.location, model.branch)
+    return find_models(needed_models)

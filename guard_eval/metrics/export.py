@@ -1,7 +1,7 @@
-"""Results as a folder of files: CSV, JSON, Markdown, LaTeX, HTML and figures, each written atomically.
+"""Write results as files: CSV, JSON, Markdown, LaTeX, HTML and figures. Each file is written atomically.
 
-Names of strategies and datasets, notes and settings are data: every format escapes what its reader would take
-for markup, and CSV what a spreadsheet would take for a formula.
+Names of strategies and datasets, notes and settings are data: every format escapes text that its reader would
+read as markup, and CSV escapes text that a spreadsheet would read as a formula.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
 BRIEF_METRICS = 2
-"""Metrics whose differences a terminal shows."""
+"""The number of metrics whose differences a terminal shows."""
 MAX_NAME = 80
-"""Characters of a name in a table: TeX refuses tables wider than 5.7 m."""
+"""The largest number of characters of a name in a table. TeX refuses tables that are wider than 5.7 m."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
 def write_results(measured: Measured, folder: Path) -> None:
-    r"""Write everything that was measured into a folder, which exists.
+    r"""Write all results into an existing folder.
 
     `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
-    `metrics.json` has all of it. `metrics.md`, `.html` and `.tex` (`booktabs` tables to `\input`) are to be
-    read. Figures are SVG files, and in the page.
+    `metrics.json` has both, with the settings and warnings. `metrics.md`, `.html` and `.tex` (`booktabs`
+    tables for `\input`) are for people. The figures are SVG files, and parts of the HTML page.
 
     Args:
         measured: The results.
-        folder: Where they go.
+        folder: The folder.
 
     Raises:
-        StudyError: If a file cannot be written.
+        StudyError: A file cannot be written.
     """
-    from guard_eval.metrics.figures import draw_results  # noqa: PLC0415 (matplotlib, for files alone)
+    from guard_eval.metrics.figures import draw_results  # noqa: PLC0415 (matplotlib, used only for files)
     from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
 
     drawings = list(draw_results(measured.scores))
@@ -64,7 +64,7 @@ def write_results(measured: Measured, folder: Path) -> None:
 
 
 def _data_files(measured: Measured) -> dict[str, bytes | str]:
-    """Return every number, not rounded."""
+    """Return the files with every number, not rounded."""
     counts = [clean(format_counts(counts)) for counts in measured.scores["counts"]]
     facts = {
         "scores": measured.scores,
@@ -80,11 +80,11 @@ def _data_files(measured: Measured) -> dict[str, bytes | str]:
 
 
 def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
-    """Return scores as one table: a row for each dataset and strategy, a column for each metric.
+    """Return scores as one table: a row for each dataset and strategy, and a column for each metric.
 
     Args:
-        rows: The scores; a single dataset is the table's caption.
-        intervals: Whether a cell has the interval, too.
+        rows: The scores. If they have a single dataset, it is the table's caption.
+        intervals: Whether cells also have intervals.
     """
     closest = closest_to_human(rows)
     names = dict.fromkeys(row.metric for row in rows)
@@ -100,47 +100,56 @@ def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
     notes = [CLOSEST] if closest else []
     if intervals and any(row.low is not None for row in rows):
         notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
-    places = ("Dataset", "Strategy") if len(datasets) > 1 else ("Strategy",)
+    has_datasets = len(datasets) > 1
+    name_columns = ("Dataset", "Strategy") if has_datasets else ("Strategy",)
+    table_rows = []
+    for (dataset, strategy), cells in lines.items():
+        row_names = (dataset, strategy) if has_datasets else (strategy,)
+        table_rows.append((*map(_shorten, row_names), *cells.values()))
     return Table(
-        columns=(*places, "Texts", *(METRICS[name].heading for name in names)),
-        rows=tuple((*map(_shorten, key[-len(places) :]), *cells.values()) for key, cells in lines.items()),
+        columns=(*name_columns, "Texts", *(METRICS[name].heading for name in names)),
+        rows=tuple(table_rows),
         caption=_shorten(datasets[0]) if len(datasets) == 1 else "Scores",
         note=" ".join(notes),
-        text_columns=len(places),
+        text_columns=len(name_columns),
     )
 
 
 def brief_tables(measured: Measured) -> tuple[Table, ...]:
-    """Return what a terminal shows: the scores over all datasets, and differences of the first metrics."""
+    """Return the tables for a terminal: the scores over all datasets, and differences in a few metrics."""
     scores = rows_of(measured.scores)
     differences = rows_of(measured.differences)
     overall = [row for row in scores if row.dataset == OVERALL] or scores
     names = list(dict.fromkeys(row.metric for row in differences))[:BRIEF_METRICS]
     tested = [row for row in differences if row.metric in names]
     tested = [row for row in tested if row.dataset == OVERALL] or tested
-    return (score_table(overall), *([difference_table(tested)] if tested else []))
+    if not tested:
+        return (score_table(overall),)
+    return (score_table(overall), difference_table(tested))
 
 
 def difference_table(rows: Sequence[Any]) -> Table:
-    """Return the differences from the baseline as a table, with how they were tested below it."""
+    """Return the differences from the baseline as a table. The note below it names the tests."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
     )
     tested = f"Prompt by prompt; {'; '.join(methods)}." if methods else "No difference could be tested."
+    table_rows = [
+        (
+            METRICS[row.metric].heading,
+            _shorten(row.dataset),
+            _shorten(row.strategy),
+            format_value(row.metric, row.value, sign="+"),
+            format_interval(row.metric, row.low, row.high) or NOTHING,
+            _format_p(row.p_value, row.note),
+            _format_p(row.p_holm, row.note),
+            row.n,
+        )
+        for row in rows
+    ]
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
-        rows=tuple(
-            (
-                METRICS[row.metric].heading,
-                _shorten(row.dataset),
-                _shorten(row.strategy),
-                format_value(row.metric, row.value, sign="+"),
-                format_interval(row.metric, row.low, row.high) or NOTHING,
-                *(_format_p(p, row.note) for p in (row.p_value, row.p_holm)),
-                row.n,
-            )
-            for row in rows
-        ),
+        rows=tuple(table_rows),
         caption=f"Differences from {_shorten(rows[0].baseline)}",
         note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
@@ -159,7 +168,7 @@ def _shorten(text: str) -> str:
 
 
 def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = ()) -> str:
-    """Return the results as a page: `.html`, `.md` or `.tex`, the last without intervals."""
+    """Return the results as a page that ends in `.html`, `.md` or `.tex`. LaTeX has no intervals."""
     scores = rows_of(measured.scores)
     differences = rows_of(measured.differences)
     datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
@@ -170,7 +179,9 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
     details = [
         _list(("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"),
-        _list(("Metric", "Meaning"), [(each.label, each.meaning) for each in metrics], caption="Metrics"),
+        _list(
+            ("Metric", "Meaning"), [(metric.label, metric.meaning) for metric in metrics], caption="Metrics"
+        ),
         _list(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
         _list(("Setting", "Value"), settings.items(), caption="Settings"),
     ]
@@ -193,13 +204,17 @@ def _list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: s
 
 
 def collect_notes(rows: Sequence[Any]) -> list[tuple[str, str, str]]:
-    """Return the notes and counts of rows, each once, after the metrics and the texts that they are about."""
+    """Collect the notes and counts of rows: the metrics and the texts that have them, then the note.
+
+    Each note is named once.
+    """
     metrics: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        where = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
-        for note in filter(None, (row.note.rstrip("."), format_counts(getattr(row, "counts", {})))):
-            metrics.setdefault((note, where), []).append(METRICS[row.metric].label)
-    places: dict[tuple[str, str], list[str]] = {}
-    for (note, where), labels in metrics.items():
-        places.setdefault((note, ", ".join(labels)), []).append(where)
-    return [(labels, "; ".join(places_of), note) for (note, labels), places_of in places.items()]
+        texts = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
+        counts = format_counts(getattr(row, "counts", {}))
+        for note in filter(None, (row.note.rstrip("."), counts)):
+            metrics.setdefault((note, texts), []).append(METRICS[row.metric].label)
+    texts_by_note: dict[tuple[str, str], list[str]] = {}
+    for (note, texts), labels in metrics.items():
+        texts_by_note.setdefault((note, ", ".join(labels)), []).append(texts)
+    return [(labels, "; ".join(texts), note) for (note, labels), texts in texts_by_note.items()]

@@ -1,7 +1,7 @@
-"""Figures of metrics: all strategies with their intervals.
+"""Draw figures of metrics: all strategies with their intervals.
 
-Strategies are identified by words, never by colour alone. Their names come from files and are text: nothing
-in them is taken for markup or a formula. The same results give the same bytes.
+Words name the strategies, never colour alone. The names come from files, so they are shown as plain text and
+never read as markup or a formula. The same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COMPARED = ("diversity", "mauve", "coherence", "bertscore")
-"""Metrics that have figures."""
+"""The metrics with a figure."""
 TITLE_CHARACTERS = 66
 
 
 def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
-    """Yield a figure of each compared metric; of several datasets, it has the means over them."""
+    """Yield a figure of each compared metric. With several datasets, it shows the means over them."""
     for metric in COMPARED:
         rows = rows_of(scores[scores["metric"] == metric])
         if drawing := draw_metric([row for row in rows if row.dataset == rows[-1].dataset]):
@@ -39,19 +39,19 @@ def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
 
 
 def draw_metric(rows: Sequence[Any]) -> Drawing | None:
-    """Draw the scores of a metric, the highest on top: a dot with its interval each, and a line for people.
+    """Draw the scores of a metric, the highest at the top, and a line at the score of people.
 
     Args:
         rows: The scores of a metric on one dataset.
 
     Returns:
-        The figure; None where no strategy but the references has a value.
+        The figure, or None if only the references have a value.
     """
     valued = sorted((row for row in rows if is_finite(row.value)), key=lambda row: (-row.value, row.strategy))
     if {row.strategy for row in valued} <= {HUMAN}:
         return None
     name = valued[0].metric
-    metric = METRICS[valued[0].metric]
+    metric = METRICS[name]
     labels = [
         f"{row.strategy}: {format_value(name, row.value)} {format_interval(name, row.low, row.high)}".strip()
         for row in valued

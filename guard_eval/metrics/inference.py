@@ -1,8 +1,8 @@
 """Intervals of metrics, differences from a baseline, and their tests.
 
-A metric of many texts is a smooth function of sums over prompts. To first order it is a mean over prompts of
-what each one contributes: the jackknife's pseudo-values. Means over datasets and differences between
-strategies are means of the same contributions, so one interval and one test serve for all of them.
+A metric of many texts is a smooth function of sums over prompts. To first order it is a mean of one
+contribution from each prompt: the jackknife's pseudo-values. Means over datasets and differences between
+strategies are means of the same contributions, so they all use one interval and one test.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Searches = Mapping[str, Sequence[str]]
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
-    """Return what each prompt contributes to a metric, `[prompts]`; their mean is the metric.
+    """Return the contribution of each prompt to a metric, `[prompts]`. Their mean is the metric.
 
-    These are the jackknife's pseudo-values, moved so that their mean has no correction of bias.
+    They are the jackknife's pseudo-values, shifted so that their mean has no correction of bias.
 
     >>> contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), ratio)  # of a mean: the values themselves
     array([1., 2., 6.])
@@ -64,41 +64,48 @@ def contributions(parts: Floats, function: Statistic) -> Floats:
 
 
 def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
-    """Return a row for each outcome, with its interval, and for each mean over datasets (`SCORE_COLUMNS`)."""
+    """Return a row of `SCORE_COLUMNS` for each outcome and for each mean over datasets, with intervals."""
     rows = [_score([outcome], level) for outcome in outcomes.values()]
     datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
     for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
-        several = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
-        known = [outcome for outcome in several if outcome is not None and outcome.value is not None]
-        if len(known) == len(datasets) > 1:
-            rows.append(_score(known, level))
+        by_dataset = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
+        defined = [outcome for outcome in by_dataset if outcome is not None and outcome.value is not None]
+        has_every_dataset = len(defined) == len(datasets)
+        if has_every_dataset and len(datasets) > 1:
+            rows.append(_score(defined, level))
     return pd.DataFrame(rows, columns=[*SCORE_COLUMNS], dtype=object)
 
 
-def _score(several: Sequence[Outcome], level: float) -> ScoreRow:
-    """Return the row of an outcome, or of the mean of a strategy's outcomes on several datasets."""
-    row = vars(several[0]) | {"level": level}
+def _score(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
+    """Return the row of one outcome, or of the mean of a strategy's outcomes on several datasets."""
+    row = vars(outcomes[0]) | {"level": level}
     estimate = Estimate()
-    if len(several) > 1:
+    if len(outcomes) > 1:
         row |= {
             "dataset": OVERALL,
-            "value": statistics.fmean(each.value or 0.0 for each in several),
-            "n": sum(each.n for each in several),
+            "value": statistics.fmean(outcome.value or 0.0 for outcome in outcomes),
+            "n": sum(outcome.n for outcome in outcomes),
             "counts": {},
-            "note": f"mean over {len(several)} datasets, each of the same weight",
+            "note": f"mean over {len(outcomes)} datasets, each of the same weight",
         }
-    known = [contributions(each.parts, each.function) for each in several if each.parts is not None]
-    if len(known) == len(several):
+    datasets = [
+        contributions(outcome.parts, outcome.function) for outcome in outcomes if outcome.parts is not None
+    ]
+    if len(datasets) == len(outcomes):
         bounds = (0.0, 100.0) if METRICS[row["metric"]].unit == "%" else UNBOUNDED
-        estimate = _estimate_mean(known, several, level=level, bounds=bounds)
+        estimate = _estimate_mean(datasets, outcomes, level=level, bounds=bounds)
     note = join_notes(row["note"], estimate.note)
     return row | {"low": estimate.low, "high": estimate.high, "note": note}
 
 
 def _mean_of(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the contributions to the mean over datasets, in which each weighs the same, and their strata."""
+    """Return the contributions to the mean over datasets, and the dataset of each, `[prompts]` both.
+
+    All datasets have the same weight in the mean.
+    """
     sizes = [len(values) for values in datasets]
-    scaled = [values * sum(sizes) / (len(values) * len(datasets)) for values in datasets]
+    total = sum(sizes)
+    scaled = [values * total / (len(values) * len(datasets)) for values in datasets]
     return np.concatenate(scaled), np.repeat(np.arange(len(datasets)), sizes)
 
 
@@ -110,7 +117,7 @@ def _estimate_mean(
     null: float | None = None,
     bounds: Bounds = UNBOUNDED,
 ) -> Estimate:
-    """Return the mean over datasets of contributions to outcomes, with its jackknife interval."""
+    """Return the mean over datasets of these contributions, with its jackknife interval."""
     values, strata = _mean_of(datasets)
     if not np.isfinite(values).all():
         return Estimate(level=level, n=len(values)).with_note(NEEDS_EACH)
@@ -122,20 +129,22 @@ def _estimate_mean(
 def estimate_differences(
     outcomes: Outcomes, baseline: str, *, level: float, searches: Searches = MappingProxyType({})
 ) -> pd.DataFrame:
-    """Return a row for each strategy's difference from the baseline (`DIFFERENCE_COLUMNS`).
+    """Return a row of `DIFFERENCE_COLUMNS` for each strategy's difference from the baseline.
 
-    The tests of one metric, over strategies and datasets and the mean over datasets, are one family. A test
-    that could not be made counts, too. A test that could not have reached one minus the level has no p.
+    All tests of one metric are one family: those of every strategy, on every dataset and for the mean over
+    datasets. A test that is not possible counts in the family, too. A test has no p-value if its smallest
+    possible p-value is above one minus the level.
 
     Args:
-        outcomes: By metric, dataset and strategy.
+        outcomes: The outcomes by metric, dataset and strategy.
         baseline: The strategy that others are compared with.
         level: The confidence level.
-        searches: All settings that were tried on these prompts, by the chosen one. Only that one has a row,
-            and its test is that of the best of all.
+        searches: All settings that were tried on these prompts, by the chosen setting. Only the chosen
+            setting has a row, and its test accounts for the search.
     """
     rows: list[ScoreRow] = []
-    skipped = {baseline, HUMAN, *chain(*searches.values())} - searches.keys()
+    unchosen = set(chain(*searches.values())) - searches.keys()
+    skipped = {baseline, HUMAN, *unchosen}
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
@@ -154,19 +163,21 @@ def estimate_differences(
             pairs = sides[strategy]
             tried = [sides[name] for name in searches.get(strategy, ())]
             for index, pair in enumerate(pairs):
-                family.append(_difference([pair], level, [[each[index]] for each in tried]))
+                family.append(
+                    _difference([pair], level, [[sides_of_setting[index]] for sides_of_setting in tried])
+                )
             family += [_difference(pairs, level, tried)] if len(pairs) == len(datasets) > 1 else []
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
 def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
-    """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted.
+    """Return a strategy's difference from the baseline on one dataset or on all, before Holm's correction.
 
     If these prompts chose the strategy's setting, `tried` has all settings.
     """
     first, second = pairs[0]
-    shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
+    shared = [_shared_prompts(ours, theirs) for ours, theirs in pairs]
     row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
         "metric": first.metric,
         "dataset": first.dataset if len(pairs) == 1 else OVERALL,
@@ -211,42 +222,51 @@ def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Scor
 
 
 def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
-    """Test a difference as the best of those of all settings that were tried on the same prompts."""
+    """Test the difference of the best setting, with a correction for all settings that were tried."""
     method = f"max-T test, best of {len(tried)}, corrected for the search"
-    known = [each for each in tried if all(side.parts is not None for pair in each for side in pair)]
-    if any(side.noise for each in known for pair in each for side in pair):
+    defined = [
+        setting for setting in tried if all(side.parts is not None for pair in setting for side in pair)
+    ]
+    if any(side.noise for setting in defined for pair in setting for side in pair):
         return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
-    gains = np.stack([_mean_of(_gains(each))[0] for each in known], axis=1)
+    gains = np.stack([_mean_of(_gains(setting))[0] for setting in defined], axis=1)
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
-    return Estimate(p=max_t(gains)[known.index(pairs)], method=method, smallest_p=smallest)
+    return Estimate(p=max_t(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
+
+
+def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
+    """Return the positions of the prompts that both strategies continued."""
+    return np.intersect1d(first.places, second.places)
 
 
 def _gains(pairs: Sides) -> list[Floats]:
-    """Return what each prompt contributes to a difference, for each dataset."""
-    return [_gain(*pair, np.intersect1d(pair[0].places, pair[1].places)) for pair in pairs]
+    """Return the contribution of each prompt to a difference, for each dataset."""
+    return [_gain(ours, theirs) for ours, theirs in pairs]
 
 
-def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:
-    """Return what each prompt contributes to the difference of two outcomes, without errors of rounding."""
-    known = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
-    sides = [contributions(parts[shared], function) for parts, function in known]
+def _gain(first: Outcome, second: Outcome) -> Floats:
+    """Return the contribution of each prompt to a difference. A difference that is only rounding is 0."""
+    shared = _shared_prompts(first, second)
+    defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
+    sides = [contributions(parts[shared], function) for parts, function in defined]
     with np.errstate(invalid="ignore"):
         gain = sides[0] - sides[1]
-    smallest = ROUNDING * len(gain) * max(1.0, *(float(np.abs(side).max()) for side in sides))
-    return np.where(np.abs(gain) <= smallest, 0.0, gain)
+    largest = max(1.0, *(float(np.abs(side).max()) for side in sides))
+    rounding = ROUNDING * len(gain) * largest
+    return np.where(np.abs(gain) <= rounding, 0.0, gain)
 
 
 def _adjust_family(family: Sequence[ScoreRow], alpha: float) -> Iterator[ScoreRow]:
-    """Yield the differences of one metric, their p-values adjusted together by Holm."""
+    """Yield the differences of one metric with p-values after Holm's correction."""
     p_values = [row["p_value"] for row in family]
     smallest = [None if row["p_value"] is None else row["smallest"] for row in family]
     correction = f" after Holm's correction for {len(family)} tests"
-    for row, p_holm, least in zip(family, adjust(p_values), adjust(smallest), strict=True):
-        alone = why_no_p(row["smallest"], alpha) if p_holm is not None else ""
-        corrected = alone or why_no_p(least or 0.0, alpha, after=correction)
+    for row, p_holm, smallest_holm in zip(family, adjust(p_values), adjust(smallest), strict=True):
+        why_no_p_value = why_no_p(row["smallest"], alpha) if p_holm is not None else ""
+        why_no_p_holm = why_no_p_value or why_no_p(smallest_holm or 0.0, alpha, after=correction)
         yield row | {
-            "p_value": None if alone else row["p_value"],
-            "p_holm": None if corrected else p_holm,
+            "p_value": None if why_no_p_value else row["p_value"],
+            "p_holm": None if why_no_p_holm else p_holm,
             "family": len(family),
-            "note": corrected or row["note"],
+            "note": why_no_p_holm or row["note"],
         }

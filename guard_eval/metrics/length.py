@@ -12,7 +12,7 @@ SHARED_TIME = "texts of one batch share its time, so there is no interval over p
 
 
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
-    """Yield the lengths of each group's texts and, of what a model wrote, its speed."""
+    """Yield the lengths of each group's texts and, for texts by a model, the speed."""
     for group in groups:
         written = group.strategy != HUMAN
         if "length" in metrics:
@@ -22,7 +22,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) ->
 
 
 def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
-    """Yield words per text and, where they are known, tokens and whether the model ended the text."""
+    """Yield words per text and, if known, tokens per text and the share of texts that the model ended."""
     words = [len(text.text.split()) for text in group.texts]
     signature = "words|tokens:whitespace|mean over all texts, empty ones too"
     yield mean_outcome("words", group, words, signature=signature)
@@ -39,7 +39,7 @@ def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
 
 
 def _speeds(group: Group) -> Iterator[Outcome]:
-    """Yield the tokens per second and the time per text, where times are known. Runs share their batches."""
+    """Yield tokens per second and time per text, if times are known. All runs are taken together."""
     timed = [text for text in group.texts if text.seconds]
     if not timed:
         return
@@ -54,7 +54,7 @@ def _speeds(group: Group) -> Iterator[Outcome]:
 
 
 def _describe_machines(group: Group) -> str:
-    """Return the devices and the largest batch of a group's texts; empty where unknown."""
+    """Name the devices and the largest batch of a group's texts, if they are known."""
     devices = sorted({text.device for text in group.texts if text.device})
     largest = max((text.batch or 0 for text in group.texts), default=0)
     rows = f"up to {largest} at once" if largest else ""

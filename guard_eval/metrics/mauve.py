@@ -1,8 +1,8 @@
-"""MAUVE: how near the distribution of texts is to that of references (Pillutla et al. 2021; Appendix D).
+"""MAUVE: the similarity of the distributions of texts and references (Pillutla et al. 2021; Appendix D).
 
-Features are quantised into buckets by k-means; the score is the area under the divergence curve of the two
-histograms. The score depends on the k-means' seed (by points), on the number of buckets and on the number of
-texts: all three belong to it, and only scores that share the last two can be compared.
+K-means puts the texts' features into buckets, and the score is the area under the divergence curve of the two
+histograms. The score depends on the seed of k-means (by percentage points), on the number of buckets
+and on the number of texts. Only scores with equal numbers of buckets and texts can be compared.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)
-"""Seeds of the k-means; the first is the one that published scores were made with."""
+"""The seeds of k-means. Published scores were made with the first one."""
 
 FEWEST = 20
-"""Texts and references there must be: ten per bucket, as `auto` has it, in two buckets."""
+"""The smallest number of texts, and of references: ten per bucket, as for `auto`, in two buckets."""
 
 FEWEST_PER_BUCKET = 2
-"""Texts and references per bucket there must be on average. Texts of the references' own distribution are
-expected at 96 with ten per bucket, 47 with two and 16 with one."""
+"""The smallest mean number of texts per bucket, and of references. For texts of the references' own
+distribution the expected score is 96 with ten per bucket, 47 with two and 16 with one."""
 
 SCALING = 5.0
-"""The constant c of the divergence curve: that of Pillutla et al. 2021 and of the published scripts."""
+"""The constant c of the divergence curve, as in Pillutla et al. 2021 and in the published scripts."""
 
 BATCH_ROWS = 16
 MIXTURES = np.linspace(1e-6, 1 - 1e-6, 25)
@@ -55,11 +55,11 @@ class Mauve:
     """MAUVE of one set of texts.
 
     Attributes:
-        values: The score in percent for each seed of k-means; empty where it is undefined.
-        n: How many texts, or references if there were fewer.
-        buckets: How many buckets the histograms have.
+        values: The score in percent for each seed of k-means. It is empty if the score is undefined.
+        n: The number of texts or of references, whichever is smaller.
+        buckets: The number of buckets of the histograms.
         labels: The bucket of each reference `[n]` and of each text `[m]`, for each seed.
-        reason: Why there is no value, or empty.
+        reason: The reason why the score is undefined, or nothing.
     """
 
     values: tuple[float, ...] = ()
@@ -70,7 +70,7 @@ class Mauve:
 
     @property
     def value(self) -> float:
-        """Return the mean over seeds; NaN where it is undefined."""
+        """The mean over seeds, or NaN if the score is undefined."""
         return statistics.fmean(self.values) if self.values else math.nan
 
 
@@ -83,15 +83,15 @@ def mauve(
 ) -> Mauve:
     """Return MAUVE of texts with features `q` [m, d] against references with features `p` [n, d].
 
-    As by the authors' defaults, features are scaled to length 1, projected onto the principal components that
-    hold 90 % of the variance of both sets together, and clustered by k-means (best of 5 runs of up to 500
+    As in the authors' defaults, features are scaled to length 1, projected onto the principal components that
+    hold 90 % of the variance of both sets together, and clustered by k-means (the best of 5 runs of up to 500
     steps).
 
     Args:
-        p: Features of the references.
-        q: Features of the texts.
-        buckets: How many, or `auto`: a tenth of the smaller set, at least 2.
-        seeds: Of the k-means, one score each.
+        p: The features of the references.
+        q: The features of the texts.
+        buckets: The number of buckets, or `auto`: a tenth of the smaller set, at least 2.
+        seeds: The seeds of k-means. There is one score for each.
 
     Raises:
         MissingExtraError: scikit-learn or faiss is not installed.
@@ -99,40 +99,43 @@ def mauve(
     n = min(len(p), len(q))
     number = max(2, round(n / 10)) if buckets == "auto" else buckets
     fewest = max(FEWEST, FEWEST_PER_BUCKET * number)
+    are_finite = np.isfinite(p).all() and np.isfinite(q).all()
     reason = ""
     if n < fewest:
         reason = f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
-    elif not (np.isfinite(p).all() and np.isfinite(q).all()):
+    elif not are_finite:
         reason = "features that are not finite numbers"
     if reason:
         return Mauve(n=n, buckets=number, reason=reason)
     labels = tuple(_quantise(p, q, number, seeds))
-    values = [
-        area(_count(p_labels, number) / len(p), _count(q_labels, number) / len(q))
-        for p_labels, q_labels in labels
-    ]
-    return Mauve(values=tuple(map(float, values)), n=n, buckets=number, labels=labels)
+    values = []
+    for p_labels, q_labels in labels:
+        p_hist = _count(p_labels, number) / len(p)
+        q_hist = _count(q_labels, number) / len(q)
+        values.append(float(area(p_hist, q_hist)))
+    return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
 
 
 def _count(labels: Labels, buckets: int) -> NDArray[np.int64]:
-    """Return how many labels name each bucket, `[buckets]`."""
+    """Return the number of labels in each bucket, `[buckets]`."""
     return np.bincount(labels, minlength=buckets)
 
 
 def area(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
     """Return MAUVE in percent of histograms [..., k], for each of the leading axes.
 
-    The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 λ, and its ends
-    (1, 0) and (0, 1). MAUVE's definition takes the mean of the areas under it seen from either axis. As a
-    polygon that runs from (1, 0) to (0, 1) it has one area, so one is computed.
+    The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 values of λ, and
+    its ends are (1, 0) and (0, 1). MAUVE's definition takes the mean of the areas between the curve and each
+    axis. The two areas of a polygon from (1, 0) to (0, 1) are equal, so only one is computed.
 
     >>> float(area([0.5, 0.5], [0.5, 0.5]).round(9))
     100.0
     """
     p, q = np.broadcast_arrays(np.asarray(p_hist, dtype=np.float64), np.asarray(q_hist, dtype=np.float64))
-    # In the order of λ, x falls and y rises, so nothing need be sorted.
+    # x falls and y rises with λ, so the points need no sorting.
     x, y = np.zeros((2, len(MIXTURES) + 2, *p.shape[:-1]))
-    x[0] = y[-1] = 1.0
+    x[0] = 1.0
+    y[-1] = 1.0
     for index, weight in enumerate(MIXTURES, start=1):
         mixture = weight * p + (1 - weight) * q
         x[index] = np.exp(-SCALING * rel_entr(q, mixture).sum(-1))
@@ -144,27 +147,27 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
 
 
 def contributions(result: Mauve) -> Floats:
-    """Return what each prompt contributes to the score, `[n]`; their mean is the score.
+    """Return the contribution of each prompt to the score, `[n]`. Their mean is the score.
 
-    These are the jackknife's pseudo-values with the buckets held fixed: a prompt that is left out takes its
-    reference and its text out of their buckets, and to first order the two changes add up. What other buckets
-    would change is the variance between seeds, which an interval adds. It is an interval for the expected
-    score at this number of texts and buckets.
+    They are the jackknife's pseudo-values with fixed buckets: without a prompt, its reference and its text
+    are missing in their buckets, and to first order the two changes add up. The effect of other buckets is
+    the variance between seeds, which the interval adds. The interval is for the expected score with this
+    number of texts and buckets.
 
     Args:
-        result: Of n references and n texts, reference i and text i of the same prompt.
+        result: MAUVE of n references and n texts. Reference i and text i have the same prompt.
     """
     n = result.n
-    one_less = np.eye(result.buckets)  # row k: if one text less were in bucket k
+    one_less = np.eye(result.buckets)  # row k: one text less in bucket k
     change = np.zeros(n)
     for value, (p, q) in zip(result.values, result.labels, strict=True):
         p_counts = _count(p, result.buckets)
         q_counts = _count(q, result.buckets)
         p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
         q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
-        of_p = area(p_without, q_counts / n) - value
-        of_q = area(p_counts / n, q_without) - value
-        change += (of_p[p] + of_q[q]) / len(result.values)
+        change_by_reference = area(p_without, q_counts / n) - value
+        change_by_text = area(p_counts / n, q_without) - value
+        change += (change_by_reference[p] + change_by_text[q]) / len(result.values)
     return np.asarray(result.value + (n - 1) * (change.mean() - change))
 
 
@@ -175,89 +178,98 @@ def _quantise(
     if find_spec("faiss") is None:
         raise MissingExtraError("metrics", "faiss-cpu")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of SWIG's types, on Python 3.12 and later
+        warnings.simplefilter("ignore", DeprecationWarning)  # SWIG's types, on Python 3.12 and later
         import faiss  # noqa: PLC0415 (an extra)
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 (comes with it)
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 (of faiss)
 
-    # One thread: the sums depend on how many there are, and beside other work they wait for each other (2600
-    # points, 131 buckets, two busy cores: 0.1 s with one thread, 0.8 s with two).
+    # The rounding of sums depends on the number of threads, and on busy cores threads wait for each other
+    # (2600 points, 131 buckets, two busy cores: 0.1 s with one thread, 0.8 s with two).
     with threadpool_limits(1):
         points = _project(p, q)
+        # The last option only silences a warning: the definition has about ten points per centroid.
+        options = {"niter": 500, "nredo": 5, "update_index": True, "min_points_per_centroid": 1}
         for seed in seeds:
-            # The last option only silences a warning: ten points per centroid is the definition.
-            runs = {"niter": 500, "nredo": 5, "update_index": True, "min_points_per_centroid": 1}
-            means = faiss.Kmeans(points.shape[1], buckets, seed=seed + 2, **runs)
+            means = faiss.Kmeans(points.shape[1], buckets, seed=seed + 2, **options)
             means.train(points)
-            labels = means.index.search(points, 1)[1].reshape(-1).astype(np.int64)
+            _, nearest = means.index.search(points, 1)
+            labels = nearest.reshape(-1).astype(np.int64)
             yield labels[len(q) :], labels[: len(q)]
 
 
 def _project(p: Features, q: Features) -> Features:
-    """Return the points that are clustered, texts before references, [m + n, c]."""
+    """Return the points for k-means, [m + n, c]. The texts come before the references."""
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
     from sklearn.preprocessing import normalize  # type: ignore[import-untyped]  # noqa: PLC0415
 
     unit = normalize(np.vstack([q, p]), norm="l2", axis=1)
     if (unit == unit[0]).all():
-        return np.zeros((len(unit), 1), dtype=np.float32)  # no variance to have components of
-    pca = PCA().fit(unit)  # of all components: such a decomposition draws nothing at random
-    kept = int(np.argmax(np.cumsum(pca.explained_variance_ratio_) >= KEPT_VARIANCE)) + 1
-    points: Features = pca.transform(unit)[:, :kept].astype(np.float32)
+        return np.zeros((len(unit), 1), dtype=np.float32)  # without variance there are no components
+    pca = PCA().fit(unit)  # all components, because then the method uses no random numbers
+    explained = np.cumsum(pca.explained_variance_ratio_)
+    components = int(np.argmax(explained >= KEPT_VARIANCE)) + 1
+    points: Features = pca.transform(unit)[:, :components].astype(np.float32)
     return points
 
 
 def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
-    """Return `text` cut to its first tokens; None if it has fewer."""
-    ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"][:tokens]
-    return tokenizer.decode(ids, clean_up_tokenization_spaces=False) if len(ids) == tokens else None
+    """Cut `text` to this number of tokens. Return None if it has fewer."""
+    ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    if len(ids) < tokens:
+        return None
+    cut: str = tokenizer.decode(ids[:tokens], clean_up_tokenization_spaces=False)
+    return cut
 
 
 def hidden_features(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str | None], *, batch_size: int = BATCH_ROWS
 ) -> list[Features | None]:
-    """Return the last layer's hidden state at the last token of each text, `[d]`; None has none.
+    """Return the last layer's hidden state at the last token of each text, `[d]`, or None for None.
 
-    Special tokens are those the tokenizer adds of its own accord. Texts are padded on the right, which a
-    causal model does not attend to.
+    The tokenizer adds its usual special tokens. Texts are padded on the right, and a causal model does not
+    attend to that padding.
 
     Args:
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
-        texts: Each of at least one token; what is longer than the model's context loses its end.
-        batch_size: Texts per forward pass.
+        texts: Texts of at least one token. A text that is longer than the model's context loses its end.
+        batch_size: The number of texts in a forward pass.
     """
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return read_in_batches(rows, len, partial(_last_states, model), most=batch_size)
+    return read_in_batches(rows, len, partial(_last_states, model), max_rows=batch_size)
 
 
 @torch.inference_mode()
 def _last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
     ids, real = pad_rows(rows, model)
-    # The model without its head: logits over the vocabulary would need far more memory than everything else.
+    # Without the model's head, because logits over the vocabulary would need far more memory than the rest.
     body: Model = getattr(model, "base_model", model)
-    states = body(input_ids=ids, attention_mask=real.long(), use_cache=False, output_hidden_states=True)
-    last = states.hidden_states[-1][torch.arange(len(rows), device=ids.device), real.sum(1) - 1]
-    values: Features = last.float().cpu().numpy()
+    output = body(input_ids=ids, attention_mask=real.long(), use_cache=False, output_hidden_states=True)
+    row_indices = torch.arange(len(rows), device=ids.device)
+    last_tokens = real.sum(1) - 1
+    states = output.hidden_states[-1][row_indices, last_tokens]
+    values: Features = states.float().cpu().numpy()
     return values
 
 
 def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield MAUVE of each strategy against the references of the same prompts.
 
-    As in the published scripts, text and reference are cut to the same number of tokens, and a pair of which
-    one is shorter does not count.
+    As in the published scripts, texts and references are cut to the same number of tokens. A pair with a
+    shorter text or reference does not count.
     """
     reader = tools.models.open(tools.settings.mauve_model)
     length = tools.settings.mauve_tokens
     compared = [text for group in groups for text in group.texts if text.reference]
-    sides = [(side,) for text in compared for side in (text.reference or "", text.text)]
+    inputs: list[ScoringInput] = [(text.text,) for text in compared]
+    inputs += [(text.reference or "",) for text in compared]
 
     def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]) -> Iterable[Any]:
-        return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
+        cut_texts = [cut_text(tokenizer, text, length) for (text,) in texts]
+        return hidden_features(model, tokenizer, cut_texts)
 
-    features = tools.read(["MAUVE", length], reader, sides, compute)
+    features = tools.run_model(["MAUVE", length], reader, inputs, compute)
     for group in groups:
         yield _outcome(group, tools.settings, reader.signature, features)
 
@@ -265,31 +277,34 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 def _outcome(
     group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Features | None]
 ) -> Outcome:
-    """Return MAUVE of a group's runs, and what each prompt contributes."""
+    """Return the mean MAUVE of a group's runs, and the contribution of each prompt."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
     references = [features.get((text.reference or "",)) for text in group.texts]
     texts = [features.get((text.text,)) for text in group.texts]
     results = []
     parts = np.zeros((len(texts), 2))
     for run in group.runs:
-        whole = [index for index in run if references[index] is not None and texts[index] is not None]
+        # Pairs in which both are long enough.
+        complete = [index for index in run if references[index] is not None and texts[index] is not None]
         result = mauve(
-            np.array([references[index] for index in whole]),
-            np.array([texts[index] for index in whole]),
+            np.array([references[index] for index in complete]),
+            np.array([texts[index] for index in complete]),
             buckets=settings.mauve_buckets,
             seeds=seeds,
         )
         results.append(result)
         if result.values:
-            parts[whole] = np.stack([contributions(result), np.ones(len(whole))], axis=1)
+            parts[complete] = np.stack([contributions(result), np.ones(len(complete))], axis=1)
     defined = [result for result in results if result.values]
     noise = 0.0
     if defined and len(seeds) > 1:
-        # The variance over seeds; of runs, which have the same references, it is the mean.
+        # The variance over seeds. Runs share their references, so their variances are averaged, not added.
         noise = statistics.fmean(statistics.variance(result.values) for result in defined)
     compared = sum(bool(text.reference) for text in group.texts)
+    too_short = compared - sum(result.n for result in results)
     tokens = settings.mauve_tokens
     buckets = " or ".join(dict.fromkeys(str(result.buckets) for result in defined or results))
+    definition = f"tokens:{tokens}, full length only|buckets:{buckets}|c:{SCALING:g}"
     return outcome_of_runs(
         "mauve",
         group,
@@ -297,12 +312,11 @@ def _outcome(
         n=sum(result.n for result in defined),
         counts={
             "without a reference": len(texts) - compared,
-            f"text or reference shorter than {tokens} tokens": compared - sum(each.n for each in results),
+            f"text or reference shorter than {tokens} tokens": too_short,
         },
         note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
         reason=results[0].reason,
-        signature=f"mauve|{model}|tokens:{tokens}, full length only|buckets:{buckets}|"
-        f"c:{SCALING:g}|seeds:{seeds[0]}-{seeds[-1]}",
+        signature=f"mauve|{model}|{definition}|seeds:{seeds[0]}-{seeds[-1]}",
         parts=group.sum_by_prompt(parts),
         noise=noise,
     )

@@ -1,6 +1,6 @@
 """All metrics of a set of texts: their values with intervals, differences, and the settings that made them.
 
-What needs a model is imported when it is wanted: metrics of texts alone need no torch.
+A metric that uses a model is imported only when it is measured, so the other metrics do not need torch.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ MODULES = {
     "mauve": ("mauve",),
     "bertscore": ("bertscore",),
 }
-"""The module of each metric, whose function `outcomes` yields those of all groups."""
+"""The metrics that each module computes, by its function `outcomes`."""
 WITH_MODELS = ("coherence", "mauve", "bertscore")
-"""Modules that need the model of the setting `coherence_model` and so on."""
+"""Modules that use a model. The setting `coherence_model`, for example, names it."""
 AGAINST_REFERENCES = {"mauve", "bertscore"}
+"""Modules that compare texts with references."""
 _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeasuredTexts(Measured):
-    """What a measurement says, with its scores as functions of sums over prompts."""
+    """The result of a measurement, with every score as a function of sums over prompts."""
 
     outcomes: Outcomes = field(default_factory=dict, metadata={"json": False})
 
@@ -56,16 +57,17 @@ def measure_generations(
     warnings: Sequence[str] = (),
     searches: Searches = MappingProxyType({}),
 ) -> MeasuredTexts:
-    """Return every metric of the settings with its interval, and the differences from the baseline.
+    """Measure every metric of the settings, with intervals and with differences from the baseline.
 
-    A metric whose model or package is not available is left out and named in `failures`; the others are
-    measured all the same.
+    If the model or package of a metric is not available, `failures` names the metric. The others are
+    measured.
 
     Args:
         generations: The texts.
-        tools: The settings, the models and what they computed before.
-        warnings: What the caller knows about the texts and a reader must know, in sentences.
-        searches: All settings that were tried on these texts, by the chosen one, which alone has scores.
+        tools: The settings, the models and their stored values.
+        warnings: Sentences about the texts that the reader of the results must know.
+        searches: All settings that were tried on these texts, by the chosen setting. Only the chosen setting
+            has scores.
 
     Raises:
         StudyError: If there are no texts, or none by the baseline.
@@ -98,7 +100,7 @@ def measure_generations(
 def measure_groups(
     groups: Sequence[Group], humans: Sequence[Group], tools: MetricTools
 ) -> tuple[Outcomes, list[str]]:
-    """Return the outcomes by metric, dataset and strategy, in the order of tables, and what failed."""
+    """Return the outcomes by metric, dataset and strategy, in the order of tables, and the failures."""
     outcomes: dict[tuple[str, str, str], Outcome] = {}
     failures = []
     for module, names in MODULES.items():
@@ -108,30 +110,29 @@ def measure_groups(
             continue
         try:
             if module in WITH_MODELS:
-                import_module(
-                    "guard_eval.generation.engines"
-                )  # where torch is missing, its error names the extra
+                # If torch is missing, the error of this import names the extra.
+                import_module("guard_eval.generation.engines")
             yield_outcomes = import_module(f"guard_eval.metrics.{module}").outcomes
             results = list(yield_outcomes(groups if against else [*groups, *humans], metrics, tools))
         except StudyError as error:
             failures.append(f"{' and '.join(metrics)} could not be measured: {error}")
             continue
         results += [_by_definition(group, module) for group in humans if against]
-        outcomes |= {(each.metric, each.dataset, each.strategy): each for each in results}
+        outcomes |= {(outcome.metric, outcome.dataset, outcome.strategy): outcome for outcome in results}
     ordered = sorted([*groups, *humans], key=lambda group: group.dataset)
     keys = [(metric, group.dataset, group.strategy) for metric in METRICS for group in ordered]
     return {key: outcomes[key] for key in keys if key in outcomes}, failures
 
 
 def _by_definition(humans: Group, metric: str) -> Outcome:
-    """Return the references' score where they are what texts are compared with."""
+    """Return the references' score for a metric that compares texts with references: 100 %."""
     signature = f"{metric}|the references themselves"
     n = len(humans.texts)
     return outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of the installed packages that decide the numbers."""
+    """Return the versions of the installed packages that can change the numbers."""
     versions = {}
     for package in _LIBRARIES:
         with suppress(PackageNotFoundError):
@@ -140,7 +141,7 @@ def _versions() -> dict[str, str]:
 
 
 def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]) -> Iterator[str]:
-    """Yield warnings of unequal numbers of texts, and of missing or differing references."""
+    """Warn of unequal numbers of texts, and of references that are missing or differ."""
     for dataset in dict.fromkeys(group.dataset for group in groups):
         sizes = {len(run) for group in groups if group.dataset == dataset for run in group.runs}
         if len(sizes) > 1:
@@ -163,10 +164,12 @@ def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequ
 
 
 def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
-    """Yield warnings of few texts, and of strategies whose MAUVE was taken with other numbers of buckets."""
-    defined = [each for each in outcomes.values() if each.metric == "mauve" and each.parts is not None]
-    for dataset in dict.fromkeys(outcome.dataset for outcome in defined):
-        mauves = [outcome for outcome in defined if outcome.dataset == dataset]
+    """Warn of few texts, and of strategies whose MAUVE used different numbers of buckets."""
+    by_dataset: dict[str, list[Outcome]] = {}
+    for outcome in outcomes.values():
+        if outcome.metric == "mauve" and outcome.parts is not None:
+            by_dataset.setdefault(outcome.dataset, []).append(outcome)
+    for dataset, mauves in by_dataset.items():
         sizes = sorted(outcome.n // outcome.runs for outcome in mauves)
         if sizes[0] < FEW_TEXTS_FOR_MAUVE:
             few = f"below {FEW_TEXTS_FOR_MAUVE} it says little"

@@ -13,33 +13,33 @@ if TYPE_CHECKING:  # metrics of texts alone need no torch
     from guard_eval.generation.engines.loading import LoadedModel
 
 REVISION_CHARACTERS = 12
-"""How much of a revision a signature shows."""
+"""The number of characters of a revision in a signature."""
 
 
 @dataclass(frozen=True)
 class ScoringModel:
-    """A model whose name and revision are known before it is loaded.
+    """A model that scores texts. Its name and revision are known before it is loaded.
 
     Attributes:
         loader: The function of `engines.loading` that loads it.
         location: A folder or a Hub id.
-        name: What the user calls it.
-        device: Where it runs, or `auto`.
-        wanted: A branch, tag or commit of the Hub.
+        name: Its name in the settings.
+        device: The device that it runs on, or `auto`.
+        branch: A branch, tag or commit of the Hub.
     """
 
     loader: Literal["load", "load_encoder"]
     location: str
     name: str
     device: str = "auto"
-    wanted: str = "main"
+    branch: str = "main"
 
     @cached_property
     def revision(self) -> str:
         """Return the Hub's commit or the hash of the folder's files."""
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
-        return ModelFiles.open(self.location, self.wanted).revision
+        return ModelFiles.open(self.location, self.branch).revision
 
     @cached_property
     def dtype(self) -> str:
@@ -50,19 +50,19 @@ class ScoringModel:
 
     @property
     def signature(self) -> str:
-        """Return what a score's signature says of the model."""
+        """Return the model's part of a score's signature."""
         revision = self.revision.removeprefix("sha256:")[:REVISION_CHARACTERS]
         return f"model:{self.name}|revision:{revision}|{self.dtype}"
 
     @property
     def identity(self) -> str:
-        """Return what decides the model's numbers: its content and its arithmetic."""
+        """Return a text that differs for models with different numbers: the content and the arithmetic."""
         name = "" if self.revision.startswith("sha256:") else self.location
         return f"{name}@{self.revision}:{self.dtype}"
 
     @cached_property
     def loaded(self) -> LoadedModel:
-        """Load the model, once. It reads texts in batches, which are worth all threads."""
+        """Load the model once. All threads stay in use, because scoring reads texts in large batches."""
         import torch  # noqa: PLC0415
 
         from guard_eval.generation.engines import loading  # noqa: PLC0415
@@ -70,7 +70,7 @@ class ScoringModel:
         threads = torch.get_num_threads()
         try:
             load: Callable[..., LoadedModel] = getattr(loading, self.loader)
-            options = {"revision": self.wanted, "dtype": self.dtype, "device": self.device}
+            options = {"revision": self.branch, "dtype": self.dtype, "device": self.device}
             return load(self.location, name=self.name, **options)
         finally:
             torch.set_num_threads(threads)
@@ -78,12 +78,12 @@ class ScoringModel:
 
 @dataclass(frozen=True)
 class ScoringModels:
-    """Scoring models as the user names them.
+    """The scoring models, by their names in the settings.
 
     Attributes:
-        locate: What to load for a name.
-        device: Where they run, or `auto`.
-        revisions: The wanted revisions by name; `main` for others.
+        locate: Returns the folder or Hub id of a name.
+        device: The device that they run on, or `auto`.
+        revisions: The branch, tag or commit of each name. Other models use `main`.
     """
 
     locate: Callable[[str], str]
@@ -93,11 +93,11 @@ class ScoringModels:
     @classmethod
     def of_study(cls, study: Study) -> ScoringModels:
         """Return a study's scoring models."""
-        models = [part.settings.model for part in study.by_model()]
+        models = [model_study.settings.model for model_study in study.by_model()]
         revisions = {model.name: model.revision for model in models}
         return cls(study.locate_model, device=study.settings.model.one_device, revisions=revisions)
 
     def open(self, name: str, *, loader: Literal["load", "load_encoder"] = "load") -> ScoringModel:
-        """Return a language model, or an encoder; nothing is loaded yet."""
-        wanted = self.revisions.get(name, "main")
-        return ScoringModel(loader, self.locate(name), name, device=self.device, wanted=wanted)
+        """Return a language model or an encoder that is not loaded yet."""
+        branch = self.revisions.get(name, "main")
+        return ScoringModel(loader, self.locate(name), name, device=self.device, branch=branch)

@@ -1,15 +1,15 @@
 """Metrics of n-grams of whitespace tokens: diversity, repetition, distinct-n and self-BLEU.
 
-Diversity is defined as in every published table of this line of research (simctg: Su et al. 2022 and their
-successors): n-grams are counted per text and summed over texts, each text's last n-gram is left out, and each
-repetition rate is rounded to two decimals of a percent before the product is taken.
+Diversity is defined as in all published tables of this line of research (simctg: Su et al. 2022 and later
+work). N-grams are counted per text and summed over texts, and the last n-gram of each text is left out. Each
+repetition rate is rounded to two decimals of a percent before the product is computed.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,23 +20,24 @@ from guard_eval import progress
 from guard_eval.estimate import Floats
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs, outcome_of_sums
 
+Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)
 TOO_SHORT = "no text has enough words; words are what stands between spaces"
 EPSILON = 0.1
-"""In self-BLEU a count of zero becomes this: smoothing method 1 of Chen and Cherry (2014)."""
+"""Self-BLEU uses this count in place of zero: smoothing method 1 of Chen and Cherry (2014)."""
 
 
-def ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
+def ngrams(words: Sequence[str], n: int) -> Iterable[Gram]:
     """Return the n-grams of a text, in order."""
     return zip(*(words[start:] for start in range(n)), strict=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diversity:
-    """The diversity of a set of texts, in percent, with the repetition rates it is made of.
+    """The diversity of a set of texts and its repetition rates, in percent.
 
     Attributes:
-        diversity: ∏ₙ (1 − rep-n), n = 2, 3, 4; None if the texts are too short.
+        diversity: ∏ₙ (1 − rep-n), n = 2, 3, 4, or None if the texts are too short.
         rep: rep-2, rep-3 and rep-4: the share of n-grams that repeat an earlier one of the same text.
     """
 
@@ -54,42 +55,49 @@ def diversity(texts: Sequence[str]) -> Diversity:
 
 
 def _published(sums: Floats) -> Diversity:
-    """Return the diversity of sums of `ngram_counts`, `[6]`, rounded where the published code rounds."""
+    """Return the diversity from sums of `ngram_counts`, `[6]`, with the rounding of the published code."""
     rates = [None if math.isnan(rate) else round(rate, 2) for rate in repetition_of_sums(sums).tolist()]
-    known = [1 - rate / 100 for rate in rates if rate is not None]
-    whole = round(100 * math.prod(known), 2) if len(known) == len(ORDERS) else None
-    return Diversity(diversity=whole, rep=dict(zip(ORDERS, rates, strict=True)))
+    unrepeated = [1 - rate / 100 for rate in rates if rate is not None]
+    is_defined = len(unrepeated) == len(ORDERS)
+    product = round(100 * math.prod(unrepeated), 2) if is_defined else None
+    return Diversity(diversity=product, rep=dict(zip(ORDERS, rates, strict=True)))
 
 
 def ngram_counts(texts: Sequence[str]) -> Floats:
-    """Return each text's number of different and of all n-grams but the last, `[texts, 6]`, n = 2, 3, 4."""
+    """Count each text's different n-grams and all n-grams, `[texts, 6]`, n = 2, 3, 4.
+
+    The last n-gram of a text does not count.
+    """
     counts = np.zeros((len(texts), 2 * len(ORDERS)))
     for row, text in zip(counts, texts, strict=True):
         words = text.split()
         for index, n in enumerate(ORDERS):
             grams = Counter(ngrams(words[:-1], n))
-            row[2 * index : 2 * index + 2] = len(grams), grams.total()
+            row[2 * index] = len(grams)
+            row[2 * index + 1] = grams.total()
     return counts
 
 
 def repetition_of_sums(sums: Floats) -> Floats:
-    """Return rep-2, rep-3 and rep-4 in percent, `[..., 3]`, of sums of `ngram_counts`, `[..., 6]`."""
+    """Return rep-2, rep-3 and rep-4 in percent, `[..., 3]`, from sums of `ngram_counts`, `[..., 6]`."""
+    different = sums[..., ::2]
+    all_grams = sums[..., 1::2]
     with np.errstate(invalid="ignore"):
-        return np.asarray(100 * (1 - sums[..., ::2] / sums[..., 1::2]))
+        return np.asarray(100 * (1 - different / all_grams))
 
 
 def diversity_of_sums(sums: Floats) -> Floats:
-    """Return `simctg` diversity in percent without rounding, `[...]`, of sums of `ngram_counts`."""
+    """Return `simctg` diversity in percent without rounding, `[...]`, from sums of `ngram_counts`."""
     return np.asarray(100 * np.prod(1 - repetition_of_sums(sums) / 100, axis=-1))
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
-    """Return the different n-grams of all texts over all their n-grams, in percent (Li et al. 2016).
+    """Return the number of different n-grams over the number of all n-grams, in percent (Li et al. 2016).
 
-    It is NaN where no text has an n-gram.
+    It is NaN if no text has an n-gram.
 
-    The value falls as texts are added, since n-grams recur from text to text: only equal numbers of texts of
-    about equal length compare.
+    The value falls as texts are added, because n-grams occur in several texts. So compare only equal numbers
+    of texts of about equal length.
 
     >>> distinct(["a b a", "a c"], 1)  # a, b, c of five
     60.0
@@ -99,16 +107,15 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 
 def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
-    """Return the BLEU of each text against all others in percent, `[texts]`; self-BLEU is their mean.
+    """Return the BLEU of each text against all others in percent, `[texts]`. Self-BLEU is the mean.
 
-    Sentence BLEU (Papineni et al. 2002) with the same weight for each n up to `max_n`. The brevity penalty
-    takes the length of another text that is nearest to the text's own, the shorter one of two. A text that
-    shares no word with any other has 0. A text that is shorter than the longest n-gram has NaN, but others
-    are still compared with it. The mean rises with the number of texts (Zhu et al. 2018): only equal numbers
-    compare.
+    It is the sentence BLEU of Papineni et al. (2002) with equal weights for each n up to `max_n`. The brevity
+    penalty uses the nearest length of another text, and the shorter one of two. A text that shares no word
+    with another has 0. A text that is shorter than the longest n-gram has NaN, but others are still compared
+    with it. The mean rises with the number of texts (Zhu et al. 2018), so compare only equal numbers.
 
-    The largest count of an n-gram in another text is the largest count of all, except in the text that has
-    it, where it is the second largest. So the work grows with the n-grams, not with the pairs of texts.
+    The largest count of an n-gram in the other texts is the largest count of all. Only for the text with that
+    count it is the second largest. So the time grows with the number of n-grams, not of pairs of texts.
 
     >>> self_bleus(["the cat sat down", "the cat sat there"]).round(2)  # (3/4 · 2/3 · 1/2 · 0.1)^(1/4)
     array([39.76, 39.76])
@@ -116,34 +123,50 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     words = [text.split() for text in texts]
     scored = [index for index, row in enumerate(words) if len(row) >= max_n and len(texts) > 1]
     lengths = Counter(map(len, words))
-    logs = np.zeros(len(texts))
-    any_word = np.zeros(len(texts), dtype=bool)
+    log_precision = np.zeros(len(texts))
+    shares_word = np.zeros(len(texts), dtype=bool)
     for n in range(1, max_n + 1):
         counts = [Counter(ngrams(row, n)) for row in words]
-        largest: dict[tuple[str, ...], tuple[int, int]] = {}
-        for grams in counts:
-            for gram, count in grams.items():
-                first, second = largest.get(gram, (0, 0))
-                largest[gram] = (count, first) if count > first else (first, max(second, count))
+        largest = _largest_counts(counts)
         for index in scored:
-            matches = 0
-            for gram, count in counts[index].items():
-                first, second = largest[gram]
-                matches += min(count, second if first == count else first)
-            logs[index] += math.log((matches or EPSILON) / (len(words[index]) - n + 1)) / max_n
-            any_word[index] |= n == 1 and matches > 0
+            matches = _count_matches(counts[index], largest)
+            total = len(words[index]) - n + 1
+            log_precision[index] += math.log((matches or EPSILON) / total) / max_n
+            if n == 1:
+                shares_word[index] = matches > 0
     scores = np.full(len(texts), np.nan)
     for index in scored:
         length = len(words[index])
         others = [other for other, count in lengths.items() if other != length or count > 1]
         nearest = min(others, key=lambda other: (abs(other - length), other))
-        brevity = min(0.0, 1 - nearest / length)
-        scores[index] = 100 * math.exp(brevity + logs[index]) if any_word[index] else 0.0
+        log_brevity = min(0.0, 1 - nearest / length)
+        bleu = 100 * math.exp(log_brevity + log_precision[index])
+        scores[index] = bleu if shares_word[index] else 0.0
     return scores
 
 
+def _largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
+    """Return the largest and the second largest count of each n-gram in a text."""
+    largest: dict[Gram, tuple[int, int]] = {}
+    for grams in counts:
+        for gram, count in grams.items():
+            first, second = largest.get(gram, (0, 0))
+            largest[gram] = (count, first) if count > first else (first, max(second, count))
+    return largest
+
+
+def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]) -> int:
+    """Return the number of a text's n-grams that another text has, too, each as often as there."""
+    matches = 0
+    for gram, count in grams.items():
+        first, second = largest[gram]
+        elsewhere = second if first == count else first
+        matches += min(count, elsewhere)
+    return matches
+
+
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
-    """Yield what n-grams say of each group's texts."""
+    """Yield the metrics of n-grams of each group."""
     with progress.task("texts", total=len(groups), unit="groups") as advance:
         for group in groups:
             texts = [text.text for text in group.texts]
@@ -156,7 +179,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) ->
 
 
 def _repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
-    """Yield diversity, and the rates that it is made of."""
+    """Yield diversity and the repetition rates."""
     counts = ngram_counts(texts)
     published = _published(group.sum_by_prompt(counts).sum(axis=0))
     facts: dict[str, Any] = {"n": len(texts), "reason": TOO_SHORT}

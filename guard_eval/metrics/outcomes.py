@@ -1,7 +1,7 @@
-"""Texts grouped by dataset and strategy, and the outcome of a metric for such a group.
+"""Groups of texts with one dataset and strategy, and the outcome of a metric for a group.
 
-A group's prompts stand in an order that no file decides. An outcome has the metric's value and each prompt's
-part of the sums that it is a function of.
+A group's prompts are sorted by their ids, so the order of the files does not matter. A metric is a function
+of sums over prompts. Its outcome has the value, and the part of each prompt in the sums.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Group:
         dataset: The dataset.
         strategy: The strategy, or `HUMAN`.
         texts: Its generations, sorted by prompt id and run.
-        prompts: The sorted ids of all prompts of the dataset, whichever strategy continued them.
+        prompts: The sorted ids of all prompts of the dataset that some strategy continued.
     """
 
     dataset: str
@@ -44,13 +44,13 @@ class Group:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """Return the place of each text's prompt among `prompts`, `[texts]`."""
+        """The index in `prompts` of each text's prompt, `[texts]`."""
         position = {prompt: index for index, prompt in enumerate(self.prompts)}
         return np.array([position[text.prompt_id] for text in self.texts], dtype=np.int64)
 
     @cached_property
     def runs(self) -> list[list[int]]:
-        """Return the places of the texts of each run, in which a prompt has one text."""
+        """The indices of the texts of each run. In a run, a prompt has one text."""
         runs: dict[int, list[int]] = {}
         for index, text in enumerate(self.texts):
             runs.setdefault(text.run, []).append(index)
@@ -58,14 +58,14 @@ class Group:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """Return how many texts have which flaw."""
+        """The number of texts with each flaw."""
         flaws = Counter(sorted(flaw for text in self.texts for flaw in text.flaws))
         flaws["empty"] += sum(not text.text.strip() for text in self.texts)
         flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.places))
         return flaws
 
     def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """Return rows, one for each text, summed by prompt, of several runs their mean: `[prompts, m]`."""
+        """Return the mean over runs of the rows of each prompt's texts, `[texts, m]` → `[prompts, m]`."""
         values = np.asarray(rows, dtype=np.float64)
         sums, runs = np.zeros((2, len(self.prompts), values.shape[1]))
         np.add.at(sums, self.places, values)
@@ -75,10 +75,10 @@ class Group:
 
 
 def group_texts(generations: Iterable[Generation]) -> list[Group]:
-    """Return the groups of generations, datasets in alphabetical order, strategies as they come.
+    """Group generations. Datasets are in alphabetical order, strategies in the order of the texts.
 
     Raises:
-        StudyError: If there are no texts, or if a strategy has the name that stands for people.
+        StudyError: There are no texts, or a strategy has the name that means people.
     """
     texts: dict[tuple[str, str], list[Generation]] = {}
     prompts: dict[str, set[str]] = {}
@@ -98,9 +98,9 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
 
 
 def human_groups(groups: Sequence[Group]) -> list[Group]:
-    """Return the references of each dataset as if people were one more strategy.
+    """Return the references of each dataset as the texts of one more strategy: people.
 
-    Where strategies bring different references of a prompt, the first strategy's is taken, and it is flagged.
+    If strategies have different references for a prompt, the first one is used and has a flaw.
     """
     humans = []
     for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
@@ -116,7 +116,7 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
 
 
 def _reference_of(texts: Sequence[Generation]) -> Generation:
-    """Return the reference of the texts of a prompt as a text that people wrote."""
+    """Return the reference of a prompt's texts as a text by people."""
     first = texts[0].reference or ""
     differs = any(text.reference != first for text in texts)
     flaws = ("reference differs between strategies",) if differs else ()
@@ -124,33 +124,40 @@ def _reference_of(texts: Sequence[Generation]) -> Generation:
 
 
 def ratio(sums: Floats) -> Floats:
-    """Return the first sum divided by the second one, `[..., 2]` → `[...]`."""
+    """Divide the first sum by the second one, `[..., 2]` → `[...]`. It is NaN if the second is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricTools:
-    """What metrics need beside the texts.
+    """The settings, models and stored values that metrics use.
 
     Attributes:
-        settings: How to measure.
-        models: Where models come from; used only by metrics that need one.
-        cache: What models computed before.
+        settings: The settings of metrics.
+        models: The scoring models, which only some metrics use.
+        cache: The values that models have computed before.
     """
 
     settings: MetricSettings
     models: ScoringModels
     cache: ScoreCache
 
-    def read(
+    def run_model(
         self,
         definition: Sequence[object],
         model: ScoringModel,
         items: Iterable[ScoringInput],
         compute: Callable[[Any, Any, Sequence[ScoringInput]], Iterable[Any]],
     ) -> dict[ScoringInput, Any]:
-        """Return what `compute` makes of the model, its tokenizer and each item; see `compute_once`."""
+        """Return the value that a model gives for each item, by `compute` or from the cache.
+
+        Args:
+            definition: The name and the settings of the value; see `compute_once`.
+            model: The model. It is loaded only if a value is missing.
+            items: The texts.
+            compute: Returns the values of a batch of items, by the model and its tokenizer.
+        """
         name, *settings = definition
         return compute_once(
             (name, 2, model.identity, *settings),
@@ -168,16 +175,16 @@ class Outcome:
         metric: One of `scores.METRICS`.
         dataset: The group's dataset.
         strategy: Its strategy.
-        places: Which of the dataset's prompts it continued.
-        runs: How many texts a prompt has.
-        value: The value; None where it is undefined, and `note` says why.
-        n: How many texts have a value.
-        counts: How many texts were left out, cut or repaired, by reason.
-        note: What a reader must know.
+        places: The indices of the prompts that the strategy continued, among the dataset's prompts.
+        runs: The number of texts for each prompt.
+        value: The value, or None if it is undefined; then `note` gives the reason.
+        n: The number of texts with a value.
+        counts: The number of texts that were left out, cut or repaired, by reason.
+        note: A remark that the reader of the value must know.
         signature: The definition with its settings.
-        parts: Each prompt's part of the sums, `[prompts, m]`, zeros where it has no text; None if there is no
-            interval.
-        function: The metric as a function of the sums, `[..., m]` → `[...]`, NaN where it is undefined.
+        parts: The part of each prompt in the sums, `[prompts, m]`. It is 0 for a prompt without a text. None
+            means that there is no interval.
+        function: The metric as a function of the sums, `[..., m]` → `[...]`. An undefined value is NaN.
         noise: The variance of the value from other sources than the prompts, such as the seed of k-means.
     """
 
@@ -211,10 +218,10 @@ def outcome_of_runs(
     Args:
         metric: The metric's name.
         group: The texts.
-        values: The value of each run, or of all; no finite number where it is undefined.
-        counts: Texts left out or cut for this metric, by reason; those of the group are added.
-        note: What a reader must know.
-        reason: Why there is no value; the note where there is none.
+        values: The value of each run, or one value of all runs. An undefined value is not a finite number.
+        counts: The number of texts that this metric left out or cut, by reason. The group's are added.
+        note: A remark that the reader of the value must know.
+        reason: The note if no value is defined.
         **facts: Other fields of the outcome.
     """
     defined = [value for value in values if math.isfinite(value)]
@@ -243,12 +250,12 @@ def outcome_of_sums(
     function: Statistic = ratio,
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
-    """Return the outcome of a function of sums over texts. A prompt of several runs has their mean.
+    """Return the outcome of a metric that is a function of sums over texts. Runs of a prompt are averaged.
 
     Args:
         metric: The metric's name.
         group: The texts.
-        rows: Each text's part of the sums, `[texts, m]`.
+        rows: The part of each text in the sums, `[texts, m]`.
         function: The metric as a function of the sums.
         **facts: See `outcome_of_runs`.
     """
@@ -258,7 +265,8 @@ def outcome_of_sums(
 
 
 def mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401
-    """Return the mean of the values of a group's texts, `[texts]`; what is no finite number is no value."""
-    defined = np.isfinite(each := np.asarray(values, dtype=np.float64))
-    rows = np.stack([np.where(defined, each, 0.0), defined], axis=1)
+    """Return the outcome that is the mean of the finite values among those of the texts, `[texts]`."""
+    numbers = np.asarray(values, dtype=np.float64)
+    defined = np.isfinite(numbers)
+    rows = np.stack([np.where(defined, numbers, 0.0), defined], axis=1)
     return outcome_of_sums(metric, group, rows, n=int(defined.sum()), **facts)

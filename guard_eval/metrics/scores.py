@@ -1,4 +1,4 @@
-"""Scores of strategies, their differences, and how each metric is shown."""
+"""Tables of scores and of differences between strategies, and the format of each metric."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
 
 OVERALL = "all datasets"
-"""The dataset of a mean over datasets, in which each weighs the same."""
+"""The name in place of a dataset for the mean over datasets. All datasets have the same weight."""
 
 
 SCORE_COLUMNS = (
     *("metric", "dataset", "strategy", "value", "low", "high", "level", "n", "counts", "note"),
     *("signature", "runs"),
 )
-"""The columns of scores.csv. What is undefined is None, and `note` says why. `n` counts the texts that have a
-value, and `counts` those left out, cut or repaired, by reason. `signature` is the definition. `runs` is how
-many texts a prompt has."""
+"""The columns of scores.csv. An undefined value is None, and `note` gives the reason. `n` is the number of
+texts with a value, and `counts` the numbers of those left out, cut or repaired, by reason. `signature` is the
+definition. `runs` is the number of texts for each prompt."""
 DIFFERENCE_COLUMNS = (
     *("metric", "dataset", "strategy", "baseline", "level", "n", "value", "low", "high"),
     *("p_value", "p_holm", "family", "method", "note"),
 )
-"""The columns of differences.csv: the strategy's value less the baseline's, prompt by prompt. `n` counts the
-prompts that both continued. `p_holm` is corrected for `family` tests, those included that could not be made.
-There is no p if it could not have reached 1 − level; `note` says so."""
+"""The columns of differences.csv: the strategy's value minus the baseline's, prompt by prompt. `n` is the
+number of prompts that both continued. `p_holm` is corrected for `family` tests; tests that were not possible
+count, too. There is no p-value if the smallest possible one is above 1 − level; then `note` says so."""
 
 
 class Metric(NamedTuple):
-    """How a metric is shown.
+    """The names, the unit and the format of a metric.
 
     Attributes:
-        label: Its name at the head of a column.
-        title: Its full name, as at the head of a figure.
+        label: Its short name, for the head of a column.
+        title: Its full name, for the title of a figure.
         meaning: What it measures, in a sentence.
-        unit: The unit of its values, such as `%`; empty if it has none.
-        digits: How many decimals are shown.
+        unit: The unit of its values, such as `%`. It is empty if there is no unit.
+        digits: The number of decimals.
     """
 
     label: str
@@ -52,7 +52,7 @@ class Metric(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """Return the head of a column: the label with the unit."""
+        """The head of a column: the label with the unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
@@ -83,14 +83,14 @@ METRICS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measured(Result):
-    """What a measurement says.
+    """The result of a measurement.
 
     Attributes:
         scores: A row for each metric, dataset and strategy, in the order of tables; see `SCORE_COLUMNS`.
-        differences: From the baseline, if there is one; see `DIFFERENCE_COLUMNS`.
-        settings: All settings by name, with the versions of packages and where texts were generated.
-        failures: Metrics that could not be measured: why, and what to do.
-        question: What the study asks; empty for texts without a study.
+        differences: The differences from the baseline, if there is one; see `DIFFERENCE_COLUMNS`.
+        settings: All settings by name, with the versions of packages.
+        failures: The metrics that could not be measured, each with the reason and the remedy.
+        question: The study's question. It is empty for texts without a study.
     """
 
     scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*SCORE_COLUMNS]))
@@ -100,29 +100,30 @@ class Measured(Result):
     question: str = ""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the scores with a missing number as NaN."""
+        """Return the scores. A missing number is NaN."""
         return self.scores.infer_objects()
 
 
 def rows_of(frame: pd.DataFrame) -> list[Any]:
-    """Return the rows, each with a field for each column."""
+    """Return the rows of a table. Each column is a field of a row."""
     return list(frame.itertuples(index=False))
 
 
 def closest_to_human(rows: Sequence[Any]) -> set[tuple[str, str, str]]:
-    """Return metric, dataset and strategy of each score that is nearest to the human one, as shown.
+    """Return metric, dataset and strategy of each score that is nearest to the human score.
 
-    What the paper's main table (`tab:ablation_resultglacs`) sets in bold: per metric and dataset, the
-    strategies whose rounded value differs least from the rounded human value; all that tie.
+    These are the bold scores of the paper's main table (`tab:ablation_resultglacs`): for each metric and
+    dataset, the strategies whose rounded value differs least from the rounded human value. All tied
+    strategies count.
     """
-    shown = {
+    rounded = {
         (row.metric, row.dataset, row.strategy): round(row.value, METRICS[row.metric].digits)
         for row in rows
         if is_finite(row.value)
     }
     distances: dict[tuple[str, str], dict[str, float]] = {}
-    for (metric, dataset, strategy), value in shown.items():
-        human = shown.get((metric, dataset, HUMAN))
+    for (metric, dataset, strategy), value in rounded.items():
+        human = rounded.get((metric, dataset, HUMAN))
         if human is not None and strategy != HUMAN:
             distance = round(abs(value - human), METRICS[metric].digits)
             distances.setdefault((metric, dataset), {})[strategy] = distance
@@ -135,27 +136,27 @@ def closest_to_human(rows: Sequence[Any]) -> set[tuple[str, str, str]]:
 
 
 def is_finite(value: float | None) -> bool:
-    """Return whether there is a value that is a finite number."""
+    """Return whether the value is a finite number."""
     return value is not None and math.isfinite(value)
 
 
 def format_value(metric: str, value: float | None, *, sign: str = "") -> str:
-    """Return a value with the decimals that its metric is shown with; see `number`."""
+    """Format a value with the decimals of its metric; see `number`."""
     return number(value if is_finite(value) else None, METRICS[metric].digits, sign=sign)
 
 
 def format_interval(metric: str, low: float | None, high: float | None) -> str:
-    """Return limits in brackets; nothing where there is no interval."""
+    """Format limits in brackets. Return an empty text if there is no interval."""
     if not (is_finite(low) and is_finite(high)):
         return ""
     return f"[{format_value(metric, low)}, {format_value(metric, high)}]"
 
 
 def format_level(level: float) -> str:
-    """Return a confidence level in words."""
+    """Format a confidence level as a percentage."""
     return f"{100 * level:g} %"
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Return counts in words."""
+    """Format counts as one line."""
     return "; ".join(f"{name}: {number}" for name, number in counts.items())

@@ -31,11 +31,11 @@ from guard_eval.texts.tuning import hash_choice, read_judged
 MOST_MISSING = 0.1
 """The share of the judgments that may be missing when settings are chosen."""
 COMPUTED_BY = {"rep": "repetition", "words": "length", "tokens": "length", "ended": "length"}
-"""The metric of a score, by the first part of its name, unless both have one name."""
+"""The metric that computes a score, by the first part of the score's name. Others have equal names."""
 
 
 FirstTexts = Mapping[str, Mapping[str, Generation]]
-"""The first text of each system to each prompt, by the prompt's id."""
+"""The first text of each system for each prompt, by system and by the prompt's id."""
 
 
 def metrics_of(rule: Tuning) -> list[str]:
@@ -55,11 +55,11 @@ def choose_settings(
     Args:
         study: The study.
         measured: The scores of all systems on the tuning prompts.
-        texts: The first text of each system to each of these prompts.
+        texts: The first text of each system for each of these prompts.
         prompts: The tuning prompts.
 
     Raises:
-        StudyError: No setting of a strategy meets the conditions, or verdicts rest on another choice.
+        StudyError: No setting of a strategy meets the conditions, or existing verdicts used another choice.
     """
     rule = study.settings.tuning
     assert rule is not None
@@ -83,12 +83,12 @@ def choose_settings(
     rows = [
         {
             "strategy": search.strategy,
-            "chosen": each.name == search.chosen,
-            **each.model_dump(),
-            **each.scores,
+            "chosen": setting.name == search.chosen,
+            **setting.model_dump(),
+            **setting.scores,
         }
         for search in searches
-        for each in search.settings
+        for setting in search.settings
     ]
     write_whole(study.folder / "tuning.csv", frame_csv(pd.DataFrame(rows).drop(columns="scores")))
     if unmet := [search.strategy for search in searches if not search.chosen]:
@@ -115,7 +115,10 @@ def choose_settings(
 
 
 def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
-    """Return the win shares of all settings against the baseline, or how many judgments are missing."""
+    """Return the win shares of all settings against the baseline, and 0.
+
+    If too many judgments are missing, return no shares, and the number of missing judgments.
+    """
     compared = study.of_tuning()
     seed = study.settings.seed
     with Store.open(compared.database, create=True) as store:
@@ -123,9 +126,9 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
         pairs = make_pairs(prompts, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
         store_pairs.add(store, pairs, compared.plan)
     rows = read_judged(study)
-    wanted = len(pairs) * len(study.settings.judge)
-    missing = wanted - len({(row.pair_id, row.rater) for row in rows})
-    if missing > MOST_MISSING * wanted:
+    expected = len(pairs) * len(study.settings.judge)
+    missing = expected - len({(row.pair_id, row.rater) for row in rows})
+    if missing > MOST_MISSING * expected:
         return {}, missing
     won: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
@@ -134,17 +137,17 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
     outcomes = {}
     for group in group_texts(text for by_prompt in texts.values() for text in by_prompt.values()):
         scores = [won.get((text.strategy, text.prompt_id), [math.nan]) for text in group.texts]
-        outcome = mean_outcome(JUDGE, group, [fmean(each) for each in scores])
+        outcome = mean_outcome(JUDGE, group, [fmean(points) for points in scores])
         outcomes[JUDGE, group.dataset, group.strategy] = outcome
     return outcomes, 0
 
 
 def _refuse_change(study: Study, choice: str) -> None:
-    """Refuse a choice that differs from the one that verdicts rest on."""
+    """Refuse a choice that differs from the choice of existing verdicts."""
     if study.settings.database is None and not (study.folder / "study.db").exists():
         return
     with Store.open(study.database) as store:
-        stored = [settings.declared(store, part) for part in study.declared]
+        stored = [settings.declared(store, model_study) for model_study in study.declared]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
             "there are verdicts that rest on another choice of settings, so it cannot change; take back what "

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -103,9 +103,15 @@ class GenerationSettings(SettingsTable):
     compile: bool = Field(default=False, exclude=True)
 
     @property
-    def template_settings(self) -> str:
-        """The settings of the chat template as JSON, or nothing without settings."""
-        return json.dumps(self.chat_template, sort_keys=True) if self.chat_template else ""
+    def recipe_fields(self) -> dict[str, Any]:
+        """The fields of a `Recipe` that these settings decide."""
+        return {
+            "max_new_tokens": self.max_new_tokens,
+            "max_prompt_tokens": self.max_prompt_tokens,
+            "chat": self.chat,
+            "chat_template": json.dumps(self.chat_template, sort_keys=True) if self.chat_template else "",
+            "stop": tuple(self.stop),
+        }
 
 
 class MetricSettings(SettingsTable):

@@ -75,19 +75,6 @@ def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
     return known_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
 
-def recipe_settings(study: Study) -> dict[str, Any]:
-    """Return a recipe's fields that follow from study.toml, without model and strategy."""
-    generation = study.settings.generation
-    return {
-        "seed": study.settings.seed,
-        "max_new_tokens": generation.max_new_tokens,
-        "max_prompt_tokens": generation.max_prompt_tokens,
-        "chat": generation.chat,
-        "chat_template": generation.template_settings,
-        "stop": tuple(generation.stop),
-    }
-
-
 def _find_run(study: Study, facts: Known | None) -> Path | None:
     """Return the one run's folder that matches study.toml, if there is one.
 
@@ -115,7 +102,8 @@ def _required(study: Study, facts: Known) -> dict[str, object]:
     model = study.settings.model
     revision = facts.get("revision")
     dtype = facts.get("dtype") or model.dtype
-    return recipe_settings(study) | {
+    return study.settings.generation.recipe_fields | {
+        "seed": study.settings.seed,
         "model": None if _is_content(revision) else model.name,
         "revision": revision,
         "dtype": None if dtype == "auto" else dtype,

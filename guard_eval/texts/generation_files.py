@@ -22,8 +22,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Finish, Generation
-from guard_eval.texts.rows import TEXT, Record, read_rows
-from guard_eval.texts.shapes import KEYS, NO_TEXT, find_text_columns, flatten_sample, rows_of_frame
+from guard_eval.texts.rows import KEYS, TEXT, Record, read_rows
+from guard_eval.texts.shapes import (
+    NO_TEXT,
+    find_system_column,
+    find_text_columns,
+    flatten_sample,
+    rows_of_frame,
+)
 
 FURTHER = "further texts of the prompt not read"
 """The flaw of a record that holds several texts, of which the first is measured."""
@@ -137,10 +143,12 @@ class TextTable:
             StudyError: A row cannot be used; row, value and remedy are named.
         """
         columns = columns or find_text_columns(self.records, self.name)
+        systems = "" if columns else find_system_column(self.records, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 fields = Fields(record, column)
-                text = fields.generation(prompts, column if len(columns) > 1 else self.stem)
+                stem = str(record.row[systems]) if systems else self.stem
+                text = fields.generation(prompts, column if len(columns) > 1 else stem)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
                 if fields.flaws:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,19 @@ TEXT = (
     "response",
 )
 """Keys of the text, the first that holds one."""
+KEYS = {
+    "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
+    "reference": ("reference", "reference_text", "gold_ref", "gold"),
+    "strategy": ("strategy", "method", "decoding", "system", "generator"),
+    "setting": ("setting",),
+    "prompt_id": ("prompt_id", "id", "doc_id"),
+    "tokens": ("new_tokens", "tokens"),
+    "seconds": ("time_cost", "seconds"),
+    "finish": ("finish", "finish_reason"),
+}
+"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
+_PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, "id", *chain(*KEYS.values()))}
+"""The keys, by their letters and digits alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,4 +83,16 @@ def _records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record
         first, *further = row if isinstance(row, list) and row else [row]
         if not isinstance(first, dict):
             raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"text": "…"}}')
-        yield Record(where=where, number=number, row=first, further=len(further))
+        yield Record(where=where, number=number, row=use_plain_keys(first), further=len(further))
+
+
+@cache
+def plain_key(key: str) -> str:
+    """Return a key or heading in lower case, with letters and digits alone."""
+    return "".join(filter(str.isalnum, key.casefold()))
+
+
+def use_plain_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row in which a key such as "Prompt ID" is the `prompt_id` it means; an exact key stays."""
+    plain = {key: _PLAIN.get(plain_key(key), key) for key in row}
+    return {name if name not in row else key: row[key] for key, name in plain.items()}

@@ -7,19 +7,7 @@ from itertools import chain
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.rows import TEXT, Record
-
-KEYS = {
-    "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
-    "reference": ("reference", "reference_text", "gold_ref", "gold"),
-    "strategy": ("strategy", "method", "decoding", "system", "generator"),
-    "setting": ("setting",),
-    "prompt_id": ("prompt_id", "id", "doc_id"),
-    "tokens": ("new_tokens", "tokens"),
-    "seconds": ("time_cost", "seconds"),
-    "finish": ("finish", "finish_reason"),
-}
-"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
+from guard_eval.texts.rows import KEYS, TEXT, Record, plain_key, use_plain_keys
 
 _OTHER_KEYS = {
     *("", "Unnamed: 0", "dataset", "batch", "device", "run", "model", "request", "prompt_tokens", "versions"),
@@ -28,6 +16,18 @@ _OTHER_KEYS = {
 """Further keys that hold no system's texts; an index that pandas wrote is nameless."""
 
 NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_OTHER_KEYS}
+
+_MODELS = {
+    "model",
+    "modelname",
+    "modelid",
+    "llm",
+    "generatormodel",
+    "systemname",
+    "methodname",
+    "strategyname",
+}
+"""Further headings of a column that names the systems, if it differs between the texts of a prompt."""
 
 _LEAST_ROWS = 4
 """In a shorter file, few values say nothing."""
@@ -53,6 +53,39 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         f"{source} has no column of texts, and its columns are systems only if all of them hold texts: "
         f"{', '.join(doubtful)}. Say which are systems, such as {options}"
     )
+
+
+def find_system_column(records: Sequence[Record], source: object) -> str:
+    """Return the column that names each text's system; "" if records do under a plain key, or nothing does.
+
+    Raises:
+        StudyError: A column of an unknown name differs between the texts of each prompt.
+    """
+    rows = [record.row for record in records]
+    names = set(KEYS["strategy"])
+    if not all(set(TEXT) & row.keys() for row in rows) or any(names & row.keys() for row in rows):
+        return ""
+    prompts = [_first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"])) for row in rows]
+    count = len(set(prompts))
+    if count in {1, len(rows)}:
+        return ""  # one text to each prompt, or nothing says which prompts are the same
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        values = [str(row.get(key) or "") for row in rows]
+        pairs = set(zip(prompts, values, strict=True))
+        if plain_key(key) in _MODELS and len(pairs) > count and all(values):
+            return key
+        is_text = key in NO_TEXT or key in TEXT or _is_number(values[0])
+        if not is_text and len(pairs) == len(rows) and 1 < len(set(values)) <= len(rows) // 2:
+            raise StudyError(
+                f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
+                "each prompt. Rename it to 'system' if it does, or to 'run' if all texts are by one system"
+            )
+    return ""
+
+
+def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """Return the first value under some keys, as text; "" if there is none."""
+    return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
 def _describe_values(values: Sequence[object]) -> str:
@@ -112,6 +145,5 @@ def rows_of_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame
     columns = [str(name) for name in frame.columns]
     for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):
         cells = (None if value != value else value for value in values)  # noqa: PLR0124 (NaN is not itself)
-        yield Record(
-            where=f"the data frame, row {number}", number=number, row=dict(zip(columns, cells, strict=True))
-        )
+        row = use_plain_keys(dict(zip(columns, cells, strict=True)))
+        yield Record(where=f"the data frame, row {number}", number=number, row=row)

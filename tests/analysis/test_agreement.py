@@ -49,7 +49,7 @@ def drawn(seed, items=30, raters=4, categories=3):
     return np.array([rng.multinomial(raters, row) for row in lean])
 
 
-def test_published_coefficients_with_and_without_missing_cells():
+def test_coefficients_of_incomplete_data_are_the_published_ones():
     assert fleiss_kappa(RatingCounts.of(golden("fleiss_1971_diagnoses.csv"))).value == pytest.approx(
         0.430, abs=5e-4
     )
@@ -62,7 +62,7 @@ def test_published_coefficients_with_and_without_missing_cells():
     assert krippendorff_alpha(ratings).value == pytest.approx(0.815388, abs=5e-7)
 
 
-def test_published_coefficients_of_complete_data():
+def test_coefficients_of_complete_data_are_the_published_ones():
     ratings = RatingCounts.of(SIX_RATERS)
     assert gwet_ac1(ratings).value == pytest.approx(0.4448007, abs=5e-8)
     # irrCAC's linearised errors are near the jackknife's.
@@ -75,7 +75,7 @@ def test_published_coefficients_of_complete_data():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_as_in_statsmodels_and_the_krippendorff_package(seed):
+def test_coefficients_agree_with_statsmodels_and_krippendorff(seed):
     counts = drawn(seed)
     ratings, kappa = RatingCounts.of(counts), inter_rater.fleiss_kappa(counts)
     alpha = krippendorff.alpha(value_counts=counts, level_of_measurement="ordinal")
@@ -87,7 +87,7 @@ def test_as_in_statsmodels_and_the_krippendorff_package(seed):
     assert cohen_kappa(first, second, unit=np.arange(len(first))).value == pytest.approx(kappa, abs=1e-9)
 
 
-def test_an_intraclass_correlation_by_hand():
+def test_intraclass_correlation_follows_hand_arithmetic():
     # Items (0, 2), (4, 6): means 1 and 5; MSB = 2·((1 − 3)² + (5 − 3)²)/1 = 16, MSW = (1+1+1+1)/2 = 2.
     # ICC(1) = (16 − 2)/(16 + 2) = 7/9.
     assert intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1]).value == pytest.approx(7 / 9)
@@ -98,13 +98,13 @@ def test_an_intraclass_correlation_by_hand():
     ("counts", "note"),
     [([[4, 0, 0], [3, 0, 0]], "all verdicts are the same"), ([[1, 0], [0, 1]], "no item was rated twice")],
 )
-def test_undefined_says_why(coefficient, counts, note):
+def test_undefined_coefficient_gives_its_reason(coefficient, counts, note):
     result = coefficient(RatingCounts.of(counts))
     assert result.value is None
     assert note in result.note
 
 
-def test_few_verdicts_off_the_commonest_give_no_interval():
+def test_nearly_unanimous_verdicts_give_no_interval():
     counts = [[0, 3]] * 30 + [[1, 2]] * 4
     result = fleiss_kappa(RatingCounts.of(counts))
     assert (result.value is None, result.low) == (False, None)
@@ -112,15 +112,15 @@ def test_few_verdicts_off_the_commonest_give_no_interval():
     assert fleiss_kappa(RatingCounts.of([[0, 3]] * 30 + [[1, 2]] * 5)).low is not None
 
 
-def test_pairs_of_a_prompt_are_one_unit():
+def test_pairs_of_one_prompt_are_one_unit():
     counts = drawn(1)
-    twice, unit = np.repeat(counts, 2, axis=0), np.repeat(np.arange(30), 2)
-    one, other = fleiss_kappa(RatingCounts.of(counts)), fleiss_kappa(RatingCounts.of(twice, unit))
-    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
-    assert fleiss_kappa(RatingCounts.of(twice)).high < other.high
+    doubled, unit = np.repeat(counts, 2, axis=0), np.repeat(np.arange(30), 2)
+    single, other = fleiss_kappa(RatingCounts.of(counts)), fleiss_kappa(RatingCounts.of(doubled, unit))
+    assert (single.value, single.low, single.high) == pytest.approx((other.value, other.low, other.high))
+    assert fleiss_kappa(RatingCounts.of(doubled)).high < other.high
 
 
-def test_kinds_and_lone_raters():
+def test_agreement_never_mixes_kinds_or_takes_a_single_rater():
     people = table({f"{pair}": "xy-"[pair % 3] * 2 for pair in range(9)})
     judge = table({f"{pair}": "x" for pair in range(9)}, kind="model", raters=["m"])
     whole = agreement(evidence(validate(pd.concat([people, judge], ignore_index=True))))

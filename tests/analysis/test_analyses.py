@@ -48,7 +48,7 @@ def joined(*tables):
     return validate(pd.concat(tables, ignore_index=True))
 
 
-def test_the_papers_human_shares_and_p_values():
+def test_report_gives_the_papers_shares_and_p_values():
     frame = shares(evidence(validate(papers_people()), planned=(("GUARD", "ACS", "coherence"),)))
     printed = {  # tab:humaneval_resultglacs
         "coherence": {"wikitext": 62.50, "wikinews": 60.00, "book": 51.25},
@@ -67,7 +67,7 @@ def test_the_papers_human_shares_and_p_values():
     assert fluency.p_pooled_binomial == pytest.approx(0.0181888, abs=5e-8)
 
 
-def test_a_share_by_hand():
+def test_share_follows_hand_arithmetic():
     # Items 1, 1/2 and 0: mean 1/2, variance 1/4, error √(1/4/3), t with 2 degrees of freedom.
     row = total(table({"1": "xx", "2": "xy", "3": "yy"}))
     half = stats.t.ppf(0.975, 2) * np.sqrt(0.25 / 3)
@@ -75,13 +75,13 @@ def test_a_share_by_hand():
     assert (row.win_share, row.low, row.high) == pytest.approx((0.5, max(0, 0.5 - half), min(1, 0.5 + half)))
 
 
-def test_the_exact_test_by_hand():
+def test_exact_test_follows_hand_arithmetic():
     # Scores 1 seven times and −1 once: |Σ| ≥ 6 for none, one, seven or eight minus signs: 18 of 256.
     assert total(table(dict(enumerate("xxxxxxxy")))).p == pytest.approx(18 / 256)
     assert total(table(dict(enumerate("--------")))).p_pooled_binomial is None
 
 
-def test_holm_counts_declared_tests_that_were_not_made():
+def test_holm_counts_declared_tests_without_verdicts():
     better, level = (table(dict(enumerate(8 * word)), criterion=name) for word, name in ("xa", "-b"))
     frame = shares(evidence(joined(better, level), planned=(("x", "y", "a"), ("x", "y", "b"))))
     row = only(frame, criterion="a")
@@ -89,23 +89,23 @@ def test_holm_counts_declared_tests_that_were_not_made():
     assert only(frame, criterion="b").p is None
 
 
-def test_a_p_that_could_not_have_been_small_is_withheld():
+def test_report_withholds_p_that_cannot_be_significant():
     row = total(table(dict(enumerate("xxxx"))))
     assert (row.p, row.p_adjusted) == (None, None)
     assert "cannot be below 0.125" in row.note
     # Six pairs can give 2 / 2^6 = .031, and Holm doubles it: .063.
-    several = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
-    for row in rows(shares(evidence(several))):
+    two_criteria = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
+    for row in rows(shares(evidence(two_criteria))):
         assert row.p_adjusted is None
         assert "no corrected p" in row.note
         assert "raters" not in row.note
 
 
-def test_a_note_names_unequal_raters():
+def test_note_names_raters_of_unequal_load():
     assert "pairs have between 1 and 2 raters" in total(table({"1": "xx", "2": "xx", "3": "x"})).note
 
 
-def test_a_note_names_raters_who_rated_more_and_lean_to_one_method():
+def test_note_names_lean_of_raters_who_rated_more():
     # Ten raters prefer x in 70 % of 30 pairs each, ten prefer y in all of 3: 210/330, and .35 by rater.
     many = {f"{n:03}": " " * (n // 30) + "xxxxxxxyyy"[n % 10] for n in range(300)}
     few = {f"{n}": " " * (n // 3 - 90) + "y" for n in range(300, 330)}
@@ -113,7 +113,7 @@ def test_a_note_names_raters_who_rated_more_and_lean_to_one_method():
     assert "each rater" not in total(table(many), raters="random").note
 
 
-def test_criteria_that_say_the_same_are_one_group():
+def test_audit_groups_criteria_with_the_same_verdicts():
     verdicts = "xxxxyyyyxxyyxxyyxxyyxxyyxxyyxxyy"
     other = verdicts[1:] + verdicts[:1]
     tables = [
@@ -126,7 +126,7 @@ def test_criteria_that_say_the_same_are_one_group():
     assert "κ\u00a0≥\u00a00.94" in row.what
 
 
-def test_position_and_flips_by_hand():
+def test_position_and_flips_follow_hand_arithmetic():
     seen = zip("112233", ["x", "y", "x", "x", "tie", "y"], "xyxyxy", "012345", strict=True)
     frame = listed("pair_id verdict shown_first presentation", list(seen))
     row = only(position(evidence(frame)))
@@ -137,7 +137,7 @@ def test_position_and_flips_by_hand():
     assert row.flip_rate == pytest.approx(1 / 3)
 
 
-def test_the_length_slope_is_least_squares_with_hc3_errors():
+def test_length_slope_is_least_squares_with_hc3_errors():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=60), rng.choice([0, 0.5, 1.0], size=60)
     share, slope = share_at_equal_length(y, x, np.zeros(60), np.arange(60))
@@ -147,14 +147,14 @@ def test_the_length_slope_is_least_squares_with_hc3_errors():
     assert slope.p == pytest.approx(oracle.pvalues[1], rel=1e-8)
 
 
-def test_a_share_that_the_line_puts_beyond_one_is_undefined():
+def test_share_at_equal_length_beyond_one_is_undefined():
     # Shares .9, .8, .8, .7 at ratios of 2, 3, 3, 4 lie about 1.1 − .1 x.
     share, slope = share_at_equal_length([0.91, 0.8, 0.79, 0.7], [2, 3, 3, 4], np.zeros(4), np.arange(4))
     assert (share.value, share.note) == (None, "the line predicts a share beyond 0 or 1 at equal length")
     assert slope.value == pytest.approx(-0.105)
 
 
-def test_lengths_by_hand():
+def test_lengths_follow_hand_arithmetic():
     rows_ = [("1", "x", 20.0, 10.0), ("2", "y", 20.0, 10.0), ("3", "x", 40.0, 10.0), ("4", "y", 10.0, 20.0)]
     frame = listed("pair_id verdict length_a length_b", rows_)
     row = only(length(evidence(frame)))
@@ -163,7 +163,7 @@ def test_lengths_by_hand():
     assert row.length_ratio == pytest.approx(2**0.75)
 
 
-def test_raters_by_hand():
+def test_rater_rows_follow_hand_arithmetic():
     frame = table({"1": "xx", "2": "xy", "3": "--"}, first={"1": "xy", "2": "xy", "3": "xy"})
     first, second = rows(raters(evidence(frame)))
     assert (first.rater, first.pairs, first.tie_share) == ("r0", 3, pytest.approx(1 / 3))
@@ -171,7 +171,7 @@ def test_raters_by_hand():
     assert (first.first_share, second.first_share) == (1, pytest.approx(1 / 2))
 
 
-def test_sensitivity_of_people_and_of_a_judge():
+def test_sensitivity_has_rows_of_people_and_of_a_judge():
     people = table({str(pair): ("xxy", "xyx", "x-x", "yxx")[pair % 4] for pair in range(12)})
     judge = table({str(pair): "x" if pair % 3 else "y" for pair in range(12)}, kind="model", raters=["m"])
     frame = sensitivity(evidence(joined(people, judge)))
@@ -185,7 +185,7 @@ def test_sensitivity_of_people_and_of_a_judge():
     assert only(person, analysis=RANDOM).p >= only(person, default=True).p
 
 
-def test_a_judge_beside_people_by_hand():
+def test_judge_rows_follow_hand_arithmetic():
     people = table({"1": "xxy", "2": "yyy", "3": "-xy", "4": "xx-"})
     judge = table({"1": "x", "2": "x", "3": "-", "4": "x"}, kind="model", raters=["m"])
     row = only(judges(evidence(joined(people, judge))))
@@ -195,7 +195,7 @@ def test_a_judge_beside_people_by_hand():
     assert row.among_people == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
 
 
-def test_the_alternative_annotator_test():
+def test_alternative_annotator_test_follows_hand_arithmetic():
     item, who = np.repeat(np.arange(40), 4), np.tile(np.arange(4), 40)
     truth = np.arange(40) % 3
     label = np.where((np.arange(160) * 7) % 5 == 0, (truth[item] + 1) % 3, truth[item])
@@ -207,7 +207,7 @@ def test_the_alternative_annotator_test():
     assert "there are 0" in why
 
 
-def test_alternative_annotators_after_yekutieli():
+def test_alternative_annotator_test_uses_yekutieli_correction():
     """Three annotators and a judge say 0 on 36 items, but the judge on 4 and each annotator on 4 others.
 
     On the judge's 4 items each annotator is ahead of it, on their own 4 behind it: the mean advantage is 0,
@@ -225,49 +225,49 @@ def test_alternative_annotators_after_yekutieli():
         assert share == wins
 
 
-def test_equivalence_as_in_statsmodels():
+def test_equivalence_agrees_with_statsmodels():
     verdicts = np.random.default_rng(7).choice(["x", "-", "y"], size=80)
-    known = evidence(table({f"{n:02}": letter for n, letter in enumerate(verdicts)}), margin=0.1)
-    row = only(equivalence(known))
+    collected = evidence(table({f"{n:02}": letter for n, letter in enumerate(verdicts)}), margin=0.1)
+    row = only(equivalence(collected))
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
     with pytest.raises(StudyError, match="equivalence needs an error rate below"):
-        equivalence(evidence(known.frame, margin=0.1, alpha=0.7))
+        equivalence(evidence(collected.frame, margin=0.1, alpha=0.7))
 
 
-def test_few_wins_of_a_composite_are_not_missed_too_often():
+def test_equivalence_of_rare_composite_wins_holds_its_level():
     """At the margin's edge the mean of two criteria, each with few wins, is equivalent in at most .06.
 
     Its wins count one half, so that by their number its ratings seem to spread four times as far as they do.
     """
     rng, items, margin = np.random.default_rng(1), 100, 0.03
     scores = (rng.random((6000, items, 2)) < 2 * margin).mean(axis=2)
-    found = {"counts": 0, "scores": 0}
+    rejections = {"counts": 0, "scores": 0}
     for study in scores:
         error, wins, total = study.std(ddof=1) / 2 / items**0.5, int((study > 0).sum()), study.sum()
         sums = {"counts": (wins, wins, wins), "scores": (total, total, (study**2).sum())}
-        for known, values in sums.items():
+        for unit_of_sums, values in sums.items():
             grown = conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
             p = tost(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
-            found[known] += p is not None and p <= 0.05
-    assert found["counts"] > 0.075 * len(scores)
-    assert found["scores"] <= 0.06 * len(scores)
+            rejections[unit_of_sums] += p is not None and p <= 0.05
+    assert rejections["counts"] > 0.075 * len(scores)
+    assert rejections["scores"] <= 0.06 * len(scores)
 
 
-def test_beyond_the_margin_p_is_above_one_half():
+def test_equivalence_p_beyond_the_margin_is_above_one_half():
     p_values = [tost(share, 0.02, 50, margin=0.05) for share in (0.7, 0.3, 0.55)]
     assert p_values == pytest.approx([1.0, 1.0, 0.5], abs=1e-6)
     assert tost(0.5, 0.0, 10, margin=0.1) is None
 
 
-def test_a_judge_assists_people_who_rated_a_part():
+def test_judge_assists_people_who_rated_some_pairs():
     rng = np.random.default_rng(3)
     truth = rng.random(120)
     people = table({f"{n:03}": "x" if truth[n] < 0.6 else "y" for n in range(40)})
     judge = table({f"{n:03}": "x" if truth[n] < 0.6 else "y" for n in range(120)}, kind="model", raters=["m"])
-    known = evidence(joined(people, judge), random_part=True)
-    row = only(assisted(known))
+    collected = evidence(joined(people, judge), random_part=True)
+    row = only(assisted(collected))
     assert (row.pairs_rated, row.pairs_judged, row.weight) == (40, 120, pytest.approx(1))
     # The judge says what people say: their share on all pairs, with an interval near that of 120 pairs.
     assert row.people_assisted == pytest.approx(row.judge_alone)
@@ -275,7 +275,7 @@ def test_a_judge_assists_people_who_rated_a_part():
     assert row.correlation == pytest.approx(1)
 
 
-def test_an_audit_names_showings_that_were_rated_too_soon():
+def test_audit_counts_ratings_before_texts_were_seen():
     rows_ = [(str(pair), "xy"[pair % 2], 2 if pair < 3 else 3) for pair in range(20)]
     findings = audits(evidence(listed("pair_id verdict ends_seen", rows_)))
     finding = only(findings, kind="unseen ends")
@@ -283,7 +283,7 @@ def test_an_audit_names_showings_that_were_rated_too_soon():
     assert finding.severity == "warning"  # 15 %, more than one in ten
 
 
-def test_audits_name_raters_who_do_not_read():
+def test_audit_names_raters_who_do_not_read():
     places = {"always x": "x" * 12, "the first": "xy" * 6, "both": "xxyyxxyyxxyy"}
     rows_ = [
         (str(pair), word[pair], "xy"[pair % 2], rater, criterion)
@@ -318,7 +318,7 @@ def chosen(seed, *chances):
     return lambda _, a, b: rng.choice([a, b, "tie"], p=chances)
 
 
-def test_a_ranking_puts_the_winner_first():
+def test_ranking_puts_the_winner_first():
     frame = ranking(ranked(chosen(1, 0.7, 0.2, 0.1), 30))
     assert list(frame["method"]) == ["x", "y", "z"]
     assert list(frame["rank"]) == [1, 2, 3]
@@ -330,7 +330,7 @@ def test_a_ranking_puts_the_winner_first():
     assert ranking(evidence(table({"1": "x"}))).empty
 
 
-def test_more_evidence_concludes_no_less():
+def test_more_evidence_never_weakens_a_ranking():
     """200 prompts that all say x > y > z have one rank each, as they have if one of them holds a tie."""
     for tied in ((), (0, "x", "y")):
         frame = ranking(ranked(lambda *pair, tied=tied: "tie" if pair == tied else pair[1], 200))
@@ -338,16 +338,19 @@ def test_more_evidence_concludes_no_less():
         assert list(frame["possible_best"]) == list(frame["possible_worst"]) == [1, 2, 3]
 
 
-def test_a_ranking_for_other_raters_is_less_sure():
-    known = ranked(chosen(3, 0.6, 0.3, 0.1), 30, raters=5)
-    (these, *_), (others, *_) = rows(ranking(known)), rows(ranking(evidence(known.frame, raters="random")))
+def test_ranking_for_other_raters_is_less_certain():
+    collected = ranked(chosen(3, 0.6, 0.3, 0.1), 30, raters=5)
+    (these, *_), (others, *_) = (
+        rows(ranking(collected)),
+        rows(ranking(evidence(collected.frame, raters="random"))),
+    )
     assert others.share_high - others.share_low > these.share_high - these.share_low
     assert others.p_any_difference > these.p_any_difference
     assert "crossed clusters" in others.any_difference_test
     assert "with fewer than eight raters" in others.note
 
 
-def test_sequential_items_come_by_time():
+def test_sequential_test_orders_items_by_time():
     when = [("1", "x", "2026-01-03"), ("2", "y", "2026-01-01"), ("3", "x", "2026-01-02")]
     frame = listed("pair_id verdict at", [(pair, verdict, f"{day}T00:00:00Z") for pair, verdict, day in when])
     row = only(sequential(evidence(frame, sequential=True)))
@@ -368,12 +371,13 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("check", "items", "hits", "opposite", "missing"), CHECKS)
-def test_calibration_by_hand(check, items, hits, opposite, missing):
-    names, asked = {"t": "target", "o": "other", "=": "tie"}, 1 if check == "identical" else 2
-    common = {"judge": "m", "check": check, "criterion": "fluency", "asked": asked}
+def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missing):
+    names = {"t": "target", "o": "other", "=": "tie"}
+    orders = 1 if check == "identical" else 2
+    common = {"judge": "m", "check": check, "criterion": "fluency", "asked": orders}
     checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
-    known = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
-    (row,) = sections.judge_run.calibration(known)
+    collected = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
+    (row,) = sections.judge_run.calibration(collected)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)
 
 
@@ -385,18 +389,18 @@ def verdicts():
     return validate(drawn_verdicts(prompts=12, compared=COMPARED))
 
 
-@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each not in {judges, audits}])
-def test_kinds_are_never_pooled(analysis, verdicts):
+@pytest.mark.parametrize("analysis", [analysis for analysis in ANALYSES if analysis not in {judges, audits}])
+def test_analyses_never_pool_kinds_of_raters(analysis, verdicts):
     person = verdicts["rater_kind"] == "person"
-    apart = [analysis(evidence(validate(part))) for part in (verdicts[person], verdicts[~person])]
+    apart = [analysis(evidence(validate(kind))) for kind in (verdicts[person], verdicts[~person])]
     whole = analysis(evidence(verdicts))
     pd.testing.assert_frame_equal(whole, pd.concat(apart, ignore_index=True)[list(whole)])
 
 
-def test_an_analysis_changes_nothing_for_another(verdicts):
-    known = evidence(verdicts)
-    before = known.frame.copy(deep=True)
-    first = {analysis: analysis(known) for analysis in ANALYSES}
+def test_analysis_leaves_its_input_unchanged(verdicts):
+    collected = evidence(verdicts)
+    before = collected.frame.copy(deep=True)
+    first = {analysis: analysis(collected) for analysis in ANALYSES}
     for analysis in reversed(ANALYSES):
-        pd.testing.assert_frame_equal(analysis(known), first[analysis])
-    pd.testing.assert_frame_equal(known.frame, before)
+        pd.testing.assert_frame_equal(analysis(collected), first[analysis])
+    pd.testing.assert_frame_equal(collected.frame, before)

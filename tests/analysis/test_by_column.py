@@ -43,7 +43,7 @@ def test_interaction_agrees_with_scipy():
     assert estimate.p == pytest.approx(other.pvalue, abs=0.01)
 
 
-def test_interaction_within_units_is_that_of_paired_differences():
+def test_interaction_within_units_tests_paired_differences():
     """All of eight units favour the same of two values: two of 2^8 exchanges are as far apart."""
     sums = np.concatenate([np.ones(8), np.zeros(8)])
     estimate = interaction(sums, np.ones(16), np.repeat([0, 1], 8), np.tile(np.arange(8), 2))
@@ -51,7 +51,7 @@ def test_interaction_within_units_is_that_of_paired_differences():
     assert estimate.p == pytest.approx(2 / 2**8, abs=0.003)
 
 
-def test_interaction_holds_its_level_without_one():
+def test_interaction_holds_its_level_under_the_null():
     rng = np.random.default_rng(0)
     small = [
         interaction(rng.normal(size=30), rng.integers(1, 4, 30), rng.integers(0, 2, 30), range(30), seed=n).p
@@ -76,7 +76,7 @@ def votes(**columns):
     return pd.DataFrame(rows)
 
 
-def test_each_value_has_a_row_and_all_are_corrected_together():
+def test_values_have_one_row_each_and_one_correction():
     rows = by_value(evidence_of(votes(), by=["genre"]))
     assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
         ("poem", 0.0, 0, 10),
@@ -92,18 +92,18 @@ def test_interaction_is_tested_over_prompts():
     assert row.p == pytest.approx(1 / 10_000)  # 2 of C(20, 10) = 184,756 permutations are as extreme
 
 
-def test_column_that_says_nothing_has_no_interaction():
+def test_unrelated_column_has_no_interaction():
     [row] = interactions(evidence_of(votes(page=["odd", "even"] * 10), by=["page"]))
     assert row.p > 0.9
 
 
-def test_column_within_prompts_is_tested_within_them():
+def test_column_that_varies_within_prompts_is_tested_within_them():
     [row] = interactions(evidence_of(votes(), by=["rater"]))
     assert "within prompts" in row.method
     assert row.p == 1
 
 
-def test_numbers_are_cut_into_thirds():
+def test_numbers_are_divided_into_thirds():
     rows = by_value(evidence_of(votes(words=list(range(20))), by=["words"]))
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
 
@@ -153,7 +153,7 @@ def test_declared_interaction_counts_in_family_of_results():
     assert twice.p_adjusted == pytest.approx(2 * once.p_adjusted)
 
 
-def test_columns_chosen_later_support_no_claim():
+def test_columns_chosen_later_make_results_exploratory():
     evidence = evidence_of(votes(), by=["genre"])
     assert (
         "overall: alpha has 100\u00a0% where genre is story, 0\u00a0% where genre is poem; interaction"

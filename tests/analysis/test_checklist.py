@@ -106,7 +106,7 @@ WORDS = {"yes": "Yes", "no": "No"}
         ((4, 0, 0), None),
     ],
 )
-def test_table_has_no_small_number(counts, rows):
+def test_background_table_shows_no_small_number(counts, rows):
     table = tell(counts)
     assert rows == (table and table.rows)
 
@@ -116,7 +116,7 @@ def tell(counts):
     return count_answers("Native?", answers, WORDS)
 
 
-def test_no_small_number_follows_from_the_table():
+def test_background_table_reveals_no_small_number():
     """Whoever knows the rule and the number of people finds two ways at least for every small number."""
     ways = {}
     for counts in product(range(11), repeat=3):
@@ -124,8 +124,8 @@ def test_no_small_number_follows_from_the_table():
             ways.setdefault((sum(counts), table.rows), []).append(counts)
     derived = [
         key
-        for key, found in ways.items()
-        for values in map(set, zip(*found, strict=True))
+        for key, solutions in ways.items()
+        for values in map(set, zip(*solutions, strict=True))
         if len(values) == 1 and 0 < max(values) < 5
     ]
     assert derived == []

@@ -30,7 +30,7 @@ def test_check_gives_figures_of_errata(criterion, pooled, clustered, tolerated):
     assert claim.tolerated_icc == pytest.approx(tolerated, abs=0.005)
 
 
-def test_check_counts_results_that_holm_leaves():
+def test_check_counts_significant_results_after_holm():
     cells = [human_counts(criterion, dataset) for criterion in CRITERIA[:2] for dataset in DATASETS]
     also = tuple(f"{counts.wins},{counts.ties},{counts.losses}" for counts in cells[1:])
     checked = check(**counts_of(cells[0]), also=also, raters=4, pairs=50)
@@ -47,8 +47,8 @@ def test_check_reproduces_judge_figures_of_errata():
     checked = check(pairs=150, percentages=rows)
     assert checked.totals == (60, 120)
     assert [row.nearest for row in checked.printed if row.n == 150][1] == "58.0/0/42.0"
-    found = {row.n: row.highest_p for row in checked.printed if row.percentages == "60.0/0/40.0"}
-    assert found == {60: pytest.approx(0.155, abs=5e-4), 120: pytest.approx(0.0353, abs=5e-5),
+    highest_p = {row.n: row.highest_p for row in checked.printed if row.percentages == "60.0/0/40.0"}
+    assert highest_p == {60: pytest.approx(0.155, abs=5e-4), 120: pytest.approx(0.0353, abs=5e-5),
                      150: pytest.approx(0.0176, abs=5e-5)}  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_check_follows_arithmetic_of_design_effect():
     assert claim.p_same == pytest.approx(2 * stats.norm.sf(z / 2))
 
 
-def test_check_keeps_p_of_unanimous_ratings_above_least():
+def test_check_keeps_p_of_unanimous_ratings_above_minimum():
     (claim,) = check(wins=20, ties=0, losses=0, raters=4, pairs=5).claims
     assert claim.p_same == 2 * 0.5**5
     # 20 / (1 + 3 ρ) = 1 + log2(20) independent pairs reach .05.

@@ -41,7 +41,7 @@ THREE = [
 MANY = [["xx" if n % 4 else "yy"] * 2 for n in range(40)]
 
 
-def test_a_panel_has_one_of_its_own_scores():
+def test_panel_has_composite_of_its_own_scores():
     judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
     result = ScoredVerdicts.of(
@@ -50,9 +50,9 @@ def test_a_panel_has_one_of_its_own_scores():
         panel="majority",
     )
     (panel,) = result.panels
-    own = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
+    rows = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
     # x and x: 1; y and x: (−2 + 1)/3
-    assert (own["net"] / own["showings"]).tolist() == pytest.approx([1, -1 / 3])
+    assert (rows["net"] / rows["showings"]).tolist() == pytest.approx([1, -1 / 3])
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_a_panel_has_one_of_its_own_scores():
         ),
     ],
 )
-def test_what_cannot_be_is_refused(weights, message):
+def test_impossible_composite_is_refused(weights, message):
     with pytest.raises(StudyError, match=message):
         shares(table(THREE), composite=weights)
 
 
-def test_criteria_that_no_rater_has_judged_together():
+def test_composite_of_criteria_never_judged_together_is_refused():
     with pytest.raises(StudyError, match="no rater has judged a pair on all of coherence and fluency"):
         shares(table([["x ", " y"], ["y ", " x"]]), composite={"coherence": 1, "fluency": 1})
 
 
-def test_a_criterion_of_its_name():
+def test_composite_named_like_a_criterion_is_refused():
     frame = table(THREE)
     frame["criterion"] = frame["criterion"].astype(object).replace("coherence", "composite")
     with pytest.raises(StudyError, match="a criterion of the table is called 'composite'"):
@@ -84,7 +84,7 @@ def test_a_criterion_of_its_name():
 
 
 @pytest.mark.slow
-def test_a_report_with_one_says_what_it_is(tmp_path):
+def test_report_describes_its_composite(tmp_path):
     result = written(table(MANY), tmp_path, paper=True, composite=BOTH)
     assert "x was preferred to y on the composite" in result.summary
     assert "the weighted mean of coherence (2) and fluency (1)" in result.summary
@@ -94,7 +94,7 @@ def test_a_report_with_one_says_what_it_is(tmp_path):
 
 
 @pytest.mark.slow
-def test_of_a_bare_table_it_is_declared_in_a_file_or_for_one_run(tmp_path, monkeypatch):
+def test_table_declares_composite_in_file_or_option(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table(MANY).to_csv("verdicts.csv", index=False)
     (tmp_path / "report.toml").write_text('family = ["coherence"]\n[composite]\ncoherence = 1\nfluency = 1\n')

@@ -13,20 +13,20 @@ JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters
 
 
 def test_worst_pairs_stand_first():
-    known = evidence(validate(pd.concat([PEOPLE, JUDGE])))
-    rows = disagreements(known)
+    collected = evidence(validate(pd.concat([PEOPLE, JUDGE])))
+    rows = disagreements(collected)
     people = {row.pair_id: row.disagreement for row in rows if not row.judge}
     # Of the six couples of raters of a pair four differ on p1, and three on p2.
     assert list(people.items()) == [("p1", pytest.approx(4 / 6)), ("p2", pytest.approx(3 / 6))]
     judged = [(row.pair_id, row.share, row.disagreement) for row in rows if row.judge]
     # People's shares are 1/2, 7/8 and 1; the judge's 1, 1/2 and 0.
     assert judged == [("p3", 1.0, 1.0), ("p1", 0.5, 0.5), ("p2", 0.875, 0.375)]
-    page = section(known)
+    page = section(collected)
     assert page.answer == "all 5 are in csv/disagreements.csv"
     assert "p1" in page.tables[0].rows[0]
 
 
-def test_agreement_leaves_no_section():
+def test_full_agreement_has_no_section():
     assert section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
 
 

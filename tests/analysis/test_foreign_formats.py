@@ -52,7 +52,7 @@ def alpaca(number, preference, **more):
     }
 
 
-def test_alpaca_eval(tmp_path):
+def test_alpaca_eval_file_is_read(tmp_path):
     values = [1.0, 2.0, 1.5, 1.9900139974, 1.4593660117, None, float("nan"), 0]
     path = save(tmp_path, [alpaca(number, value) for number, value in enumerate(values)])
     table = read(path)
@@ -70,9 +70,9 @@ def test_alpaca_eval(tmp_path):
     assert "read as AlpacaEval annotations" in notes(table)
 
 
-def test_a_preference_stays_with_its_method_where_generators_change_places(tmp_path):
-    one, other = alpaca(1, 1.2), alpaca(2, 1.2, generator_1="mine", generator_2="gpt4_1106_preview")
-    table = read(save(tmp_path, [one, other]))
+def test_alpaca_eval_preference_follows_its_generator(tmp_path):
+    plain, swapped = alpaca(1, 1.2), alpaca(2, 1.2, generator_1="mine", generator_2="gpt4_1106_preview")
+    table = read(save(tmp_path, [plain, swapped]))
     # Generator_1 is preferred by .8 in both: the baseline in the first, mine in the second.
     assert column(table, "method_a", "verdict", "preference_a", "preference_b") == [
         ("gpt4_1106_preview", "gpt4_1106_preview", "0.8", "0.2"),
@@ -86,7 +86,7 @@ def arena(number, first, second, **more):
     return {"question_id": f"q{number}", "model": "mine", "judge": "gpt-4-1106", "games": games, **more}
 
 
-def test_arena_hard_in_both_orders(tmp_path):
+def test_arena_hard_file_is_read_in_both_orders(tmp_path):
     labels = [("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None), ("B=A", "A<<B")]
     path = save(tmp_path, [arena(n, *both) for n, both in enumerate(labels)], "mine.jsonl")
     table = read(path)
@@ -128,7 +128,7 @@ def mt_bench(first, second, **more):
     }
 
 
-def test_fastchats_judgments(tmp_path):
+def test_fastchat_judgments_are_read(tmp_path):
     records = [
         mt_bench("model_2", "model_1"),
         mt_bench("tie", "error", turn=2),
@@ -153,7 +153,7 @@ def vote(winner, judge, a="alpaca-13b", b="gpt-4", **more):
 
 
 @pytest.mark.parametrize("name", ["votes.jsonl", "votes.csv", "votes.parquet"])
-def test_votes_of_people(tmp_path, name):
+def test_fastchat_votes_of_people_are_read(tmp_path, name):
     records = [
         vote("model_b", "expert_0"),
         vote("tie", "author_3"),
@@ -204,7 +204,7 @@ def annotation(who, cancelled=False, **answers):
     return {"completed_by": who, "was_cancelled": cancelled, "lead_time": 4.25, "result": [*regions, comment]}
 
 
-def test_label_studio(tmp_path):
+def test_label_studio_file_is_read(tmp_path):
     records = [
         task(
             1,
@@ -226,7 +226,7 @@ def test_label_studio(tmp_path):
     assert "1 left out: not annotated (record 3)" in notes(table)
 
 
-def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
+def test_item_with_changed_sides_must_name_the_sides(tmp_path):
     def blind(**more):
         return {"id": 1, "data": {"pair_id": "p", **METHODS, **more}, "annotations": [annotation(1, flu="A")]}
 
@@ -279,13 +279,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("record", "message"), REFUSED)
-def test_a_record_that_is_refused(tmp_path, record, message):
+def test_faulty_record_is_refused(tmp_path, record, message):
     with pytest.raises(StudyError, match=message):
         read(save(tmp_path, [record]))
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "old"])
-def test_potato(tmp_path, form):
+def test_potato_file_is_read(tmp_path, form):
     items = save(tmp_path, [{"id": "i1", "text": "…", **METHODS}, {"id": "i2", **METHODS}], "items.jsonl")
     answers = [("i1", "A", "tie"), ("i2", "B", "B")]
     folder = tmp_path / "anna"
@@ -331,7 +331,7 @@ UNBLINDED = {  # by hand: A and left are the method in the column left
 }
 
 
-def test_letters_are_read_by_the_sides_where_a_table_has_them(tmp_path):
+def test_letters_mean_sides_in_tables_with_sides(tmp_path):
     path = tmp_path / "sides.csv"
     path.write_text(SHOWN)
     table = read(path)
@@ -370,7 +370,7 @@ FIRST, WIDE = f"{HEADER},shown_first", "pair_id,method_a,method_b,rater,fluency"
         (HEADER, "1,d,x,y,anna,c,C", "the verdict 'C' names no method of its pair on line 2; write 'x'"),
     ],
 )
-def test_a_letter_is_read_only_where_it_can_mean_one_method(tmp_path, header, rows, verdicts):
+def test_ambiguous_letter_is_refused(tmp_path, header, rows, verdicts):
     path = tmp_path / "blind.csv"
     path.write_text("\n".join((header, *rows.split(" "))))
     if isinstance(verdicts, list):
@@ -380,13 +380,13 @@ def test_a_letter_is_read_only_where_it_can_mean_one_method(tmp_path, header, ro
             read(path)
 
 
-def test_a_column_that_holds_too_few_verdicts_is_named(tmp_path):
+def test_column_with_too_few_verdicts_is_named(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(f"{WIDE},coherence\n1,x,y,anna,A,B\n2,x,y,anna,A,5\n")
     assert "'coherence' is not read: only 1 of its 2 cells are verdicts" in notes(read(path))
 
 
-def test_parquet_with_an_index_or_lists(tmp_path):
+def test_parquet_index_is_read_and_lists_are_refused(tmp_path):
     frame = pd.DataFrame(
         {"pair_id": ["p", "q"], "dataset": "d", "method_a": "x", "method_b": "y", "rater": "anna"}
     ).assign(criterion="c", verdict=["A", "B"], texts=[["one", "two"], ["three"]])
@@ -398,7 +398,7 @@ def test_parquet_with_an_index_or_lists(tmp_path):
         read(path)
 
 
-def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
+def test_apostrophe_before_formula_is_removed(tmp_path):
     path = tmp_path / "safe.csv"
     path.write_text(f"{HEADER}\n1,d,'+x,y,anna,c,'+x\n2,d,'+x,y,'tis,c,tie\n")
     table = read(path)
@@ -407,7 +407,7 @@ def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
     assert set(column(read(path), "method_a", "verdict")) == {("'+x", "'+x"), ("'+x", "tie")}
 
 
-def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
+def test_file_of_two_formats_needs_a_named_format(tmp_path):
     path = save(tmp_path, [alpaca(1, 1.0, **vote("model_b", "expert_0"))])
     with pytest.raises(
         StudyError, match=r"AlpacaEval annotations and FastChat .*--set format=alpaca-eval or --set format=f"
@@ -419,7 +419,7 @@ def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "table"])
-def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
+def test_refusal_names_number_of_foreign_record(tmp_path, form):
     path = save(tmp_path, [{"x": 1}], "odd.jsonl")
     with pytest.raises(StudyError, match=r"odd\.jsonl"):
         read(path, form=form)
@@ -467,7 +467,7 @@ def test_broken_json_is_refused(tmp_path, content, message):
         (None, "1|2|0|-3||C|AB|guard|A>C|A>A|<b>&|none|better|not A|A or B"),
     ],
 )
-def test_words_say_which_side_is_better(side, words):
+def test_words_of_sides_are_understood(side, words):
     sides = {word: word_of.side if (word_of := meaning(word)) else None for word in words.split("|")}
     assert sides == dict.fromkeys(words.split("|"), side)
 
@@ -496,15 +496,15 @@ def spots(value, path=()):
     """Yield the paths of everything in a JSON value."""
     yield path
     if isinstance(value, dict | list):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from spots(one, (*path, key))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from spots(item, (*path, key))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", WHOLE)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
+def test_arbitrary_file_is_read_or_refused(tmp_path, form, data):
     """No record, whatever stands in it, ends in anything but verdicts or a StudyError."""
     records = json.loads(json.dumps(WHOLE[form]))
     for _ in range(data.draw(st.integers(1, 3))):

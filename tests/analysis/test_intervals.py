@@ -20,7 +20,7 @@ def share_of(means, datasets, level=0.95):
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
-def test_proportions_as_in_statsmodels(counts, level):
+def test_proportions_agree_with_statsmodels(counts, level):
     successes, n = counts
     low, high = proportion_confint(successes, n, alpha=1 - level, method="wilson")
     interval = unit_proportion(np.arange(n) < successes, np.arange(n), level=level)
@@ -28,7 +28,7 @@ def test_proportions_as_in_statsmodels(counts, level):
     assert interval.value == successes / n
 
 
-def test_trials_of_a_unit_that_are_all_the_same_count_once_as_in_statsmodels():
+def test_identical_trials_of_a_unit_count_once():
     # 40 pairs with 4 equal verdicts each, half of them for the first: worth 160 / (4 · 40/39) verdicts.
     unit = np.repeat(np.arange(40), 4)
     share = unit_proportion(unit % 2 == 0, unit, level=0.95)
@@ -37,7 +37,7 @@ def test_trials_of_a_unit_that_are_all_the_same_count_once_as_in_statsmodels():
     assert share.n == 40
 
 
-def test_a_unit_of_one_kind_of_trials_has_a_limit_by_units():
+def test_uniform_units_have_limits_by_number_of_units():
     unit = np.repeat(np.arange(10), 5)
     share = unit_proportion(np.ones(50), unit, level=0.95)
     assert share.high == 1
@@ -46,7 +46,7 @@ def test_a_unit_of_one_kind_of_trials_has_a_limit_by_units():
     assert unit_proportion([], np.zeros(0, dtype=int), level=0.95).value is None
 
 
-def test_strata_by_hand():
+def test_strata_follow_hand_arithmetic():
     # Two strata of two items: s² = .125 and .02; v_h = n_h s_h² / n² = .015625 and .0025.
     # df = (.018125)² / (.015625² + .0025²) = 1.3120; mean = .5
     share = share_of([0.25, 0.75, 0.4, 0.6], ["a", "a", "b", "b"], level=0.5)
@@ -54,7 +54,7 @@ def test_strata_by_hand():
     assert (share.value, share.error, share.df) == pytest.approx((0.5, math.sqrt(0.018125), df))
 
 
-def test_an_interval_leaves_out_one_half_as_its_test_does():
+def test_interval_excludes_one_half_when_its_test_rejects():
     """All wins but one of 12: p = 13 · 2/2¹² = .0063."""
     share = share_of([1.0] * 11 + [0.0], list("a" * 12))
     assert share.p == pytest.approx(13 * 2 / 2**12)
@@ -67,7 +67,7 @@ def test_an_interval_leaves_out_one_half_as_its_test_does():
     assert share.low == 0.5 < student
 
 
-def test_a_lonely_pair_is_named_and_five_exclude_nothing():
+def test_note_names_single_pair_and_five_pairs_exclude_nothing():
     assert "only one pair" in share_of([0.1, 0.5, 0.9], list("abb")).note
     share = share_of([1.0, 1.0, 0.5, 1.0, 1.0], list("aaaaa"))
     assert (share.p, share.low, share.high) == (1 / 2**3, 0, 1)

@@ -39,7 +39,7 @@ def test_max_t_of_a_few_units_is_enumerated(seed, units, results):
     assert max_t(scores) == pytest.approx(enumerated(scores))
 
 
-def test_max_t_gains_where_results_correlate_and_nothing_where_they_do_not():
+def test_max_t_gains_only_from_correlated_results():
     rng = np.random.default_rng(2)
     common = rng.choice([-1.0, 0, 1], 300, p=[0.27, 0.37, 0.36])
     alone = sign_flip(common).p
@@ -71,7 +71,7 @@ def rated(rows):
     return rater_scores(orient(listed("pair_id rater verdict", rows)))
 
 
-def test_weights_by_hand():
+def test_weights_follow_hand_arithmetic():
     """One pair has two ratings and one has three; four of the five scores are 1, and one is 0."""
     scores = rated([("1", "a", "x"), ("1", "b", "x"), ("2", "a", "x"), ("2", "b", "tie"), ("2", "c", "x")])
     weighed = weigh_by_precision(item_scores(scores), scores)
@@ -83,7 +83,7 @@ def test_weights_by_hand():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000))
-def test_flips_leave_weights_as_they_are(seed):
+def test_sign_flips_do_not_change_weights(seed):
     rng = np.random.default_rng(seed)
     rows = [
         (str(pair), str(rater), rng.choice(["x", "tie", "y"]))
@@ -93,11 +93,11 @@ def test_flips_leave_weights_as_they_are(seed):
     scores = rated(rows)
     flip = rng.choice([-1, 1], 8)
     flipped = scores.assign(net=scores["net"] * flip[scores["item"]])
-    weights = [weigh_by_precision(item_scores(each), each)["weight"] for each in (scores, flipped)]
+    weights = [weigh_by_precision(item_scores(table), table)["weight"] for table in (scores, flipped)]
     assert list(weights[0]) == pytest.approx(list(weights[1]))
 
 
-def test_precision_is_a_row_of_sensitivity_or_the_answer():
+def test_precision_weights_are_in_sensitivity_or_the_answer():
     rng = np.random.default_rng(1)
     rows = [
         (str(pair), f"r{rater}", rng.choice(["x", "tie", "y"], p=[0.5, 0.3, 0.2]))
@@ -116,5 +116,5 @@ def test_precision_is_a_row_of_sensitivity_or_the_answer():
     assert not default[FIXED]
     # Equal numbers of ratings: nothing changes.
     same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
-    (one,), (other,) = (totals(evidence(same, weights=weights)) for weights in ("equal", "precision"))
-    assert (one.win_share.value, one.p) == pytest.approx((other.win_share.value, other.p))
+    (equal,), (precise,) = (totals(evidence(same, weights=weights)) for weights in ("equal", "precision"))
+    assert (equal.win_share.value, equal.p) == pytest.approx((precise.win_share.value, precise.p))

@@ -22,32 +22,34 @@ def test_likeness_follows_hand_arithmetic():
     labels = {"ann": (2, 2, 0, 1), "ben": (2, 0, 0, 0), "cas": (2, 0, 2, 1)}
     items = list(range(4)) * 3
     people = np.repeat([0, 1, 2], 4)
-    found = compare_with_judge(items, people, [*labels["ann"], *labels["ben"], *labels["cas"]], (2, 2, 0, 1))
-    assert found[:, :2].tolist() == [[4, 4], [4, 2], [4, 2]]
-    assert found[0, 2:] == pytest.approx([(2 + 0 + 1 + 1) / 8, 0.5**4])
+    figures = compare_with_judge(
+        items, people, [*labels["ann"], *labels["ben"], *labels["cas"]], (2, 2, 0, 1)
+    )
+    assert figures[:, :2].tolist() == [[4, 4], [4, 2], [4, 2]]
+    assert figures[0, 2:] == pytest.approx([(2 + 0 + 1 + 1) / 8, 0.5**4])
 
 
 def test_items_without_judge_or_others_do_not_count():
-    found = compare_with_judge([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [2, 2, 2, 2, 2], [2, -1, 2])
-    assert found[:, 0].tolist() == [1, 1]
+    figures = compare_with_judge([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [2, 2, 2, 2, 2], [2, -1, 2])
+    assert figures[:, 0].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("others", [0.55, 0.6])
-def test_copiers_are_found(others):
+def test_raters_who_copy_a_judge_are_found(others):
     """On 100 pairs a copier agrees with the judge on 80 %, and three others independently on fewer."""
     rng = np.random.default_rng(3)
     studies = 300
     judged = np.full(100, 2)
     items = np.tile(np.arange(100), 4)
-    found = 0
+    flagged = 0
     for _ in range(studies):
         same = rng.random((4, 100)) < np.array([[0.8], [others], [others], [others]])
         labels = np.where(same, 2, rng.integers(0, 2, (4, 100))).ravel()
         p = compare_with_judge(items, np.repeat(range(4), 100), labels, judged)[:, 3]
-        found += p[0] <= 0.001
+        flagged += p[0] <= 0.001
     # A known rate of others would give 99 and 87 %: the chance of more than the limit for α = .001.
-    known = stats.binom.sf(stats.binom.isf(0.001, 100, others), 100, 0.8)
-    assert known - 0.04 < found / studies <= known
+    expected = stats.binom.sf(stats.binom.isf(0.001, 100, others), 100, 0.8)
+    assert expected - 0.04 < flagged / studies <= expected
 
 
 def verdicts():
@@ -65,22 +67,24 @@ def verdicts():
 
 
 def test_report_shows_both_signs_and_excludes_nobody():
-    known = evidence(verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}})
-    [row] = [row for row in likeness(known) if row.is_sign]
+    collected = evidence(
+        verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}}
+    )
+    [row] = [row for row in likeness(collected) if row.is_sign]
     assert (row.rater, row.judge, row.pairs, row.same) == ("ann", "gpt", 60, 60)
-    findings = {row.where: row.what for row in audits(known) if row.kind == "like a model"}
+    findings = {row.where: row.what for row in audits(collected) if row.kind == "like a model"}
     assert findings["rater ann"].startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
     assert findings["rater ann"].endswith(" expected); copies on 7")
     assert findings["rater cas"].endswith("; a driven browser on 1")
     assert "rater ben" not in findings
-    page = section.section(known)
+    page = section.section(collected)
     assert page.answer == "2 to look at"
     assert "by taste looks the same" in page.notes[-1]
-    people = next(row for row in totals(known) if row.rater_kind == "person")
+    people = next(row for row in totals(collected) if row.rater_kind == "person")
     assert people.raters == 4
 
 
-def test_agreement_alone_says_that_nothing_was_counted():
+def test_likeness_says_if_page_counts_are_missing():
     signs = describe_signs(likeness(evidence(verdicts())), {})
     assert list(signs) == ["ann"]
     assert signs["ann"].endswith("no copies or events of a program were counted")

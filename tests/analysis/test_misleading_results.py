@@ -34,7 +34,7 @@ def numbers(folder):
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
-def test_the_order_of_rows_changes_no_byte(tmp_path):
+def test_row_order_changes_no_byte_of_the_report(tmp_path):
     ordered, shuffled = tmp_path / "a", tmp_path / "b"
     analysis.report(drawn_verdicts(prompts=6, copies=2), ordered)
     analysis.report(drawn_verdicts(prompts=6, copies=2).sample(frac=1, random_state=3), shuffled)
@@ -42,7 +42,7 @@ def test_the_order_of_rows_changes_no_byte(tmp_path):
         assert path.read_bytes() == (shuffled / path.relative_to(ordered)).read_bytes(), path
 
 
-def test_raters_are_of_unknown_kind_until_it_is_given(ran, tmp_path):
+def test_raters_without_a_given_kind_are_of_unknown_kind(ran, tmp_path):
     people().drop(columns="rater_kind").to_csv(tmp_path / "v.csv", index=False)
     assert "3\u00a0raters of unknown kind" in ran("report", "v.csv").out
     assert "rater_kind=person" in ran("report", "v.csv", "--paper").refused()
@@ -71,7 +71,7 @@ def test_few_prompts_give_no_ranks_and_no_p(tmp_path):
     assert "leads" not in answer
 
 
-def test_a_notebook_reads_frames_and_files(tmp_path):
+def test_notebook_reads_frames_and_files(tmp_path):
     people().to_csv(tmp_path / "v.csv", index=False)
     from_frame = analysis.shares(analysis.read(people()))
     pd.testing.assert_frame_equal(analysis.shares(tmp_path / "v.csv"), from_frame)
@@ -115,7 +115,7 @@ def exclude(study, name, reason):
         store_raters.decide(store, name, "exclude", reason, "owner")
 
 
-def test_excluded_raters_are_in_the_answer_and_the_result_is_given_with_them(rated, ran):
+def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     exclude(rated, "Bob", "three seconds a pair")
     assert ran("report", rated.folder).code == 0
     page = numbers(rated.report)
@@ -134,7 +134,7 @@ def test_excluded_raters_are_in_the_answer_and_the_result_is_given_with_them(rat
     assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
 
 
-def test_every_line_of_the_page_speaks_of_the_same_method(tmp_path):
+def test_page_gives_every_share_for_the_same_method(tmp_path):
     analysis.report(Path(__file__).parents[2] / "docs" / "quickstart" / "verdicts.csv", tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     rows = pd.read_csv(tmp_path / "csv" / "sensitivity.csv").set_index(["analysis", "criterion"])

@@ -30,8 +30,8 @@ def scores_of(frame, rule):
     """The panel's score of each pair, from −1 to 1."""
     scored = ScoredVerdicts.of(frame, panel=rule)
     (panel,) = scored.panels
-    own = scored.scores[scored.scores["judge"] == panel.name]
-    return dict(zip(own["pair_id"], own["net"] / own["showings"], strict=True)), panel
+    rows = scored.scores[scored.scores["judge"] == panel.name]
+    return dict(zip(rows["pair_id"], rows["net"] / rows["showings"], strict=True)), panel
 
 
 THREE = judged(
@@ -42,21 +42,21 @@ THREE = judged(
 )
 
 
-def test_the_majority_of_one_vote_each():
+def test_panel_majority_counts_one_vote_per_judge():
     result, panel = scores_of(THREE, "majority")
     # p0: x x y. p1: x, y, tie are level. p2: two flips tie, one x. p4: x- leans to x; x, tie, y are level
     assert result == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0}
     assert (panel.name, panel.members, panel.without) == ("panel of 3 judges, majority", ("a", "b", "c"), 1)
 
 
-def test_the_mean_of_the_scores():
+def test_panel_mean_follows_hand_arithmetic():
     result, panel = scores_of(THREE, "mean")
     # p0: (1 + 1 − 1)/3. p2: (0 + 0 + 1)/3. p4: (½ + 0 − 1)/3
     assert result == pytest.approx({"p0": 1 / 3, "p1": 0, "p2": 1 / 3, "p3": -1, "p4": -1 / 6})
     assert (panel.name, panel.without) == ("panel of 3 judges, mean", 1)
 
 
-def test_samples_are_averaged_within_a_judge_first():
+def test_panel_averages_samples_of_a_judge_first():
     # a has three samples of each order, four of its six verdicts for x; b has one: they weigh the same
     frame = judged(a=["xxxxyy"], b=["yy"])
     assert scores_of(frame, "mean")[0] == pytest.approx({"p0": (1 / 3 - 1) / 2})
@@ -67,7 +67,7 @@ def test_samples_are_averaged_within_a_judge_first():
     assert scores_of(judged(**many), "mean")[0]["p0"] == pytest.approx(mean, abs=1e-8)
 
 
-def test_the_report_and_its_command(tmp_path):
+def test_report_has_a_row_and_a_sentence_of_the_panel(tmp_path):
     path = tmp_path / "v.csv"
     THREE.to_csv(path, index=False)
     report(path, output=tmp_path / "panel", overrides=["panel=mean"])
@@ -78,20 +78,22 @@ def test_the_report_and_its_command(tmp_path):
     assert "has no score of 1\u00a0pair that a member lacks" in page
 
 
-def test_a_panel_of_real_judges_leaves_a_simulated_one_out(tmp_path):
+def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
     made_up = judged(s=["yy"] * 6).assign(rater_kind="simulated_model")
     path = tmp_path / "v.csv"
     pd.concat([THREE.astype(object), made_up.astype(object)]).to_csv(path, index=False)
     report(path, output=tmp_path / "panel", overrides=["panel=majority"])
     frame = pd.read_csv(tmp_path / "panel" / "csv" / "win_shares.csv")
     assert sorted(frame["judge"]) == ["a", "b", "c", "panel of 3 judges, majority", "s"]
-    own, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
-    assert without["panel of 3 judges, majority"] == pytest.approx((np.mean(list(own.values())) + 1) / 2)
+    panel_scores, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
+    assert without["panel of 3 judges, majority"] == pytest.approx(
+        (np.mean(list(panel_scores.values())) + 1) / 2
+    )
     with pytest.raises(StudyError, match="s alone has judged"):
         scores_of(made_up, "majority")
 
 
-def test_a_panel_without_one_of_its_judges_in_some_comparisons():
+def test_panel_needs_all_its_judges_in_a_comparison():
     more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
     more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]
     scored = ScoredVerdicts.of(validate(pd.concat([THREE.astype(object), more])), panel="mean")

@@ -85,7 +85,7 @@ def outcome(name, **declared):
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_an_analysis_honours_what_it_declares(name):
+def test_analysis_follows_the_settings_it_declares(name):
     honoured = HONOURED[BY_NAME[name]]
     before = outcome(name)
     for key in PLAN_KEYS:
@@ -95,7 +95,7 @@ def test_an_analysis_honours_what_it_declares(name):
         assert (changed != before) == (key not in honoured.unaffected), key
 
 
-def test_every_table_declares_what_it_honours():
+def test_tables_declare_the_settings_they_follow():
     assert set(ANALYSES.values()) < set(HONOURED)
 
 
@@ -106,7 +106,7 @@ def test_three_raters_give_no_ranks_for_others(tmp_path):
     assert "ranks for other raters need at least 4 raters, and there are 3" in ranked["note"][0]
 
 
-def test_a_ranking_concludes_nothing_early(tmp_path):
+def test_ranking_concludes_nothing_with_sequential_tests(tmp_path):
     row = analysis.ranking(verdicts(3), sequential=True).iloc[0]
     assert row["possible_best"] is row["share_low"] is row["p_any_difference"] is None
     assert "if results are viewed early" in row["note"]

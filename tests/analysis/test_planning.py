@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError
 PAPER = Design(share=0.55, ties=0.32, icc=0.41)
 
 
-def test_items_by_hand():
+def test_items_follow_hand_arithmetic():
     # One rater, 32 % ties, 55 %: a score's mean is .1 and its mean square .68.
     by_hand = (1.959964 * 0.68**0.5 + 0.841621 * 0.67**0.5) ** 2 / 0.01
     assert items_needed(PAPER, 1) == math.ceil(by_hand) == 532
@@ -28,13 +28,13 @@ def test_items_by_hand():
 
 
 @pytest.mark.parametrize(("ties", "icc", "published"), [(0.32, 0.41, 281), (0.67, 0.02, 54)])
-def test_items_agree_with_published_ones(ties, icc, published):
+def test_items_agree_with_published_numbers(ties, icc, published):
     # They are from the items' own spread. The null distribution of the sign-flip test is wider by the square
     # of the mean, for which it needs up to 6 items more: 1.96²/1 and rounding.
     assert published <= items_needed(Design(ties=ties, icc=icc), 5) <= published + 6
 
 
-def test_equivalence_by_hand_and_by_statsmodels():
+def test_equivalence_items_agree_with_statsmodels():
     # Shares of 1, ½ and 0 with 32 % ties vary by .68/4: .17 ((1.645 + 1.282)/.1)² items.
     by_hand = 0.17 * ((stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) / 0.1) ** 2
     assert items_needed(Design(margin=0.1), 1) == math.ceil(by_hand)
@@ -49,7 +49,7 @@ def test_equivalence_by_hand_and_by_statsmodels():
         assert ours == pytest.approx(float(oracle), abs=0.01)
 
 
-def test_other_raters_end_where_items_no_longer_help():
+def test_power_for_other_raters_is_limited_by_their_number():
     """Against t tests on drawn raters' own shares."""
     drawn = 0.6 + 0.1 * np.random.default_rng(1).standard_normal((40_000, 8))
     design = Design(share=0.6, icc=0.6, rater_sd=0.1)
@@ -60,7 +60,7 @@ def test_other_raters_end_where_items_no_longer_help():
     assert power_at(design, 50, 20) <= power_at(Design(share=0.6, icc=0.6), 50, 20)
 
 
-def test_a_judge_by_hand():
+def test_judge_assisted_items_follow_hand_arithmetic():
     # r = .6, 150 of 1000: worth 150 / (1 − .36 · .85); two units more have the variance of people alone.
     design = Design(share=0.55, ties=0, icc=0, judge_r=0.6)
     worth = 150 / (1 - 0.36 * 0.85)
@@ -80,7 +80,7 @@ def test_a_judge_by_hand():
         Truth(share=0.55, kappa=0.3, model="dirichlet"),
     ],
 )
-def test_a_large_simulated_study_has_the_truth_asked_for(truth):
+def test_large_simulated_study_has_the_declared_truth(truth):
     draws = (4000, 10) if truth.rater_sd else (1, 40_000)
     drawn = simulate(truth, studies=draws[0], items=draws[1], raters=4, rng=np.random.default_rng(1))
     verdicts = drawn.reshape(-1, 4)
@@ -96,7 +96,7 @@ def verdicts_of(rows):
     return listed("pair_id rater criterion verdict rater_kind", rows, method_a="guard", method_b="acs")
 
 
-def test_a_pilot_by_hand():
+def test_pilot_follows_hand_arithmetic():
     # Scores 1 1 | 0 0 | −1 1 | 0 1 have means 1, 0, 0, ½ around 3/8: between 2 · .6875/3 = 11/24, within
     # (2 + .5)/4 = 5/8, so ICC(1) = (11/24 − 15/24)/(11/24 + 15/24) = −2/13, which is planned as 0.
     answers = {"Ada": ("guard", "tie", "acs", "tie"), "Bob": ("guard", "tie", "guard", "guard")}
@@ -111,7 +111,7 @@ def test_a_pilot_by_hand():
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
 
-def test_a_pilot_is_read_as_its_report_is(tmp_path):
+def test_pilot_and_report_read_a_table_alike(tmp_path):
     """Two pairs of a table whose columns and words report.toml declares: 2 of 4 ratings are ties."""
     rows = ["item,one,other,who,better", "1,guard,acs,ann,L", "1,guard,acs,bob,L"]
     (tmp_path / "pilot.csv").write_text("\n".join([*rows, "2,guard,acs,ann,E", "2,guard,acs,bob,E"]))
@@ -131,7 +131,7 @@ def test_a_pilot_is_read_as_its_report_is(tmp_path):
     assert read_pilot(tmp_path / "pilot.csv", overrides).ties == 0.5
 
 
-def test_the_most_demanding_criterion_has_few_ties():
+def test_most_demanding_criterion_has_few_ties():
     answers = [("p1", "fluency", "tie"), ("p2", "fluency", "acs")]
     answers += [("p1", "coherence", "guard"), ("p2", "coherence", "acs")]
     pilot = most_demanding(verdicts_of([(pair, "Ada", *answer, "person") for pair, *answer in answers]))
@@ -143,7 +143,7 @@ def test_the_most_demanding_criterion_has_few_ties():
 
 
 @pytest.mark.parametrize(("ties", "chosen"), [(3, "coherence"), (5, "fluency")])
-def test_raters_who_agree_make_a_criterion_more_demanding(ties, chosen):
+def test_criterion_with_agreeing_raters_is_more_demanding(ties, chosen):
     """By hand: (1 − ties) · (1 + 4 ICC) is 1/4 · 5 or 1/6 · 5 on coherence, and 1 on fluency."""
     words = ["guard", *["tie"] * ties]
     agreed = [(f"p{n}", who, "coherence", word) for n, word in enumerate(words) for who in ("Ada", "Bob")]
@@ -152,7 +152,7 @@ def test_raters_who_agree_make_a_criterion_more_demanding(ties, chosen):
     assert pilot.line.startswith(chosen)
 
 
-def test_a_pilot_counts_all_comparisons_by_their_pairs():
+def test_pilot_weighs_comparisons_by_their_pairs():
     words = {"xy": ["x", "y"] * 30, "xz": ["x", "z"] * 10}
     rows = [
         (f"{couple}{n}", couple[0], couple[1], who, word, "person")
@@ -182,7 +182,7 @@ def test_power_from_three_methods_corrects_for_comparisons(tmp_path):
     assert planned.level == pytest.approx(0.05 / 3)
 
 
-def test_the_table_the_answer_and_the_numbers_are_the_same():
+def test_plan_table_answer_and_numbers_agree():
     plan = plan_study(Design(icc=0.41, results=2, judge_r=0.6), raters=(1, 3), items=(100, 200))
     first, second = plan.needs
     assert (first.verdicts, second.verdicts) == (first.items * 2, second.items * 6)
@@ -220,7 +220,7 @@ def test_the_table_the_answer_and_the_numbers_are_the_same():
         ({"from_": "."}, "there is no study"),
     ],
 )
-def test_bad_input(tmp_path, options, says):
+def test_impossible_plan_is_refused(tmp_path, options, says):
     paths = {name: tmp_path / options[name] for name in ("output", "from_") if name in options}
     with pytest.raises(StudyError, match=says):
         power(**(options | paths))

@@ -19,12 +19,12 @@ def full(items, raters):
     return TwoWayDesign(item, rater, np.full(items * raters, 1 / (items * raters)))
 
 
-def test_a_full_table_is_the_published_analysis_of_variance():
+def test_full_table_gives_published_analysis_of_variance():
     result = full(6, 4).mean(SHROUT_FLEISS.ravel())
-    targets, judges, rest = 11.24, 32.49, 1.02  # mean squares, their table 3
-    assert result.raters == pytest.approx((judges - rest) / 6, abs=0.005)
-    assert result.variance == pytest.approx((targets + judges - rest) / 24, abs=0.005)
-    freedom = (targets + judges - rest) ** 2 / (targets**2 / 5 + judges**2 / 3 + rest**2 / 15)
+    targets, judges, residual = 11.24, 32.49, 1.02  # mean squares, their table 3
+    assert result.raters == pytest.approx((judges - residual) / 6, abs=0.005)
+    assert result.variance == pytest.approx((targets + judges - residual) / 24, abs=0.005)
+    freedom = (targets + judges - residual) ** 2 / (targets**2 / 5 + judges**2 / 3 + residual**2 / 15)
     assert result.df == pytest.approx(freedom, abs=0.005)
     assert result.value == pytest.approx(127 / 24)
 
@@ -43,10 +43,10 @@ def designs(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(designs())
-def test_the_expectations_are_those_of_the_linear_forms(design):
+def test_expectations_agree_with_linear_forms(design):
     """The matrices that the formulas stand for, made in full: v'y over each rater, item and score."""
     n, w, s = len(design.item), design.weight, design.stratum
-    centred = np.eye(n) - np.stack([w * (s == own) / w[s == own].sum() for own in s])
+    centred = np.eye(n) - np.stack([w * (s == stratum) / w[s == stratum].sum() for stratum in s])
     effects = [np.eye(numbers.max() + 1)[numbers] for numbers in (design.rater, design.item, np.arange(n))]
     expected, target = design._expectations()
     for row, groups in zip(expected, effects, strict=True):
@@ -55,26 +55,26 @@ def test_the_expectations_are_those_of_the_linear_forms(design):
     assert target == pytest.approx([((w @ effect) ** 2).sum() for effect in effects])
 
 
-def test_raters_with_pairs_of_their_own_are_what_is_drawn():
+def test_raters_without_shared_pairs_are_the_sampled_units():
     """Then the mean over raters is what varies: the t interval of their own shares, wider than over pairs."""
     rng = np.random.default_rng(5)
     shares = np.clip(np.repeat(rng.random(6), 10) + 0.2 * rng.standard_normal(60), 0, 1)
     design = TwoWayDesign(np.arange(60), np.repeat(np.arange(6), 10), np.full(60, 1 / 60))
     result = design.mean(shares)
-    own = shares.reshape(6, 10).mean(axis=1)
-    assert (result.df, result.variance) == pytest.approx((5, own.var(ddof=1) / 6))
+    rater_means = shares.reshape(6, 10).mean(axis=1)
+    assert (result.df, result.variance) == pytest.approx((5, rater_means.var(ddof=1) / 6))
 
 
-def test_unequal_loads_have_paule_and_mandels_variance():
+def test_unequal_loads_have_variance_of_paule_and_mandel():
     """The variance between raters is that of a meta-analysis of their means, as statsmodels has it."""
     rng, loads = np.random.default_rng(8), np.array([200, 100, 60, 40, 20, 20, 10, 10])
     rater = np.repeat(np.arange(8), loads)
     scores = 0.5 + rng.normal(0, 0.15, 8)[rater] + rng.normal(0, 0.35, len(rater))
     result = TwoWayDesign(np.arange(460), rater, np.full(460, 1 / 460)).mean(scores)
     means = np.array([scores[rater == name].mean() for name in range(8)])
-    rest = ((scores - means[rater]) ** 2).sum() / (460 - 8)
-    theirs = combine_effects(means, rest / loads, method_re="iterated")
+    residual = ((scores - means[rater]) ** 2).sum() / (460 - 8)
+    theirs = combine_effects(means, residual / loads, method_re="iterated")
     assert result.raters == pytest.approx(theirs.tau2, rel=1e-4)
     share = loads / 460
-    assert result.variance == pytest.approx((share**2 * (theirs.tau2 + rest / loads)).sum(), rel=1e-4)
+    assert result.variance == pytest.approx((share**2 * (theirs.tau2 + residual / loads)).sum(), rel=1e-4)
     assert 4 < result.df < 9  # that of a sum of squares in which raters weigh as much as they rated is 0.8

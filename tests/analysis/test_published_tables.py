@@ -19,7 +19,7 @@ FORMS = {"headings": "pair_id", "rater": "Email Address"}, {"Response A": "m1", 
 QUALTRICS = {"headings": "pair_id", "rater": "ResponseId"}, {"Text A": "m1", "Text B": "m2"}
 
 
-def read(*names, columns=None, words=None):
+def read_table(*names, columns=None, words=None):
     paths = [TABLES / name for name in names]
     kind = None if "pandas_index.csv" in names else "person"
     return analysis.read(paths, columns=columns, verdicts=words, rater_kind=kind)
@@ -102,8 +102,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "declared", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_table_gives_the_counts_of_its_owner(name, declared, expected):
-    rows = totals(read(name, **declared))
+def test_table_gives_its_published_counts(name, declared, expected):
+    rows = totals(read_table(name, **declared))
     for compared, (counts, units, p) in expected.items():
         row = rows[compared]
         assert (f"{row.wins}/{row.ties}/{row.losses}", row.units) == (counts, units)
@@ -137,14 +137,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("names", "message"), REFUSED, ids=[case[0][0] for case in REFUSED])
-def test_table_that_could_mean_either_is_refused(names, message):
+def test_ambiguous_published_table_is_refused(names, message):
     with pytest.raises(StudyError, match=message):
-        read(*names)
+        read_table(*names)
 
 
 @pytest.mark.parametrize("names", [["answers.csv", "key.csv"], ["key.csv", "answers.csv"]])
-def test_key_in_a_second_file_names_the_methods(names):
-    row = totals(read(*names))["alpha beta"]
+def test_second_file_names_the_methods(names):
+    row = totals(read_table(*names))["alpha beta"]
     assert (row.wins, row.ties, row.losses) == (10, 17, 13)
 
 
@@ -182,13 +182,13 @@ def test_first_screen_keeps_comparisons_apart(tmp_path):
     ],
 )
 def test_rows_left_out_are_counted_on_the_first_screen(tmp_path, name, left_out):
-    assert read(name).attrs["reading"].left_out == (left_out,)
+    assert read_table(name).attrs["reading"].left_out == (left_out,)
     assert left_out in analysis.report(TABLES / name, tmp_path).summary
 
 
 @pytest.mark.parametrize(("name", "count"), [("judge_AgtB.csv", 15), ("fivepoint_words.csv", 25)])
 def test_strength_is_dropped_and_counted(name, count):
-    notes = read(name).attrs["reading"].notes
+    notes = read_table(name).attrs["reading"].notes
     assert f"the strength of {count} verdicts, such as A>>B, is dropped" in notes
 
 
@@ -201,7 +201,7 @@ def test_strength_is_dropped_and_counted(name, count):
     ],
 )
 def test_columns_without_a_role_are_named(name, unused):
-    assert unused in read(name).attrs["reading"].unused
+    assert unused in read_table(name).attrs["reading"].unused
 
 
 def test_interval_and_test_of_60_to_40_agree(tmp_path):

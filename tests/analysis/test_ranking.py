@@ -19,8 +19,8 @@ def chances(strengths, nu):
     """P(win, tie, loss) of each pair in Davidson's words: π_i, ν √(π_i π_j), π_j over their sum."""
     rows = []
     for i, j in combinations(range(len(strengths)), 2):
-        one, other = np.exp(strengths[i]), np.exp(strengths[j])
-        row = np.array([one, nu * np.sqrt(one * other), other])
+        strength, other_strength = np.exp(strengths[i]), np.exp(strengths[j])
+        row = np.array([strength, nu * np.sqrt(strength * other_strength), other_strength])
         rows.append(row / row.sum())
     return np.array(rows)
 
@@ -32,21 +32,21 @@ def matrices(rows, size):
     return wins, ties
 
 
-def test_two_methods_in_closed_form():
+def test_two_strengths_agree_with_closed_form():
     # Three shares and two parameters: π_1/π_2 = wins/losses = 4, ν = ties/√(wins·losses) = 6/√16 = 3/2.
     result = davidson(*matrices([(8, 6, 2)], 2), NAMES[:2])
     assert result.parameters == pytest.approx((np.log(2), -np.log(2), np.log(1.5)))
     assert shares(result.parameters) == pytest.approx((11 / 16, 5 / 16))
 
 
-def test_bradley_terry_without_ties():
+def test_bradley_terry_strengths_follow_hand_arithmetic():
     """Strengths of 1 : 2 : 4 with wins in just those shares are found again, and ν is 0."""
     result = davidson(*matrices([(20, 0, 40), (12, 0, 48), (20, 0, 40)], 3), NAMES[:3])
     assert result.parameters[:-1] == pytest.approx((-np.log(2), 0, np.log(2)))
     assert np.isneginf(result.parameters[-1])
 
 
-def test_far_apart_methods_converge_too():
+def test_fit_converges_for_distant_methods():
     truth = np.array([-12.0, -4, 0, 4, 12])
     result = davidson(*matrices(chances(truth, 0.3) * 1e6, 5), NAMES)
     assert result.parameters[:-1] == pytest.approx(truth, abs=1e-5)
@@ -58,7 +58,7 @@ tables = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0,
 
 @given(tables)
 @settings(deadline=None)
-def test_at_the_maximum_expected_points_equal_points_scored(rows):
+def test_fitted_points_equal_observed_points(rows):
     result = davidson(*matrices(rows, 4), NAMES[:4])
     if result.parameters is None:
         assert result.reason
@@ -88,7 +88,7 @@ def escapes(rows, size):
     return -result.fun > 1e-7
 
 
-def test_estimates_exist_just_where_no_direction_escapes():
+def test_strengths_exist_if_the_likelihood_has_a_maximum():
     """All 3-method tables up to which counts are zero: the graphs' answer is the linear program's."""
     seen = {True: 0, False: 0}
     for rows in product(list(product((0, 1), repeat=3)), repeat=3):
@@ -106,10 +106,10 @@ def test_estimates_exist_just_where_no_direction_escapes():
         ([(5, 0, 0), (4, 0, 0), (3, 1, 3)], "without a loss or tie against the other methods: guard"),
         # Ties both ways and still no maximum: guard never loses to anyone.
         ([(5, 5, 0), (4, 0, 0), (3, 5, 0)], "without a loss: guard; without a win: nucleus; no cycle"),
-        ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons holds more wins than ties"),
+        ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons has more wins than ties"),
     ],
 )
-def test_undefined_says_why(rows, words):
+def test_undefined_strengths_give_their_reason(rows, words):
     result = davidson(*matrices(rows, 3), NAMES[:3])
     assert words in result.reason
     assert result.parameters is None

@@ -37,10 +37,15 @@ class Study:
         add_rows(db, "pair", [values | more])
 
     def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
-        shown = {"id": presentation, "pair_id": pair, "rater_id": self.people[rater], "number": presentation}
-        shown |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
+        showing = {
+            "id": presentation,
+            "pair_id": pair,
+            "rater_id": self.people[rater],
+            "number": presentation,
+        }
+        showing |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
         with self.store.write() as (db, _):
-            add_rows(db, "presentation", [shown])
+            add_rows(db, "presentation", [showing])
             for criterion, letter in letters.items():
                 self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
 
@@ -67,17 +72,17 @@ class Study:
 
 @pytest.fixture
 def study(tmp_path):
-    """Return what makes a study; each is closed after the test."""
-    made = []
+    """Return a function that makes a study. Each study is closed after the test."""
+    studies = []
 
     def make(people=("ann",), **options):
-        url = f"sqlite:///{tmp_path / f'{len(made)}.db'}"
-        made.append(Study(url, people, **options))
-        return made[-1]
+        url = f"sqlite:///{tmp_path / f'{len(studies)}.db'}"
+        studies.append(Study(url, people, **options))
+        return studies[-1]
 
     yield make
-    for each in made:
-        each.store.close()
+    for opened in studies:
+        opened.store.close()
 
 
 @pytest.fixture
@@ -92,7 +97,7 @@ def four(study):
     return four
 
 
-def test_agreement_is_by_method_and_sides_by_letter(four):
+def test_agreement_is_by_method_and_preference_by_side(four):
     (row,) = four.ratings().criteria
     # Three of four pairs agree; chance: 3/8 for a, 2/8 ties, 3/8 for b, so 22/64.
     assert row.same == 3 / 4
@@ -104,9 +109,9 @@ def test_agreement_is_by_method_and_sides_by_letter(four):
     assert row.first.n == 6
 
 
-def test_what_exists_and_what_is_missing_also_after_a_change_of_mind(four):
+def test_status_counts_ratings_after_changed_answers(four):
     ratings = four.ratings()
-    assert (ratings.counted, ratings.wanted, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
+    assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
     assert ratings.seconds == 30.0  # of 20, 30, 30, 30, 30, 30, 40, 50
     with four.store.write() as (db, _):
         four.add_verdict(db, 4, "fluency", "B", revision=1)
@@ -115,7 +120,7 @@ def test_what_exists_and_what_is_missing_also_after_a_change_of_mind(four):
     assert (ratings.seconds, ratings.counted) == (30.0, 8)
 
 
-def test_excluded_raters_do_not_count_and_are_told_of(four):
+def test_status_reports_excluded_raters_without_counting_them(four):
     raters.decide(four.store, "ben", "exclude", "for the test", "owner")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
@@ -123,20 +128,20 @@ def test_excluded_raters_do_not_count_and_are_told_of(four):
     assert [row.state for row in ratings.raters] == ["", "excluded"]
 
 
-def test_nothing_tells_which_method_is_ahead(study, four):
+def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
-        shown = [row._asdict() for row in db.execute(select_all("presentation"))]
+        showings = [row._asdict() for row in db.execute(select_all("presentation"))]
         verdicts = [row._asdict() for row in db.execute(select_all("verdict"))]
     with mirrored.store.write() as (db, _):
-        turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in shown]
+        turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)
         add_rows(db, "verdict", verdicts)
     assert asdict(four.ratings()) == asdict(mirrored.ratings())
 
 
-def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
+def test_last_remark_counts_unless_withdrawn(four):
     four.note("ann", "comment", "odd", 1)
     four.note("ben", "comment", "both good", 2, minute=5)
     four.note("ann", "comment", "not so odd", 1, minute=6)
@@ -144,16 +149,16 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
     four.note("ben", "problem", "", 4, minute=7)
     four.note("ann", "consent", '{"agreed": true}')
     ratings = four.ratings()
-    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks] == [
+    assert [(remark.rater, remark.text, remark.prompt_id, remark.when) for remark in ratings.remarks] == [
         ("ann", "not so odd", "prompt-0", "2026-01-02 03:06"),
         ("ben", "both good", "prompt-0", "2026-01-02 03:05"),
     ]
     assert [row.remarks for row in ratings.raters] == [1, 1]
 
 
-def test_a_study_in_which_nothing_happened(study):
+def test_status_of_an_untouched_study_is_empty(study):
     ratings = study((), pairs=0).ratings()
-    assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
+    assert (ratings.planned, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
     assert headline(ratings).startswith("0 of 0 ratings (0 %)")
 
@@ -170,7 +175,7 @@ FAST, SLOW = 1.26, 1.27
         ([FAST] * 4, False),  # too few to say
     ],
 )
-def test_fast_is_more_than_half_below_reading(study, seconds, flagged):
+def test_fast_flag_needs_less_than_half_the_reading_time(study, seconds, flagged):
     paced = study(pairs=len(seconds))
     for number, taken in enumerate(seconds):  # to no side, and in no run
         paced.pressed(number, f"p{number}", "ann", fluency="AB"[number % 2], seconds=taken)
@@ -178,7 +183,7 @@ def test_fast_is_more_than_half_below_reading(study, seconds, flagged):
 
 
 @pytest.mark.parametrize(("n", "flagged"), [(10, False), (11, True)])
-def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(study, n, flagged):
+def test_one_side_flag_has_a_chance_of_one_in_a_thousand(study, n, flagged):
     # All of n on one side: 2 / 2**n, which is .00195 and .00098.
     sided = study(pairs=n + 1)
     sided.pressed(n, f"p{n}", "ann", fluency="A", coherence="B")  # which cancel, and lean to no side
@@ -189,7 +194,7 @@ def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(study, n, flagged):
     assert ("one side" in line.flags) is flagged
 
 
-def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
+def test_same_answer_flag_compares_with_other_raters(study):
     # Nine others press A, tie and B in turn; ann presses B twelve times.
     others = [f"r{number}" for number in range(9)]
     running = study(("ann", *others), pairs=12)
@@ -204,7 +209,7 @@ def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
     assert not any("same answer" in lines[name].flags for name in others)
 
 
-def test_ties_throughout_are_no_run_where_all_say_tie(study):
+def test_constant_ties_are_not_flagged_if_all_raters_tie(study):
     tied = study(("ann", "ben", "cas"), pairs=30)
     for number in range(90):
         tied.pressed(number, f"p{number // 3}", ("ann", "ben", "cas")[number % 3], fluency="tie")
@@ -212,7 +217,7 @@ def test_ties_throughout_are_no_run_where_all_say_tie(study):
 
 
 @pytest.mark.parametrize(("failed", "passed", "flagged"), [(2, 2, True), (1, 1, False), (2, 3, False)])
-def test_gold_is_two_failures_and_half(study, failed, passed, flagged):
+def test_gold_flag_needs_two_failures_and_half_of_the_checks(study, failed, passed, flagged):
     golden = study(pairs=1)
     for number in range(failed + passed):
         with golden.store.write() as (db, _):
@@ -227,7 +232,7 @@ def test_gold_is_two_failures_and_half(study, failed, passed, flagged):
     assert ("gold" in line.flags) is flagged
 
 
-def test_the_comprehension_check(study):
+def test_failed_comprehension_check_is_flagged(study):
     names = {"once": [False], "passed": [False, True], "twice": [False, False]}
     checked = study(tuple(names), pairs=1)
     for name, tries in names.items():
@@ -237,7 +242,7 @@ def test_the_comprehension_check(study):
     assert flags == {"once": (), "passed": (), "twice": ("failed the check",)}
 
 
-def test_a_rater_who_finished_and_got_more_has_not_finished(study):
+def test_rater_with_new_pairs_has_not_finished(study):
     more = study(pairs=2)
     more.note("ann", "finished", '{"rated": 1}')
     more.pressed(1, "p0", "ann", fluency="A")
@@ -246,7 +251,7 @@ def test_a_rater_who_finished_and_got_more_has_not_finished(study):
     assert more.lines()["ann"].state == ""
 
 
-def test_agreement_with_others_is_over_pairs_and_criteria(study):
+def test_rater_agreement_runs_over_pairs_and_criteria(study):
     agreeing = study(("ann", "ben", "cas"), pairs=2)
     agreeing.pressed(1, "p0", "ann", fluency="A", coherence="A")
     agreeing.pressed(2, "p0", "ben", fluency="A", coherence="B")
@@ -257,7 +262,7 @@ def test_agreement_with_others_is_over_pairs_and_criteria(study):
     assert (lines["ann"].same, lines["ben"].same, lines["ann"].repeats_changed) == (2 / 4, 3 / 4, 0)
 
 
-def test_a_pair_that_many_skipped_is_counted(study):
+def test_often_skipped_pair_is_counted(study):
     skipped = study(("ann", "ben", "cas"), pairs=1)
     for number, name in enumerate(("ann", "ben", "cas"), start=1):
         skipped.pressed(number, "p0", name)
@@ -266,7 +271,7 @@ def test_a_pair_that_many_skipped_is_counted(study):
     assert [row.skipped for row in skipped.ratings().raters] == [1, 1, 1]
 
 
-def test_the_headline_counts_the_pairs_that_people_rate(study):
+def test_headline_counts_pairs_for_people(study):
     running = study(["ada"], pairs=1)
     running.pressed(1, "p0", "ada", coherence="A")
     assert headline(running.ratings()) == (

@@ -62,26 +62,26 @@ def with_sign(sign):
         ),  # R, pandas
     ],
 )
-def test_the_same_table_however_it_is_written(tmp_path, plain, content, name):
+def test_table_is_the_same_in_every_layout(tmp_path, plain, content, name):
     result = read(write(tmp_path, content, name))
     pd.testing.assert_frame_equal(
         result.reset_index(drop=True), plain.reset_index(drop=True), check_like=True
     )
 
 
-def test_lines_are_those_of_the_file_below_a_line_that_names_the_delimiter(tmp_path):
+def test_line_numbers_count_the_delimiter_line(tmp_path):
     assert list(read(write(tmp_path, "sep=,\n" + GOOD)).index) == [3, 4, 5]
     with pytest.raises(StudyError, match=r"verdicts\.csv: the verdict 'z' names .* on line 4"):
         read(write(tmp_path, "sep=,\n" + GOOD.replace("tie", "z")))
 
 
-def test_headings_of_several_lines_and_empty_lines_above_them(tmp_path):
+def test_multiline_headings_below_empty_lines_are_read(tmp_path):
     text = GOOD.replace("pair_id", '"Which\nitem?"').replace("tie", "z")
     with pytest.raises(StudyError, match=r"verdict 'z' names .* on line 6"):
         read(write(tmp_path, "\n" + text.replace("\n1,d", "\n\n1,d")), columns={"pair_id": "Which\nitem?"})
 
 
-def test_texts_stay_as_they_are(tmp_path):
+def test_cell_texts_are_unchanged(tmp_path):
     """A name may begin like a formula, have line breaks and quotation marks, or be the other delimiter."""
     rows = ['=1+1;d;x;y;"an\nna";"a ""b""";x;', "@SUM(A1);d;x;y;b,c;c;tie;1"]
     frame = read(write(tmp_path, "\n".join((HEADER.replace(",", ";"), *rows))))
@@ -114,7 +114,7 @@ def test_texts_stay_as_they_are(tmp_path):
         ),
     ],
 )
-def test_what_is_refused_says_where_and_what_to_do(tmp_path, content, message):
+def test_refusal_names_place_and_remedy(tmp_path, content, message):
     path = write(tmp_path, content)
     with pytest.raises(StudyError, match=message) as caught:
         read(path)
@@ -122,13 +122,13 @@ def test_what_is_refused_says_where_and_what_to_do(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("content", [HEADER + "\n" + "a" * 100_000, "[" + " " * 100_000 + "]"])
-def test_a_file_that_unpacks_to_a_whole_memory_is_refused(tmp_path, monkeypatch, content):
+def test_compressed_file_larger_than_memory_is_refused(tmp_path, monkeypatch, content):
     monkeypatch.setattr(files, "MAX_BYTES", 1000)
     with pytest.raises(StudyError, match="is larger than 1,000 bytes"):
         read(write(tmp_path, gzip.compress(content.encode())))
 
 
-def test_a_workbook_that_unpacks_to_a_whole_memory_is_refused(tmp_path):
+def test_workbook_larger_than_memory_is_refused(tmp_path):
     pytest.importorskip("openpyxl")
     path = tmp_path / "bomb.xlsx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -151,7 +151,7 @@ def test_a_workbook_that_unpacks_to_a_whole_memory_is_refused(tmp_path):
         (["1234,567", "1,500"], [1234.567, 1.5]),
     ],
 )
-def test_a_comma_between_digits_is_read_by_the_whole_column_or_refused(tmp_path, cells, numbers):
+def test_comma_between_digits_is_read_by_its_column(tmp_path, cells, numbers):
     rows = [f"{n};d;x;y;anna;fluency;x;{cell}" for n, cell in enumerate(cells)]
     path = write(tmp_path, "\n".join([HEADER.replace(",", ";"), *rows]))
     if numbers is None:
@@ -186,14 +186,14 @@ IN_CSV = '"it\'s ""fun"""'
         ),
     ],
 )
-def test_a_wide_table_is_read(tmp_path, content, expected):
+def test_wide_table_is_read(tmp_path, content, expected):
     names = ["pair_id", "rater", "criterion", "verdict"]
     table = read(write(tmp_path, content))
     assert sorted(table[names].itertuples(index=False, name=None)) == sorted(expected)
     assert "a wide table: its headings" in {role.why for role in reading_of(table).roles}
 
 
-def test_ids_that_repeat_in_several_datasets_come_with_a_remedy(tmp_path):
+def test_refusal_of_repeated_ids_gives_a_remedy(tmp_path):
     rows = [f"{i},{d},x,y,{r},c,x" for d in ("news", "law") for i in range(3) for r in "ab"]
     path = write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows)))
     with pytest.raises(StudyError, match=r"'0' has more than one dataset \('news', 'law'; lines 2.*ids of"):
@@ -216,7 +216,7 @@ def workbook(tmp_path, sheets):
 CELLS = [HEADER.split(","), *(row.split(",") for row in ROWS)]
 
 
-def test_a_workbook(tmp_path, plain):
+def test_workbook_is_read(tmp_path, plain):
     typed = [CELLS[0], *([int(row[0]), *row[1:7], float(row[7]) if row[7] else None] for row in CELLS[1:])]
     path = workbook(tmp_path, {"Notes": [], "Verdicts": [[None] * 12, *typed, [None, None, ""]]})
     result = read(path)
@@ -224,7 +224,7 @@ def test_a_workbook(tmp_path, plain):
     pd.testing.assert_frame_equal(result.reset_index(drop=True), plain.reset_index(drop=True))
 
 
-def test_a_workbook_that_is_refused(tmp_path):
+def test_unreadable_workbook_is_refused(tmp_path):
     wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
     with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
         read(workbook(tmp_path, {"a": wrong}))
@@ -236,7 +236,7 @@ def test_a_workbook_that_is_refused(tmp_path):
         read(workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]}))
 
 
-def test_a_workbook_without_openpyxl(tmp_path, monkeypatch):
+def test_workbook_needs_openpyxl(tmp_path, monkeypatch):
     path = workbook(tmp_path, {"a": CELLS})
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(StudyError, match=r"'openpyxl', which is not installed; run: pip install -e '.*\[x"):

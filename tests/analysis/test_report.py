@@ -80,7 +80,7 @@ def page_of(folder):
     return Page((folder / "index.html").read_text(encoding="utf-8"))
 
 
-def test_everything_is_written_and_report_json_has_the_numbers_of_every_csv(written):
+def test_report_json_has_the_numbers_of_every_csv(written):
     folder, report = written
     assert report.paths[0] == folder / "index.html"
     assert {str(path.relative_to(folder)) for path in report.paths} == set(contents(folder))
@@ -92,14 +92,16 @@ def test_everything_is_written_and_report_json_has_the_numbers_of_every_csv(writ
         assert len(pd.read_csv(path)) == len(numbers(folder)["tables"][name])
 
 
-def test_the_page_needs_no_network_and_runs_nothing(written):
+def test_page_loads_nothing_and_runs_nothing(written):
     page = page_of(written[0])
     assert not {tag for tag, _ in page.tags} & {"script", "img", "link", "iframe", "object"}
     for _, attributes in page.tags:
         assert not any(name.startswith("on") for name in attributes)
         assert attributes.get("href", "#").startswith("#")
         assert "src" not in attributes
-    policy = [each["content"] for tag, each in page.tags if tag == "meta" and "http-equiv" in each]
+    policy = [
+        attributes["content"] for tag, attributes in page.tags if tag == "meta" and "http-equiv" in attributes
+    ]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
 
 
@@ -119,19 +121,19 @@ def test_untrusted_text_is_shown_and_not_obeyed(written):
     assert "49" not in page.texts
 
 
-def test_names_that_are_no_plain_letters(tmp_path):
+def test_names_with_special_characters_are_shown(tmp_path):
     name = '<u>$x_1$ "中文" &amp; |=1'
     write(verdicts(method_a=name), tmp_path, paper=True, planned=None, examples=())
     assert "u" not in {tag for tag, attributes in page_of(tmp_path).tags if "style" not in attributes}
     assert "\\$x" in (tmp_path / "paper" / "table.tex").read_text(encoding="utf-8")
 
 
-def test_verdicts_come_back(written, tmp_path):
-    again = read(written[0] / "csv" / "verdicts.csv")
-    assert write(again, tmp_path).summary == written[1].summary
+def test_written_verdicts_can_be_read_again(written, tmp_path):
+    reread = read(written[0] / "csv" / "verdicts.csv")
+    assert write(reread, tmp_path).summary == written[1].summary
 
 
-def test_an_earlier_reports_tables_do_not_stay(tmp_path):
+def test_tables_of_an_earlier_report_are_removed(tmp_path):
     write(verdicts(), tmp_path, paper=True)
     (tmp_path / "csv" / "mine.csv").write_text("kept", encoding="utf-8")
     write(verdicts().drop(columns="shown_first"), tmp_path, metrics=pd.DataFrame())
@@ -140,7 +142,7 @@ def test_an_earlier_reports_tables_do_not_stay(tmp_path):
     assert (tmp_path / "csv" / "mine.csv").exists()
 
 
-def test_a_report_that_cannot_be_finished_keeps_the_page_of_the_last_one(tmp_path):
+def test_failed_report_keeps_the_last_page(tmp_path):
     write(verdicts(), tmp_path)
     page = (tmp_path / "index.html").read_bytes()
     (tmp_path / "report.json").unlink()
@@ -156,14 +158,14 @@ def words_of(folder):
     return re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)
 
 
-def test_simulated_is_said_once_and_marked_in_every_table(tmp_path):
+def test_simulated_verdicts_are_marked_in_every_table(tmp_path):
     judged = verdicts("simulated", rater="SIMULATED rater 1").drop_duplicates("pair_id")
     write(judged, tmp_path, settings="", planned=None)
     assert len(re.findall("simulated", words_of(tmp_path), flags=re.IGNORECASE)) == 1
     assert all(row["simulated"] for row in numbers(tmp_path)["tables"]["win_shares"])
 
 
-def test_a_paper_has_its_files_and_the_published_p_values(tmp_path):
+def test_paper_folder_has_files_and_published_p_values(tmp_path):
     papers_people().to_csv(tmp_path / "counts.csv", index=False)
     analysis.report(tmp_path / "counts.csv", tmp_path / "out", paper=True)
     paper = tmp_path / "out" / "paper"
@@ -177,7 +179,7 @@ def test_a_paper_has_its_files_and_the_published_p_values(tmp_path):
     assert {key for group in cited for key in group.split(",")} == keys
 
 
-def test_the_winner_is_named_whichever_method_stands_first(tmp_path):
+def test_answer_names_the_winner_in_either_orientation(tmp_path):
     for winner, loser, share in (("x", "y", "82"), ("y", "x", "x 18")):  # the share is the first method's
         frame = table({f"{pair}": winner * 3 if pair % 6 else loser * 3 for pair in range(40)})
         report = analysis.report(frame, tmp_path)
@@ -191,7 +193,7 @@ TWO_COMPARISONS = [
 
 
 def compared(*more):
-    frames = [table(given, a=a, b=b) for given, a, b in (*TWO_COMPARISONS, *more)]
+    frames = [table(letters, a=a, b=b) for letters, a, b in (*TWO_COMPARISONS, *more)]
     return pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
 
 
@@ -230,7 +232,7 @@ def test_first_screen_and_tables_have_one_orientation(tmp_path):
     assert screen.answer == "y was preferred to x on coherence (x 28\u00a0%)."
 
 
-def test_nothing_but_ties_is_half_of_nobody(tmp_path):
+def test_answer_names_no_winner_if_all_verdicts_are_ties(tmp_path):
     summary = analysis.report(table({f"{pair}": "--" for pair in range(9)}), tmp_path).summary
     assert "every pair is balanced between x and y" in summary
     assert "0 % won, 100 % tied" in (tmp_path / "report.md").read_text(encoding="utf-8").replace(
@@ -238,21 +240,21 @@ def test_nothing_but_ties_is_half_of_nobody(tmp_path):
     )
 
 
-def test_no_difference_is_followed_by_what_could_have_been_found(tmp_path):
+def test_answer_without_difference_gives_detectable_share(tmp_path):
     """Of 40 ratings half are wins: the error is √(.25/39), and d = 1.96 √(e² + d²/40) + .84 e."""
     summary = analysis.report(table({f"{n}": "x" if n % 2 else "y" for n in range(40)}), tmp_path).summary
     error = (0.25 / 39) ** 0.5
     distances = [step / 1000 for step in range(500)]
-    found = next(d for d in distances if d >= 1.96 * (error**2 + d**2 / 40) ** 0.5 + 0.8416 * error)
+    detectable = next(d for d in distances if d >= 1.96 * (error**2 + d**2 / 40) ** 0.5 + 0.8416 * error)
     assert (
-        f"With 40\u00a0pairs, a share of {50 + 100 * found:.0f}\u00a0% or more would have been found"
+        f"With 40\u00a0pairs, a share of {50 + 100 * detectable:.0f}\u00a0% or more would have been found"
         in summary
     )
 
 
 def test_declared_comparisons_come_before_a_ranking(tmp_path):
     three = [({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a, b) for a, b in ("cd", "ce", "de")]
-    frame = pd.concat([table(given, a=a, b=b).astype(object) for given, a, b in three], ignore_index=True)
+    frame = pd.concat([table(letters, a=a, b=b).astype(object) for letters, a, b in three], ignore_index=True)
     planned = (("c", "d", "coherence"), ("c", "e", "coherence"))
     declared = first_screen(Evidence.of(validate(frame), context(planned=planned)))
     assert [bars.heads[0] for bars in declared.bars] == ["Criterion", "Criterion", "Coherence"]
@@ -265,7 +267,7 @@ def test_declared_comparisons_come_before_a_ranking(tmp_path):
     assert "sign-flip" not in explored.foot
 
 
-def test_no_evidence_is_never_called_equality(tmp_path):
+def test_missing_evidence_is_never_called_equality(tmp_path):
     frame = table({f"{pair}": "xxy" if pair % 2 else "xyy" for pair in range(20)})
     summary = analysis.report(frame, tmp_path).summary
     assert "No difference between x and y was found" in summary
@@ -285,13 +287,13 @@ UNDECIDED = [
 
 
 @pytest.mark.parametrize(("verdicts", "raters", "sentence"), UNDECIDED)
-def test_pairs_are_called_balanced_only_if_all_are(verdicts, raters, sentence, tmp_path):
+def test_sides_are_called_balanced_only_if_all_pairs_are(verdicts, raters, sentence, tmp_path):
     summary = analysis.report(table(verdicts), tmp_path, raters=raters).summary
     assert sentence in summary
     assert ("balanced" in summary) == ("balanced" in sentence)
 
 
-def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_path):
+def test_interval_against_its_test_is_explained(tmp_path):
     # 15 of 20 pairs for x: p = .041, and of two criteria Holm's is .083; the interval is above .5.
     first = table({f"{pair}": "x" if pair < 15 else "y" for pair in range(20)}, criterion="a")
     second = table({f"{pair}": "xy"[pair % 2] for pair in range(20)}, criterion="b")
@@ -300,7 +302,7 @@ def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_pa
     assert "An interval can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
 
 
-def test_an_interval_is_never_apart_from_one_test(tmp_path):
+def test_interval_and_test_never_disagree_for_one_result(tmp_path):
     # 60 of 100: the exact test's p is .057, where Student's interval ends at .4977.
     frame = table({f"{pair}": "x" if pair < 40 else "y" for pair in range(100)})
     analysis.report(frame, tmp_path)
@@ -318,20 +320,20 @@ def test_many_methods_are_ranked_first(tmp_path):
     assert sentence.startswith("3 people compared 60 pairs")
     assert "gpt" not in sentence
     page = page_of(tmp_path)
-    questions = [each["id"] for tag, each in page.tags if tag == "details" and "id" in each]
+    questions = [attributes["id"] for tag, attributes in page.tags if tag == "details" and "id" in attributes]
     assert questions[0] == "ranking"
     assert len(numbers(tmp_path)["tables"]["ranking"]) == 6
     with pytest.raises(StudyError, match="are not compared"):
         write(frame, tmp_path / "b", planned=None, compare=(("x", "nobody"),))
 
 
-def test_figures_are_matplotlibs(tmp_path):
+def test_figures_are_matplotlib_objects(tmp_path):
     (drawn,) = analysis.figures(validate(verdicts())).values()
     drawn.savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
-def test_a_wrong_declaration_of_a_notebook_is_named():
+def test_faulty_declaration_in_a_notebook_is_named():
     for declared, message in (
         ({"famly": ["style"]}, "family"),
         ({"family": "style"}, r"\['style'\]"),

@@ -45,7 +45,7 @@ def table(drawn):
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(VERDICTS, min_size=1, max_size=30), st.integers(0, 9))
-def test_scores_and_items_are_those_of_pandas(drawn, seed):
+def test_scores_and_items_agree_with_pandas(drawn, seed):
     frame = table(drawn)
     sign = (frame["verdict"] == frame["method_a"]).astype(int) - (frame["verdict"] == frame["method_b"])
     expected = frame.assign(net=sign).groupby([*ITEM, "rater"], sort=True)["net"]
@@ -64,13 +64,13 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
         assert list(number[first]) == list(range(len(first)))
 
 
-def test_no_scores_have_no_items():
+def test_empty_scores_have_no_items():
     scores = rater_scores(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
     assert item_scores(scores).empty
     assert set(CELL) < set(item_scores(scores).columns)
 
 
-def test_a_table_is_turned_as_it_was_planned():
+def test_table_has_the_planned_orientation():
     frame = table(
         [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
     )
@@ -79,7 +79,7 @@ def test_a_table_is_turned_as_it_was_planned():
     assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
 
 
-def test_columns_of_text():
+def test_text_columns_are_categorical():
     texts = as_texts(pd.Series(["b", None, " ", "a", "b", ""]))
     assert (texts.codes.tolist(), list(texts.categories)) == ([1, -1, -1, 0, 1, -1], ["a", "b"])
     both = with_shared_texts(

@@ -19,22 +19,22 @@ SHARED = {"section", "answering"}
 """The modules of the folder that are no section."""
 
 
-def test_every_module_of_the_folder_is_a_section():
+def test_section_modules_are_all_listed():
     modules = {module.name for module in iter_modules(sections.__path__)}
     assert modules - SHARED == {section.__name__.rpartition(".")[2] for section in SECTIONS}
 
 
-def test_anchors_and_files_have_one_name_each():
-    known = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
-    shown = [section.section(known) for section in SECTIONS]
-    anchors = [section.anchor for section in shown if section is not None]
+def test_anchors_and_files_have_unique_names():
+    collected = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
+    on_page = [section.section(collected) for section in SECTIONS]
+    anchors = [section.anchor for section in on_page if section is not None]
     assert len(anchors) > 8
     assert len(set(anchors)) == len(anchors)
     files = [name for section in SECTIONS for name in section.CSV]
     assert len(set(files)) == len(files)
 
 
-def test_fields_are_columns_and_limits_stand_beside():
+def test_frame_has_fields_and_limits_as_columns():
     (row,) = agreement(evidence(table({f"{pair}": "xxy" for pair in range(9)})))
     frame = frame_of([row])
     assert {field.name for field in fields(AgreementRow)} < set(frame)
@@ -43,7 +43,7 @@ def test_fields_are_columns_and_limits_stand_beside():
     assert kappa == [row.fleiss_kappa.value, row.fleiss_kappa.low, row.fleiss_kappa.high]
 
 
-def test_a_table_without_rows_has_its_columns():
+def test_frame_without_rows_keeps_its_columns():
     with pytest.warns(UserWarning, match="judges has no rows: no pair was judged by people and by a model"):
         frame = analysis.judges(table({f"{pair}": "xxy" for pair in range(9)}))
     assert frame.empty
@@ -53,16 +53,16 @@ def test_a_table_without_rows_has_its_columns():
 def test_rows_are_computed_once():
     calls = []
 
-    def count(known):
-        calls.append(known)
+    def count(collected):
+        calls.append(collected)
         return []
 
-    known = evidence(table({"1": "xy"}))
-    assert known.rows(count) is known.rows(count)
-    assert calls == [known]
+    collected = evidence(table({"1": "xy"}))
+    assert collected.rows(count) is collected.rows(count)
+    assert calls == [collected]
 
 
-def test_a_long_table_says_where_the_rest_is():
+def test_long_table_names_the_file_of_all_rows():
     rows = list(range(MAX_ROWS + 1))
     (cut,) = row_table(
         rows, lambda row: {"Row": row}, lambda row: {"Twice": 2 * row, "None": None}, csv="f", caption="c"
@@ -72,13 +72,13 @@ def test_a_long_table_says_where_the_rest_is():
     assert row_table([], dict, dict, csv="f", caption="c") == ()
 
 
-def test_a_key_that_no_plan_has_is_refused():
+def test_unknown_plan_key_is_refused():
     with pytest.raises(ValueError, match="wieghts: no key of the plan; use alpha, correction"):
         honours("alpha", unaffected=("wieghts",))
 
 
 @pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
-def test_a_margin_without_a_test_is_undecided(letters, tmp_path):
+def test_margin_without_a_test_is_undecided(letters, tmp_path):
     verdicts = table({f"{pair}": verdict for pair, verdict in enumerate(letters)})
     analysis.report(verdicts, tmp_path, margin=0.1)
     row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 ALPHA = 0.05
 
 
-def test_by_hand_with_the_default_stakes():
+def test_e_value_follows_hand_arithmetic():
     # Two wins: mean of (1 ± k/20)², k = 1 … 19, is 1 + Σk² / 400 / 19 = 1 + 2470 / 7600 = 1.325.
     # A third: (1 + g)³ + (1 − g)³ = 2 + 6g², so 1 + 3 · .325 = 1.975.
     test = anytime([1, 1, 1])
@@ -24,7 +24,7 @@ def test_by_hand_with_the_default_stakes():
     assert test.crossed is None
 
 
-def test_p_is_the_smallest_so_far_and_crossing_the_first():
+def test_p_is_the_running_minimum():
     test = anytime([1] * 12 + [-1] * 12)
     e_values = np.exp(test.log_e)
     assert test.share.p == pytest.approx(1 / e_values.max())
@@ -34,7 +34,7 @@ def test_p_is_the_smallest_so_far_and_crossing_the_first():
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=5))
-def test_under_the_null_the_e_value_is_one_in_the_mean(scores):
+def test_e_value_has_mean_one_under_the_null(scores):
     # Over all 2ⁿ signs, each as likely: a martingale that starts at 1.
     signs = 1 - 2 * (np.arange(2 ** len(scores))[:, None] >> np.arange(len(scores)) & 1)
     assert np.exp(log_e_values(signs * np.array(scores) / 3)).mean(axis=0) == pytest.approx(1)
@@ -42,7 +42,7 @@ def test_under_the_null_the_e_value_is_one_in_the_mean(scores):
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=40))
-def test_the_order_of_the_methods_does_not_matter(scores):
+def test_e_value_ignores_the_order_of_methods(scores):
     first, second = anytime(np.array(scores) / 4), anytime(-np.array(scores) / 4)
     assert first.log_e == pytest.approx(second.log_e, abs=1e-9)
     if first.share.low is not None:
@@ -55,7 +55,7 @@ def alike(rng, studies, items, raters=3):
     return np.where(np.abs(felt) > 0.45, np.sign(felt), 0).mean(axis=2)
 
 
-def test_stopping_at_the_first_good_look_errs_at_most_as_often_as_it_says():
+def test_early_stopping_holds_the_error_rate():
     # A look after every one of 600 items, stopping at the first p ≤ .05.
     studies = 1000
     drawn = alike(np.random.default_rng(11), studies, 600)
@@ -70,7 +70,7 @@ def test_stopping_at_the_first_good_look_errs_at_most_as_often_as_it_says():
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-2, 2), min_size=1, max_size=120), st.sampled_from([-2, 0, 1, 2]))
-def test_one_half_is_outside_the_confidence_sequence_exactly_when_the_test_rejects(scores, lean):
+def test_confidence_sequence_excludes_one_half_if_test_rejects(scores, lean):
     test = anytime(np.clip(np.array(scores) + lean, -2, 2) / 2)
     if test.share.low is None:
         assert test.share.note
@@ -79,22 +79,22 @@ def test_one_half_is_outside_the_confidence_sequence_exactly_when_the_test_rejec
     assert outside == (test.crossed is not None)
 
 
-def test_the_confidence_sequence_by_brute_force():
+def test_confidence_sequence_agrees_with_brute_force():
     wins = np.random.default_rng(2).binomial(4, 0.6, 60)
     share = anytime(wins / 2 - 1).share
     stakes = np.arange(1, 20)[:, None] / 20
 
-    def kept(share):
+    def is_inside(share):
         up = np.cumprod(1 + stakes * (wins / 4 / share - 1), axis=1)
         down = np.cumprod(1 + stakes * ((1 - wins / 4) / (1 - share) - 1), axis=1)
         return ((up + down).mean(axis=0) / 2).max() < 1 / ALPHA
 
-    inside = [value for value in np.arange(1, 2000) / 2000 if kept(value)]
+    inside = [value for value in np.arange(1, 2000) / 2000 if is_inside(value)]
     assert share.low == pytest.approx(min(inside), abs=1 / 2000)
     assert share.high == pytest.approx(max(inside), abs=1 / 2000)
 
 
-def test_prompts_weigh_by_their_items(monkeypatch):
+def test_sequential_prompts_weigh_by_their_items(monkeypatch):
     monkeypatch.setattr("analysis.stats.sequential.FRACTIONS", (0.5,))
     # Sums of two items and of one: stakes are on the largest, so the scores are 1, 1/2 and −1/2.
     test = anytime([2, 1, -1], sizes=[2, 2, 1])
@@ -102,7 +102,7 @@ def test_prompts_weigh_by_their_items(monkeypatch):
     assert test.share.value == pytest.approx((1 + 2 / 5) / 2)
 
 
-def test_edges():
+def test_sequential_test_accepts_extreme_inputs():
     nothing = anytime([])
     assert (nothing.share.p, nothing.share.value, nothing.crossed) == (None, None, None)
     balanced = anytime([0, 0, 0])

@@ -36,7 +36,7 @@ def refusal(table, **declared):
 
 @pytest.mark.parametrize("item", ["case_id", "query", "Sample ID", "ticket", "poem", "Frage", "seed"])
 @pytest.mark.parametrize("more", [[], ["id"], ["Unnamed: 0"]])
-def test_rows_of_one_item_are_never_independent(item, more):
+def test_rows_of_one_item_are_one_unit(item, more):
     """Three raters agree on twenty items: there are twenty units, whatever the item is called."""
     rows = [
         {**dict.fromkeys(more, 20 * rater + number), item: f"Q{number}", **ALPHA, "annotator": f"r{rater}"}
@@ -69,7 +69,7 @@ def test_prompt_beside_the_pair_is_used_or_asked_about(prompt):
 @pytest.mark.parametrize(
     "rater", ["evaluator", "WorkerId", "Prolific ID", "judge_model", "who", "grader", "Initials"]
 )
-def test_raters_of_any_name_are_never_one(rater):
+def test_raters_stay_apart_under_any_heading(rater):
     rows = [{"item": number // 2, rater: f"r{number % 2}"} for number in range(20)]
     table = pd.DataFrame([{**row, **ALPHA, "winner": "model_a"} for row in rows])
     try:
@@ -104,7 +104,7 @@ def test_raters_of_any_name_are_never_one(rater):
         ("counterbalancing", (1, 2)),
     ],
 )
-def test_changed_sides_never_even_out(heading, cells, columns, words):
+def test_changed_sides_are_never_pooled(heading, cells, columns, words):
     """min_p is better on 30 of 40 prompts, and stood first on every other one."""
     rows = []
     for number in range(40):
@@ -125,14 +125,14 @@ def test_failed_requests_are_left_out(mark):
 
 
 @pytest.mark.parametrize("mark", ["none", "-", "?", "can't decide", "C"])
-def test_word_that_may_be_a_tie_is_refused(mark):
+def test_ambiguous_tie_word_is_refused(mark):
     table = frame(cycle("winner", ["model_a", "model_b", mark]))
     assert "names no method of its pair on rows 3, 6, 9, 12, 15 and 5 more; write 'alpha'" in refusal(table)
     assert counts(table, verdicts={mark: "tie"}) == ("10/10/10", 30)
 
 
 def one_hot(names, number):
-    return {name: int(number % 3 == place) for place, name in enumerate(names)}
+    return {name: int(number % 3 == column) for column, name in enumerate(names)}
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,25 @@ def test_columns_that_exclude_each_other_are_refused(columns, declared, message)
     assert message in refusal(pd.DataFrame([columns] * 6), columns=declared)
 
 
-def test_numbers_of_words_are_no_wins():
+def test_word_counts_are_not_wins():
     rows = [{"winner": "model_a", "n_a": 213, "n_b": 187, "count_a": 3, "count_b": 1} for _ in range(10)]
     assert counts(frame(rows)) == ("10/0/0", 10)
     table = frame(rows).drop(columns="winner")
     assert "no column has verdicts" in refusal(table)
+
+
+def test_verdict_with_an_unknown_heading_is_asked_for():
+    """The column is no prompt, though it repeats."""
+    table = frame(cycle("Urteil", ["A besser", "B besser", "gleich"]))
+    assert "no column has verdicts" in refusal(table)
+
+
+def test_column_that_leaves_rows_out_has_that_role():
+    table = frame([{"winner": "model_a", "Anony": "FALSE" if number < 3 else "TRUE"} for number in range(9)])
+    [role] = [
+        row for row in analysis.read(table, rater_kind="person").attrs["reading"].rows() if "Anony" in row
+    ]
+    assert role == ("filter", "Anony", "it says what is left out: the models' names were shown")
 
 
 def test_two_marks_in_a_row_are_refused():
@@ -193,12 +207,12 @@ def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
     assert counts(table) == ("7/0/3", 10)
     assert counts(table.assign(draws=2)) == ("7/2/3", 12)
-    assert "a cell is no whole number" in refusal(table.assign(**{names[0]: 1.5}))
+    assert "a cell is not a whole number" in refusal(table.assign(**{names[0]: 1.5}))
     rows = [{**ALPHA, names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
 
 
-def test_texts_of_several_raters_are_no_methods():
+def test_texts_are_not_read_as_methods():
     rows = [
         {"item": item, "left": f"Once, {item}", "right": f"Then, {item}", "rater": rater, "winner": "left"}
         for item in range(15)
@@ -207,7 +221,7 @@ def test_texts_of_several_raters_are_no_methods():
     assert "left, right: nearly every cell differs, so these are texts" in refusal(pd.DataFrame(rows))
 
 
-def test_methods_of_separate_comparisons_are_no_texts():
+def test_methods_are_not_read_as_texts():
     rows = [
         {"item": item, "method_a": f"m{pair}-base", "method_b": f"m{pair}-tuned", "rater": "r", "winner": "A"}
         for pair in range(6)
@@ -217,7 +231,7 @@ def test_methods_of_separate_comparisons_are_no_texts():
 
 
 @pytest.mark.parametrize(("name", "cells"), [("winner_model", ("alpha", "beta")), ("choice", ("A", "B"))])
-def test_second_verdict_that_says_the_same_is_not_used(name, cells):
+def test_duplicate_verdict_column_is_unused(name, cells):
     rows = cycle("winner", ["model_a", "model_b"])
     table = frame([row | {name: cells[number % 2]} for number, row in enumerate(rows)])
     assert counts(table) == ("15/0/15", 30)
@@ -318,7 +332,7 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path):
         (b"My study, made in June, 2025\na,b,c,d,e\n1,2,3,4,5\n", "remove what is above the header"),
     ],
 )
-def test_file_that_cannot_be_read_is_called_by_its_name(tmp_path, content, message):
+def test_unreadable_file_is_named(tmp_path, content, message):
     path = tmp_path / "votes.csv"
     path.write_bytes(content)
     assert message in refusal(path)
@@ -388,17 +402,17 @@ def test_duplicated_tasks_are_named_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("007", "7"), ("1", "1.0"), ("Q01", "Q1"), ("item_003", "item_3")]
+    ("first_id", "second_id"), [("007", "7"), ("1", "1.0"), ("Q01", "Q1"), ("item_003", "item_3")]
 )
-def test_ids_that_may_be_one_are_refused_across_raters(one, other):
-    rows = [{"pair_id": one, "rater": "ann"}, {"pair_id": other, "rater": "bob"}]
+def test_similar_ids_across_raters_are_refused(first_id, second_id):
+    rows = [{"pair_id": first_id, "rater": "ann"}, {"pair_id": second_id, "rater": "bob"}]
     table = pd.DataFrame([{**row, **ALPHA, "verdict": "alpha"} for row in rows])
-    assert f"{one!r} for 'ann' and {other!r} for 'bob', which may be one" in refusal(table)
+    assert f"{first_id!r} for 'ann' and {second_id!r} for 'bob', which may be one" in refusal(table)
     both = pd.concat([table, table.assign(rater="eve")])
     assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
 
 
-def test_ids_of_letters_and_digits_are_not_rounded_numbers():
+def test_ids_like_exponents_are_not_numbers():
     rows = [{"pair_id": text, **ALPHA, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
     assert len(analysis.read(pd.DataFrame(rows))) == 3
 

@@ -57,18 +57,18 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD.encode("utf-16")[:-1], "is damaged UTF-16"),
     ],
 )
-def test_bad_tables(tmp_path, content, message):
+def test_faulty_table_is_refused(tmp_path, content, message):
     with pytest.raises(StudyError, match=message):
         read(write(tmp_path, content))
 
 
-def test_many_lines_are_cut():
+def test_message_lists_a_few_lines():
     rows = [["1", "d", "x", "y", str(i), "c", "?"] for i in range(9)]
     with pytest.raises(StudyError, match="rows 1, 2, 3, 4, 5 and 4 more"):
         validate(pd.DataFrame(rows, columns=HEADER.split(",")))
 
 
-def test_names_stay_as_they_are(tmp_path):
+def test_names_are_unchanged(tmp_path):
     frame = read(write(tmp_path, f"{HEADER}\n007,NA,nan,1.0,None,c,nan\n"))
     assert frame.iloc[0].tolist()[:7] == ["007", "NA", "nan", "1.0", "None", "c", "nan"]
 
@@ -101,13 +101,13 @@ def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
         optional(tmp_path, "shown_first", "z")
 
 
-def test_more_rows_than_a_report_takes(tmp_path, monkeypatch):
+def test_table_with_too_many_rows_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_ROWS", 1)
     with pytest.raises(StudyError, match="more than 1 rows"):
         read(write(tmp_path, GOOD))
 
 
-def test_rows_of_several_lines_with_empty_lines_between_them(tmp_path):
+def test_multiline_rows_keep_their_line_numbers(tmp_path):
     rows = [f'"{i}\n{i % 7}",d,x,y,r{i % 3},c,{("x", "tie", "y")[i % 3]},{i / 4},note {i}' for i in range(50)]
     path = write(tmp_path, f"{HEADER},seconds,remark\n" + "\n\n".join(rows) + "\n")
     whole = read(path)
@@ -129,7 +129,7 @@ def test_one_kind_of_rater_may_be_given_for_a_whole_table(tmp_path):
         read(path, rater_kind="simulated")
 
 
-def test_frames_of_other_origin_become_text():
+def test_frame_cells_become_text():
     for ids in (
         [1, 2],
         [1.0, 2.0],
@@ -146,12 +146,12 @@ def test_frames_of_other_origin_become_text():
         validate(frame_of(pair_id=[7, "7"]))
 
 
-def test_a_frame_with_a_column_twice_is_refused():
+def test_frame_with_duplicate_column_is_refused():
     with pytest.raises(StudyError, match="the column 'rater' twice; keep one"):
         read(pd.concat([frame_of(), frame_of()[["rater"]]], axis=1))
 
 
-def test_parquet(tmp_path):
+def test_parquet_table_is_read(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "verdicts.parquet"
     frame_of(pair_id=[1, 2], rater=pd.Categorical(["anna", "anna"]), seconds=[1, None]).to_parquet(path)
@@ -170,7 +170,7 @@ def test_parquet(tmp_path):
         read(tmp_path / "none.parquet")
 
 
-def test_orient():
+def test_comparison_is_turned_to_the_planned_order():
     rows = [["1", "d", "x", "y", "r", "c", "x", 3.0, 5.0], ["2", "d", "y", "x", "r", "c", "x", 7.0, 9.0]]
     frame = pd.DataFrame(rows, columns=[*HEADER.split(","), "length_a", "length_b"])
     mixed = orient(validate(frame))
@@ -206,20 +206,20 @@ ALIKE = [
 
 
 @pytest.mark.parametrize(
-    ("column", "one", "other"),
+    ("column", "name", "similar_name"),
     [
         *(("rater", *pair) for pair in ALIKE),
         *((column, *ALIKE[0]) for column in ("method_a", "criterion", "dataset", "pair_id", "prompt_id")),
     ],
 )
-def test_names_that_look_alike_are_never_two_nor_silently_one(tmp_path, column, one, other):
-    path = table(tmp_path, column, one, "zoe", other)
+def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, name, similar_name):
+    path = table(tmp_path, column, name, "zoe", similar_name)
     if column.endswith("_id"):  # a program's ids may differ in case alone
         assert read(path)[column].nunique() == 3
         return
     with pytest.raises(StudyError, match=rf"{column} is .*, and .* on line 4; write it one way") as caught:
         read(path)
-    assert ascii(other) in str(caught.value)
+    assert ascii(similar_name) in str(caught.value)
 
 
 MODELS = "gpt-4,GPT-4o-mini,claude-3-opus,Llama 3,gemini,Qwen2.5-7B,judge,a2/model,o3"
@@ -227,7 +227,7 @@ PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a
 
 
 @pytest.mark.parametrize("name", MODELS.split(","))
-def test_a_rater_with_a_models_name_must_be_declared(name, tmp_path):
+def test_rater_named_like_a_model_must_be_declared(name, tmp_path):
     with pytest.raises(StudyError, match="--set rater_kind=model"):
         read(table(tmp_path, "rater", "anna", name))
     assert remarks(read(table(tmp_path, "rater", name), rater_kind="model")) == ()
@@ -235,11 +235,11 @@ def test_a_rater_with_a_models_name_must_be_declared(name, tmp_path):
     assert remarks(validate(verdict)) == ()
 
 
-def test_names_of_people_are_no_models(tmp_path):
+def test_names_of_people_are_not_models(tmp_path):
     assert remarks(read(table(tmp_path, "rater", *PEOPLE))) == ()
 
 
-def test_what_was_found_stays_with_the_table_and_is_given_once(tmp_path):
+def test_reading_stays_with_its_table(tmp_path):
     path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
     frame = read(path)
     assert remarks(validate(frame)) == remarks(orient(validate(frame))) == remarks(frame) != ()

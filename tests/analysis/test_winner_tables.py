@@ -23,7 +23,7 @@ def table(tmp_path):
     return table
 
 
-def test_models_and_a_winner(table):
+def test_models_and_winner_columns_are_read(table):
     frame = table(MODELS)
     assert list(frame["verdict"]) == ["gpt", "gpt", "tie", "tie"]
     assert frame["pair_id"].nunique() == 4
@@ -32,7 +32,7 @@ def test_models_and_a_winner(table):
     assert set(frame["criterion"]) == {"overall"}
 
 
-def test_columns_for_an_id_a_prompt_and_a_worker_are_used(table):
+def test_id_prompt_and_worker_columns_are_read(table):
     frame = table(
         "annotator,prompt,left,right,winner\nann,Once,gpt,olmo,left\nbob,Once,olmo,gpt,right\nann,Twice,gpt,olmo,tie\n"
     )
@@ -43,7 +43,7 @@ def test_columns_for_an_id_a_prompt_and_a_worker_are_used(table):
     assert list(frame["shown_first"]) == ["gpt", "olmo", "gpt"]
 
 
-def test_a_judge_that_saw_both_orders_is_read_once_each(table):
+def test_judge_in_both_orders_has_two_showings(table):
     frame = table("judge,question_id,model_a,model_b,winner\nj,7,x1,y1,model_a\nj,7,y1,x1,model_a\n")
     assert list(frame["verdict"]) == ["x1", "y1"]
     assert list(frame["pair_id"]) == ["7", "7"]
@@ -69,13 +69,13 @@ def test_several_prompts_of_many_methods_stay_apart(table):
         ("judge,worker,left,right,winner\nj,w,gpt,olmo,left\n", "rater could be worker and judge"),
     ],
 )
-def test_what_could_mean_either_is_refused(table, text, says):
+def test_ambiguous_winner_is_refused(table, text, says):
     with pytest.raises(StudyError) as error:
         table(text)
     assert says in str(error.value)
 
 
-def test_a_mapping_of_headings_that_are_not_there_is_refused(table):
+def test_mapping_of_missing_headings_is_refused(table):
     with pytest.raises(StudyError, match=r"columns.method_a=System 3: there is no such heading"):
         table(MODELS, columns={"method_a": "System 3"})
     with pytest.raises(StudyError, match=r"columns.metod_a: there is no such column; .*'method_a'"):
@@ -107,7 +107,7 @@ def test_files_that_number_their_own_pairs_are_refused(tmp_path):
     assert set(read(paths, columns={"pair_id": "prompt"})["pair_id"]) == {"Once", "Twice"}
 
 
-def test_the_remedy_of_the_message_works_at_the_command_line(tmp_path, monkeypatch):
+def test_remedy_of_message_works_on_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("v.csv").write_text("Old,New,Picked one,Q,Who\ngpt,olmo,A,q1,ann\ngpt,olmo,tie,q2,ann\n")
     names = ("method_a", "method_b")

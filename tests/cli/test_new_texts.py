@@ -273,6 +273,42 @@ def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
     assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
 
 
+def test_an_empty_text_keeps_no_prompt_from_being_cut_off(run, tmp_path):
+    rows = [{"prompt": q, "text": f"{q} So." if n else ""} for n, q in enumerate(QUESTIONS)]
+    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y"))
+    assert "x: 4 texts from x.jsonl (each began with its prompt, which is cut off; 1 empty)" in ran.out
+
+
+def by_two(heading, text="text", prompt="prompt"):
+    """Return records in which a column says who wrote each text."""
+    return [
+        {prompt: question, heading: name, text: f"{name} on {question}"}
+        for question in QUESTIONS
+        for name in ("x", "y")
+    ]
+
+
+@pytest.mark.parametrize("heading", ["system", "System", "model", "Model name", "model_id", "LLM", "Method"])
+@pytest.mark.parametrize(("prompt", "text"), [("prompt", "text"), ("Instruction", "Response")])
+def test_column_of_systems_is_found(run, tmp_path, heading, prompt, text):
+    run("new", "s", "--texts", write(tmp_path, "all.csv", by_two(heading, text, prompt)))
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_column_that_may_name_systems_is_asked_about(run, tmp_path):
+    file = write(tmp_path, "all.csv", by_two("arm"))
+    message = run("new", "s", "--texts", file).refused()
+    assert "the column 'arm' may name the systems" in message
+    assert "Rename it to 'system'" in message
+
+
+def test_one_model_in_a_file_is_no_system(run, tmp_path):
+    """Each file is by one system, though both name the same model."""
+    files = [plain(tmp_path, name, model="opt", seed=3) for name in ("x", "y")]
+    run("new", "s", "--texts", *files)
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
 def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
     rows = [
         {"prompt": q, "text": text} for q, text in zip(QUESTIONS, ("", "so", "so it", "Yes."), strict=True)

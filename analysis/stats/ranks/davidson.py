@@ -1,4 +1,4 @@
-"""Davidson's model of comparisons with ties: maximum likelihood, and why it has no maximum."""
+"""Davidson's model of comparisons with ties: its maximum likelihood, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Numbers = NDArray[np.integer]
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
 """The log-weights of a win, a tie and a loss of the first method, in both log-strengths and log ν."""
 LEAST_LOG_NU = -1e6
-"""A log ν that makes a tie impossible, and can be multiplied by 0."""
+"""A log ν that makes a tie impossible. Unlike −∞ it can be multiplied by 0."""
 MAX_STEPS = 500
 CONVERGED = 1e-14
-"""Newton decrement per comparison at which the step just taken is the last: what is left is rounding."""
+"""Newton decrement per comparison at which the iteration ends: smaller steps are rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -38,13 +38,13 @@ class Strengths:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ComparedPairs:
-    """What Davidson's model says of comparisons of two methods each.
+    """Chances, expectations and information of comparisons in Davidson's model.
 
     Attributes:
-        places: The parameters of each comparison: two log-strengths and log ν, by number, [n, 3].
+        places: The numbers of each comparison's parameters: two log-strengths and log ν, [n, 3].
         chances: The chances of a win, a tie and a loss of the first method, [n, 3].
-        expected: The mean of `UTILITIES` over these, [n, 3].
-        information: The information in the comparison's three parameters, [n, 3, 3].
+        expected: The mean of `UTILITIES` over these chances, [n, 3].
+        information: The Fisher information of the comparison on its three parameters, [n, 3, 3].
     """
 
     places: Numbers
@@ -54,20 +54,22 @@ class ComparedPairs:
 
     @classmethod
     def of(cls, parameters: Floats, first: Numbers, second: Numbers) -> ComparedPairs:
-        """Return the chances of comparisons of `first` and `second`, method numbers [n] each."""
-        places = np.stack([first, second, np.full(len(first), len(parameters) - 1)], axis=-1)
+        """Apply the model to comparisons of `first` and `second`, method numbers [n] each."""
+        log_nu = np.full(len(first), len(parameters) - 1)
+        places = np.stack([first, second, log_nu], axis=-1)
         utilities = np.maximum(parameters, LEAST_LOG_NU)[places] @ UTILITIES.T
         chances = special.softmax(utilities, axis=-1)
         expected = chances @ UTILITIES
         products = UTILITIES[:, :, None] * UTILITIES[:, None, :]
-        information = np.tensordot(chances, products, 1) - expected[:, :, None] * expected[:, None, :]
+        mean_products = np.tensordot(chances, products, 1)
+        information = mean_products - expected[:, :, None] * expected[:, None, :]
         return cls(places=places, chances=chances, expected=expected, information=information)
 
     def total_information(self, weights: Floats) -> Floats:
-        """Return the information of all weighed comparisons, `[K + 1, K + 1]`, made invertible.
+        """Return the weighted sum of all information, `[K + 1, K + 1]`, made invertible.
 
         Strengths are determined only up to a constant, so their mean information is added to each entry.
-        Without ties there is no log ν to move: its entry is 1, so that it stays.
+        Without ties the entry of log ν is 1, so that log ν does not change.
         """
         size = int(self.places.max()) + 1
         total = np.zeros((size, size))
@@ -79,26 +81,27 @@ class ComparedPairs:
 
 
 def cells_of(places: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the cells of a matrix of parameters that belong to comparisons, [n, 3, 3] by broadcasting."""
+    """Return the rows and columns of comparisons in a matrix of parameters; they broadcast to [n, 3, 3]."""
     return places[:, :, None], places[:, None, :]
 
 
 def davidson(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Strengths:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
-    Without any tie ν is 0 and the model is Bradley and Terry's. Estimates that the data would send to
-    infinity are not given, and `reason` names the methods to blame.
+    Without any tie ν is 0 and the model is Bradley and Terry's. There is no estimate if it would be
+    infinite; `reason` then names the methods that cause it.
 
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
         ties: `ties[i, j]` is how often i and j tied, `[K, K]`, symmetric, zero diagonal.
-        methods: K different names, which comparisons connect.
+        methods: K different names. Comparisons connect all of them.
 
     >>> fit = davidson([[0, 8], [2, 0]], [[0, 4], [4, 0]], ["guard", "nucleus"])
     >>> round(float(fit.parameters[0] - fit.parameters[1]), 4)  # log 8/2
     1.3863
     """
-    won, tied = np.asarray(wins, dtype=float), np.asarray(ties, dtype=float)
+    won = np.asarray(wins, dtype=float)
+    tied = np.asarray(ties, dtype=float)
     if reason := why_undefined(won, tied, methods):
         return Strengths(reason=reason)
     return Strengths(parameters=fit(won, tied))
@@ -107,23 +110,27 @@ def davidson(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Streng
 def fit(wins: Floats, ties: Floats) -> Floats:
     """Return the maximum-likelihood log-strengths and log ν, `[K + 1]`, by Newton's method.
 
-    With log π and log ν as parameters the likelihood is concave; the tables must have a finite maximum.
+    With log π and log ν as parameters the likelihood is concave; it must have a finite maximum.
     """
     methods = len(wins)
     first, second = np.triu_indices(methods, 1)
     table = np.stack([wins[first, second], ties[first, second], wins[second, first]], axis=-1)
     n = table.sum(axis=-1)
-    total, tied = float(n.sum()), float(table[:, 1].sum())
-    # Of equals a share ν / (2 + ν) ties.
+    total = float(n.sum())
+    tied = float(table[:, 1].sum())
+    # Start at equal strengths, where the share of ties is ν / (2 + ν).
     log_nu = np.log(2 * tied / (total - tied)) if tied else -np.inf
     parameters = np.append(np.zeros(methods), log_nu)
     for _ in range(MAX_STEPS):
         model = ComparedPairs.of(parameters, first, second)
+        surprise = table @ UTILITIES - n[:, None] * model.expected
         gradient = np.zeros(methods + 1)
-        np.add.at(gradient, model.places, table @ UTILITIES - n[:, None] * model.expected)
+        np.add.at(gradient, model.places, surprise)
         step = np.linalg.solve(model.total_information(n), gradient)
+        # A damped step never goes too far (Bach 2010).
         size = max(2 * float(np.abs(step).max()), 1e-300)
-        parameters += step * (np.log1p(size) / size)  # so damped, it never goes too far (Bach 2010)
+        damping = np.log1p(size) / size
+        parameters += damping * step
         if float(gradient @ step) <= CONVERGED * total:
             break
     parameters[:-1] -= parameters[:-1].mean()
@@ -131,7 +138,7 @@ def fit(wins: Floats, ties: Floats) -> Floats:
 
 
 def shares(parameters: Floats) -> Floats:
-    """Return each method's expected win share against the average other method, ties split, `[K]`."""
+    """Return each method's expected win share against the average other method, `[K]`. Ties count half."""
     methods = len(parameters) - 1
     first, second = np.triu_indices(methods, 1)
     chances = ComparedPairs.of(parameters, first, second).chances
@@ -142,36 +149,37 @@ def shares(parameters: Floats) -> Floats:
 
 
 def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
-    """Return why Davidson's likelihood has no finite maximum, or an empty string where it has one.
+    """Return why Davidson's likelihood has no finite maximum, or an empty string if it has one.
 
-    It has one if and only if two things hold. Every method can be reached from every other along comparisons
-    that the first did not lose (for Bradley–Terry: Ford 1957). And, if there are ties, some cycle of such
-    comparisons holds more wins than ties: otherwise numbers δ exist with δ_i − δ_j ≥ 1 wherever i beat j and
-    |δ_i − δ_j| ≤ 1 wherever they tied, and moving the strengths along 2δ and log ν along 1 never lowers the
-    likelihood of any verdict. Such δ are the potentials of a graph without a negative cycle.
+    It has one if and only if two conditions hold. Every method can be reached from every other along
+    comparisons that the first did not lose (for Bradley–Terry: Ford 1957). And, if there are ties, some cycle
+    of these comparisons has more wins than ties: otherwise numbers δ exist with δ_i − δ_j ≥ 1 wherever i beat
+    j and |δ_i − δ_j| ≤ 1 wherever they tied, and moving the strengths along 2δ and log ν along 1 never lowers
+    the likelihood of any verdict. Such δ are the potentials of a graph without a negative cycle.
     """
-    held = (wins > 0) | (ties > 0)
-    count, group_of = csgraph.connected_components(held.astype(float), directed=True, connection="strong")
+    not_lost = (wins > 0) | (ties > 0)
+    graph = not_lost.astype(float)
+    count, group_of = csgraph.connected_components(graph, directed=True, connection="strong")
     if count > 1:
-        across = held & (group_of[:, None] != group_of)
+        across = not_lost & (group_of[:, None] != group_of)
         lost = np.isin(group_of, group_of[across.any(axis=0)])
         won = np.isin(group_of, group_of[across.any(axis=1)])
         blame = _blame(methods, lost, won, " or tie against the other methods")
         return f"{blame}; their strengths would be infinite"
     if not ties.any():
         return ""
-    lengths = np.where(wins > 0, -1.0, np.where(ties > 0, 1.0, 0.0))
+    lengths = np.select([wins > 0, ties > 0], [-1.0, 1.0], 0.0)
     try:
         csgraph.bellman_ford(lengths, directed=True, indices=[0])
     except csgraph.NegativeCycleError:
         return ""
     blame = _blame(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
-    cause = "no cycle of comparisons holds more wins than ties, so strengths and ν would grow without limit"
+    cause = "no cycle of comparisons has more wins than ties, so strengths and ν would grow without limit"
     return f"{blame}; {cause}" if blame else cause
 
 
 def _blame(methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = "") -> str:
-    """Name the methods that never lost, and those that never won."""
+    """Name the methods that never lost, and the methods that never won."""
     names = np.array(methods, dtype=object)
     parts = [
         f"without a {outcome}{more}: {', '.join(names[~has_some])}"

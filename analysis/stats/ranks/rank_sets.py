@@ -1,4 +1,4 @@
-"""Rank sets: the ranks that each of several methods may have, all right at once with a given chance."""
+"""Rank sets: the possible ranks of each method. They hold for all methods at once with a given confidence."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ from guard_eval.joint_flips import covariance_root, random_signs
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
-"""Draws of the largest error among all differences; its quantile has a Monte-Carlo error of some .01."""
+"""Number of draws of the largest error. Its quantile has a Monte-Carlo error of about .01."""
 DRAWS_AT_ONCE = 500
 MANY_UNITS = 1_000
 """With more units, the errors of scores are drawn from their covariance alone."""
 FEW_UNITS = 20
-"""Where fewer units know a method, its differences have their degrees of freedom, not those of all."""
+"""If a method was compared in fewer units, their number gives its differences' degrees of freedom."""
 _MAX_NUMBERS = 4_000_000
-"""At most so many numbers of units' information at once."""
+"""The largest number of entries of the units' information matrices in memory at once."""
 NO_VARIANCE = 1e-20
 """A variance of a difference of shares below this is rounding."""
 TINY = 1e-300
-"""What is divided by in place of 0."""
-_KEPT = 1e-6
-"""The part of a unit's information that stays when it is left out: it may alone join two groups."""
+"""A divisor in place of 0."""
+_REMAINING = 1e-6
+"""The part of a unit's information that remains if the unit is left out.
+
+Without it the matrix could not be inverted if only this unit joins two groups of methods.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Comparisons of methods, and the units that they are of.
+    """Comparisons of methods, and their units.
 
     Attributes:
         unit: Each comparison's unit, from 0, [n].
         first: The number of one of its methods, [n].
-        second: The number of the other, [n].
+        second: The number of the other method, [n].
         points: 2 if the first won, 1 for a tie, 0 if the second won, [n].
         strata: Each unit's stratum, [units].
     """
@@ -56,52 +59,53 @@ class Comparisons:
         return int(max(self.first.max(), self.second.max())) + 1
 
     def wins_and_ties(self) -> tuple[Floats, Floats]:
-        """Return how often each method beat each other one, and how often they tied, [K, K] each."""
+        """Count the wins and the ties of each pair of methods, [K, K] each."""
         counts = np.zeros((3, self.methods, self.methods))
         np.add.at(counts, (self.points, self.first, self.second), 1)
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
     def nets(self, codes: Numbers) -> Floats:
-        """Return the wins less losses of each method by unit or by rater, [codes, K]."""
-        nets = np.zeros((int(codes.max()) + 1, self.methods))
+        """Return wins minus losses of each method by unit or by rater, [codes, K]."""
+        groups = int(codes.max()) + 1
+        nets = np.zeros((groups, self.methods))
         np.add.at(nets, (codes, self.first), self.points - 1)
         np.add.at(nets, (codes, self.second), 1 - self.points)
         return nets
 
     def units_by_method(self) -> NDArray[np.int64]:
-        """Return in how many units each method was compared, [K]."""
+        """Count the units in which each method was compared, [K]."""
         is_compared = np.zeros((len(self.strata), self.methods), dtype=bool)
         for side in (self.first, self.second):
             is_compared[self.unit, side] = True
         return np.asarray(is_compared.sum(axis=0))
 
-    def drawn_in(self, parameters: Floats) -> Floats:
-        """Return strengths drawn towards their mean by as much of their spread as is error, for rank sets.
+    def shrink(self, parameters: Floats) -> Floats:
+        """Shrink strengths towards their mean, by the part of their spread that is error.
 
-        At the strengths themselves the errors of methods that are far apart by chance come out too small, and
-        the sets are right too rarely if all methods are alike (James and Stein 1961). If they are not, hardly
-        anything is drawn in.
+        Rank sets need it (James and Stein 1961). If methods are far apart only by chance, their errors at the
+        original strengths are too small, and the sets are correct too rarely. If methods really differ,
+        strengths hardly change.
 
         Args:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
         """
         spread = float((parameters[:-1] ** 2).sum())
         error = float((self._influence(parameters)[:, :-1] ** 2).sum())
-        drawn_in = parameters.copy()
-        drawn_in[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
-        return drawn_in
+        shrunk = parameters.copy()
+        shrunk[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
+        return shrunk
 
     def errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
-        """Return the errors of the expected win shares for these raters, or for others like them.
+        """Return the errors of the expected win shares for these raters, or for raters in general.
 
-        Raters and units are then crossed clusters: a variance is that over units, plus that over raters, less
-        that over what a rater said of a unit (Cameron, Gelbach and Miller 2011). Degrees of freedom are
-        Satterthwaite's, of the first two.
+        In the second case raters and units are crossed clusters: a variance is the one over units, plus the
+        one over raters, minus the one over cells of one rater and one unit (Cameron, Gelbach and Miller
+        2011). Degrees of freedom are Satterthwaite's, from the first two variances.
 
         Args:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
-            rater: Each comparison's rater, from 0, [n]; None for an answer about these raters.
+            rater: Each comparison's rater, from 0, [n]; None for a result about these raters.
         """
         influence = self.share_influence(parameters)
         covariance = influence.T @ influence
@@ -109,26 +113,30 @@ class Comparisons:
         variances = difference_variances(covariance)
         df = np.full_like(variances, freedom)
         if rater is not None:
-            cell = self.unit * (int(rater.max()) + 1) + rater
             raters = self._clustered(rater).share_influence(parameters)
-            cells = self._clustered(cell).share_influence(parameters)
             over_raters = raters.T @ raters
-            spread = variances**2 / freedom + difference_variances(over_raters) ** 2 / (len(raters) - 1)
-            covariance = covariance + over_raters - cells.T @ cells
+            rater_count = int(rater.max()) + 1
+            cells = self._clustered(self.unit * rater_count + rater).share_influence(parameters)
+            over_cells = cells.T @ cells
+            # Satterthwaite's formula takes the two variances for independent.
+            spread_over_units = variances**2 / freedom
+            spread_over_raters = difference_variances(over_raters) ** 2 / (len(raters) - 1)
+            spread = np.maximum(spread_over_units + spread_over_raters, TINY)
+            covariance = covariance + over_raters - over_cells
             variances = np.maximum(variances, difference_variances(covariance))
-            df = np.clip(variances**2 / np.maximum(spread, TINY), 1.0, freedom)
+            df = np.clip(variances**2 / spread, 1.0, freedom)
         return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
 
     def _clustered(self, codes: Numbers) -> Comparisons:
-        """Return the comparisons by other clusters than their units."""
+        """Return the comparisons with these clusters in place of their units."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
 
     def share_influence(self, parameters: Floats) -> Floats:
-        """Return what each unit adds to the error of each expected win share, [units, K].
+        """Return the contribution of each unit to the error of each expected win share, [units, K].
 
-        Shares have the strengths' order, and errors that do not grow without limit if a method hardly ever
-        loses, as those of strengths do (Hauck and Donner 1977).
+        Shares have the same order as strengths. If a method hardly ever loses, the error of its strength
+        grows without limit (Hauck and Donner 1977), and the error of its share does not.
         """
         methods = len(parameters) - 1
         first, second = np.triu_indices(methods, 1)
@@ -141,29 +149,33 @@ class Comparisons:
         return self._influence(parameters) @ slopes_of_shares
 
     def _influence(self, parameters: Floats) -> Floats:
-        """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
+        """Return the contribution of each unit to the error of log-strengths and log ν, [units, K + 1].
 
-        It is what leaving the unit out changes, to first order: its part of the likelihood's gradient by the
-        inverse of the information that the others have, less its stratum's mean. It gives the sandwich
-        estimate of the covariance, for verdicts that depend on each other within a unit in any way; by the
-        others' information, so that a difference that few units know of is not taken for surer than it is
+        It is the first-order change if the unit is left out: the unit's part of the likelihood's gradient,
+        times the inverse of the information of all other units, minus the mean of its stratum. It gives the
+        sandwich estimate of the covariance, which allows any dependence of verdicts within a unit. The
+        information of the other units keeps a difference from looking too certain if few units show it
         (CR3: Bell and McCaffrey 2002).
         """
-        size, units = len(parameters), len(self.strata)
+        size = len(parameters)
+        units = len(self.strata)
         model = ComparedPairs.of(parameters, self.first, self.second)
+        surprise = UTILITIES[2 - self.points] - model.expected
         gradient = np.zeros((units, size))
-        np.add.at(gradient, (self.unit[:, None], model.places), UTILITIES[2 - self.points] - model.expected)
+        np.add.at(gradient, (self.unit[:, None], model.places), surprise)
         total = model.total_information(np.ones(len(self.unit)))
         rows, columns = cells_of(model.places)
         influence = np.empty_like(gradient)
         units_at_once = max(1, _MAX_NUMBERS // size**2)
         for begin in range(0, units, units_at_once):
-            block = slice(begin, min(units, begin + units_at_once))
-            is_inside = (self.unit >= block.start) & (self.unit < block.stop)
+            end = min(units, begin + units_at_once)
+            block = slice(begin, end)
+            is_inside = (self.unit >= begin) & (self.unit < end)
             unit = self.unit[is_inside, None, None] - begin
-            removed = np.zeros((block.stop - begin, size, size))
-            np.add.at(removed, (unit, rows[is_inside], columns[is_inside]), model.information[is_inside])
-            others = total - (1 - _KEPT) * removed
+            cells = (unit, rows[is_inside], columns[is_inside])
+            removed = np.zeros((end - begin, size, size))
+            np.add.at(removed, cells, model.information[is_inside])
+            others = total - (1 - _REMAINING) * removed
             influence[block] = np.linalg.solve(others, gradient[block, :, None])[..., 0]
         for stratum in np.unique(self.strata):
             members = self.strata == stratum
@@ -177,10 +189,11 @@ class ShareErrors:
     """The errors of expected win shares and of their differences.
 
     Attributes:
-        influence: What each unit adds to the error of each share, [units, K]; units are independent.
+        influence: The contribution of each unit to the error of each share, [units, K]; units are
+            independent.
         covariance: The covariance of the shares, [K, K].
-        variances: The variances of their differences, [K, K].
-        df: The degrees of freedom of these, [K, K].
+        variances: The variances of the differences of shares, [K, K].
+        df: The degrees of freedom of these variances, [K, K].
     """
 
     influence: Floats
@@ -189,76 +202,87 @@ class ShareErrors:
     df: Floats
 
     def limits(self, expected: Floats, *, level: float) -> Floats:
-        """Return the t limits of each share, one method at a time, [K, 2]."""
-        df = self.df.min(axis=1, where=~np.eye(len(self.df), dtype=bool), initial=math.inf)
-        half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(np.maximum(0.0, np.diag(self.covariance)))
-        return np.asarray(np.clip(np.stack([expected - half, expected + half], axis=-1), 0.0, 1.0))
+        """Return the t limits of each method's share, [K, 2]. They hold for one method at a time."""
+        is_difference = ~np.eye(len(self.df), dtype=bool)
+        df = self.df.min(axis=1, where=is_difference, initial=math.inf)
+        errors = np.sqrt(np.maximum(0.0, np.diag(self.covariance)))
+        half_width = special.stdtrit(df, 0.5 + level / 2) * errors
+        limits = np.stack([expected - half_width, expected + half_width], axis=-1)
+        return np.asarray(np.clip(limits, 0.0, 1.0))
 
     def widths(self, units_by_method: Numbers, *, level: float) -> Floats:
-        """Return each difference's standard error, [K, K].
+        """Return the standard error of each difference, [K, K], widened if it rests on few units.
 
-        It is larger by as much as t is that has the difference's own freedom, not that of all units.
+        The factor is t with the difference's degrees of freedom over t with those of all units.
 
         Args:
-            units_by_method: In how many units each method was compared, [K]; few units widen its differences.
-            level: The chance that all sets are right.
+            units_by_method: The number of units in which each method was compared, [K].
+            level: The confidence that all sets are correct.
         """
         methods = len(self.df)
         freedom = max(1.0, len(self.influence) - 1.0)
         bonferroni = 1 - (1 - level) / max(2, methods * (methods - 1))
         units = np.minimum(units_by_method[:, None], units_by_method[None, :])
         df = np.where(units < FEW_UNITS, np.minimum(units - 1.0, self.df), self.df)
-        wider = special.stdtrit(np.maximum(1.0, df), bonferroni) / special.stdtrit(freedom, bonferroni)
+        t = special.stdtrit(np.maximum(1.0, df), bonferroni)
+        t_of_all_units = special.stdtrit(freedom, bonferroni)
+        errors = np.sqrt(np.maximum(0.0, self.variances))
         # One unit cannot show a spread.
-        return np.where(df < 1, np.inf, np.sqrt(np.maximum(0.0, self.variances)) * wider)
+        return np.where(df < 1, np.inf, errors * (t / t_of_all_units))
 
 
 def rank_sets(
     scores: Floats, widths: Floats, nets: Floats, *, line: float, level: float
 ) -> tuple[tuple[int, int], ...]:
-    """Return the least and the greatest rank of each method, 1 for the highest score.
+    """Return the best and the worst possible rank of each method, 1 for the highest score.
 
-    A method ranks surely below another if the interval of the difference of their scores is below 0; the
-    intervals of all differences hold at once. Then all sets hold the true ranks at once (Mogstad, Romano,
-    Shaikh and Wilhelm 2024), and methods that are truly alike share their ranks. A difference that is the
-    same in all units has no interval; its sign-flip test decides, after Bonferroni's correction.
+    A method certainly ranks below another if the interval of the difference of their scores is below 0. The
+    intervals of all differences hold at once, so all sets contain the true ranks at once (Mogstad, Romano,
+    Shaikh and Wilhelm 2024), and methods without a true difference share their ranks. A difference that is
+    the same in all units has no interval; its sign-flip test decides, after Bonferroni's correction.
 
     Args:
         scores: The score of each method, [K].
         widths: The standard error of each difference (`ShareErrors.widths`), [K, K].
-        nets: The wins less losses of each method by independent units, [units, K].
+        nets: Wins minus losses of each method by independent units, [units, K].
         line: Half the width of an interval in standard errors (`simultaneous_line`).
-        level: The chance that all sets are right.
+        level: The confidence that all sets are correct.
     """
     methods = len(scores)
-    surely_above = (scores[:, None] - scores) > line * widths + 1e-12
-    np.fill_diagonal(surely_above, val=False)
-    for above, below in zip(*np.nonzero(surely_above & (widths**2 < NO_VARIANCE)), strict=True):
+    differences = methods * (methods - 1) / 2
+    is_above = (scores[:, None] - scores) > line * widths + 1e-12
+    np.fill_diagonal(is_above, val=False)
+    is_constant = widths**2 < NO_VARIANCE
+    for above, below in zip(*np.nonzero(is_above & is_constant), strict=True):
         p = sign_flip(nets[:, above] - nets[:, below]).p
-        surely_above[above, below] = p is not None and p * methods * (methods - 1) / 2 <= 1 - level
-    least = 1 + surely_above.sum(axis=0)
-    greatest = methods - surely_above.sum(axis=1)
-    return tuple((int(low), int(high)) for low, high in zip(least, greatest, strict=True))
+        is_above[above, below] = p is not None and p * differences <= 1 - level
+    best = 1 + is_above.sum(axis=0)
+    worst = methods - is_above.sum(axis=1)
+    return tuple((int(low), int(high)) for low, high in zip(best, worst, strict=True))
 
 
 def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
-    """Draw the largest of all differences' errors, in standard errors, [ways, draws], each way sorted.
+    """Draw the largest error of all differences, in standard errors, [ways, draws], each way sorted.
 
-    Differences that share a method go together. They are drawn in two ways: as a t vector with the shares'
-    covariance; and, if units are not many, from the influences with random signs and the standard errors of
-    each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which is larger if few units know
-    of a difference.
+    Differences that share a method are correlated. They are drawn in two ways: as a t vector with the shares'
+    covariance; and, if units are few enough, from the influences with random signs and the standard errors of
+    each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008). The second is larger if few units
+    show a difference.
     """
     influence = errors.influence
     units = len(influence)
     df = max(1.0, units - 1.0)
     first, second = np.triu_indices(influence.shape[1], 1)
     variances = errors.variances[first, second]
-    varies = variances > 1e-24 * max(TINY, float(errors.variances.max(initial=0.0)))
+    largest_variance = max(TINY, float(errors.variances.max(initial=0.0)))
+    varies = variances > 1e-24 * largest_variance
     if not varies.any():
         return np.zeros((1, 1))
-    first, second, variances = first[varies], second[varies], variances[varies]
-    over_units = np.maximum(difference_variances(influence.T @ influence)[first, second], TINY)
+    first = first[varies]
+    second = second[varies]
+    variances = variances[varies]
+    over_units = difference_variances(influence.T @ influence)[first, second]
+    over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
     root = covariance_root(errors.covariance)
 
@@ -268,11 +292,13 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     def student() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
         largest = (squares(drawn) / variances).max(axis=1)
-        return np.asarray(largest / (rng.chisquare(df, DRAWS_AT_ONCE) / df))
+        drawn_variances = rng.chisquare(df, DRAWS_AT_ONCE) / df
+        return np.asarray(largest / drawn_variances)
 
     def wild() -> Floats:
         sums = squares(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
-        return np.asarray((sums / np.maximum(1 - sums / units, 1e-9)).max(axis=1) * df / units)
+        drawn_variances = np.maximum(1 - sums / units, 1e-9)
+        return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
     ways = (student, wild) if units <= MANY_UNITS else (student,)
     drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
@@ -280,20 +306,24 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
 
 
 def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
-    """Return how many standard errors all differences stay within at once, in the way with more of them."""
+    """Return half the width of intervals that hold for all differences at once, in standard errors.
+
+    It is the larger one of the two ways of drawing.
+    """
     return float(np.quantile(largest, level, axis=1).max())
 
 
 def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
-    """Return the p of "no method differs", which goes with the rank sets."""
+    """Return the p of "no method differs", by the same draws as the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
     differences = np.abs(scores[first] - scores[second])
-    observed = float((differences / np.maximum(widths[first, second], TINY)).max())
+    errors = np.maximum(widths[first, second], TINY)
+    observed = float((differences / errors).max())
     above = int((largest >= observed * (1 - ROUNDING)).sum(axis=1).max())
     return (1 + above) / (1 + int(largest.shape[1]))
 
 
 def difference_variances(covariance: Floats) -> Floats:
-    """Return the variance of each difference of scores, [K, K], of their covariance."""
+    """Return the variance of each difference of scores, [K, K], from their covariance."""
     variances = np.diag(covariance)
     return np.asarray(variances[:, None] + variances - 2 * covariance)

@@ -37,17 +37,16 @@ DeviceMap = str | dict[str, int | str] | None
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model ready to generate, and what a `Recipe` and a `Continuation` say of it.
+    """A model that is ready to generate, with the facts that `Recipe` and `Continuation` record.
 
     Attributes:
-        model: A transformers model, in evaluation mode, on its device: of `load` one for causal language
-            modelling.
+        model: A transformers model in evaluation mode, on its device. `load` returns a causal language model.
         tokenizer: Its tokenizer.
-        name: What the study calls it.
-        revision: The Hub's commit, or `sha256:` and 16 digits that stand for the folder's files.
+        name: Its name in the study.
+        revision: The commit of the Hub, or `sha256:` and 16 digits: a hash of the folder's files.
         dtype: The arithmetic, such as `float32`.
-        device: Where it is, such as `cpu` or `NVIDIA H200`.
-        versions: Versions of the libraries that run it.
+        device: The name of its device, such as `cpu` or `NVIDIA H200`.
+        versions: The versions of the libraries that run it.
     """
 
     model: Model = field(repr=False)
@@ -59,12 +58,12 @@ class LoadedModel:
     versions: str
 
     def __repr__(self) -> str:
-        """Return one line: a notebook shows it after `load_model`."""
+        """Describe the model in one line. A notebook shows it after `load_model`."""
         return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
 
     @property
-    def known(self) -> dict[str, str | None]:
-        """Return what decides which existing texts are this model's."""
+    def facts(self) -> dict[str, str | None]:
+        """The facts that tell this model's texts from those of another run."""
         return {"revision": self.revision, "dtype": self.dtype}
 
     def recipe(
@@ -76,33 +75,29 @@ class LoadedModel:
         amateur: LoadedModel | None = None,
         engine: str | None = None,
     ) -> Recipe:
-        """Return how its continuations by a strategy are made; only contrastive decoding has an amateur."""
+        """Return the recipe of its continuations by a strategy. Only contrastive decoding uses `amateur`."""
         second = amateur if isinstance(strategy, ContrastiveDecoding) else None
         return Recipe(
             model=self.name,
             revision=self.revision,
             strategy=signature(strategy),
             seed=seed,
-            max_new_tokens=settings.max_new_tokens,
-            max_prompt_tokens=settings.max_prompt_tokens,
             dtype=self.dtype,
             amateur=second.name if second else None,
             amateur_revision=second.revision if second else None,
-            chat=settings.chat,
             engine=engine,
             source=source_of(strategy),
-            stop=tuple(settings.stop),
-            chat_template=settings.template_settings,
+            **settings.recipe_fields,
         )
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model's files before it is loaded. Only `open`, `read_tokenizer` and `describe` read any.
+    """The files of a model that is not loaded yet. Only `open`, `read_tokenizer` and `describe` read them.
 
     Attributes:
-        source: What transformers is to load: a folder or a Hub id.
-        version: The Hub's commit as transformers takes it; empty for a folder.
+        source: The folder or the Hub id that transformers loads.
+        version: The Hub's commit as an argument of transformers. It is empty for a folder.
         config: The model's settings.
     """
 
@@ -115,8 +110,8 @@ class ModelFiles:
         """Read a model's settings.
 
         Args:
-            location: See `load`, as for `revision`.
-            revision: A Hub branch, tag or commit.
+            location: A folder or a Hub id; see `load`.
+            revision: A branch, tag or commit of the Hub.
 
         Raises:
             StudyError: There is no such model, it is an adapter, or its settings cannot be read.
@@ -132,12 +127,12 @@ class ModelFiles:
 
     @property
     def revision(self) -> str:
-        """The Hub's commit, or the hash of the folder's files."""
+        """The commit of the Hub, or the hash of the folder's files."""
         return self.version["revision"] if self.version else folder_revision(Path(self.source))
 
     @property
     def quantisation(self) -> str | None:
-        """How the weights are quantised; None if they are not."""
+        """The method by which the weights are quantised, or None."""
         settings = self._quantisation_settings
         return str(settings.get("quant_method", "quantised")) if settings else None
 
@@ -147,7 +142,7 @@ class ModelFiles:
         return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
     def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
-        """Return the arithmetic on a kind of device; `auto` leaves it to transformers."""
+        """Return the arithmetic on this kind of device. `auto` means that transformers chooses it."""
         if name == "auto":
             return torch.float32 if device == "cpu" and self.quantisation is None else "auto"
         if name not in _DTYPES:
@@ -155,20 +150,20 @@ class ModelFiles:
         return _DTYPES[name]
 
     def expected_dtype(self, name: str, device: str) -> str | None:
-        """Return what `LoadedModel.dtype` will be on a device, if the settings say it."""
+        """Return the `LoadedModel.dtype` on a device, or None if the model's settings do not name it."""
         dtype = self.choose_dtype(name, expected_device(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
         return None if dtype is None else self.name_dtype(dtype)
 
     def name_dtype(self, dtype: torch.dtype | str) -> str:
-        """Return the name of the arithmetic, with that of the quantisation."""
+        """Name the arithmetic, together with the method of quantisation."""
         return ", ".join(filter(None, (str(dtype).removeprefix("torch."), self.quantisation)))
 
     def check_causal(self) -> None:
         """Refuse a model that does not continue texts."""
         names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
-        causal = {name for each in names for name in ([each] if isinstance(each, str) else each)}
+        causal = {name for entry in names for name in ([entry] if isinstance(entry, str) else entry)}
         declared = self.config.architectures or []
         if declared and causal.isdisjoint(declared):
             raise StudyError(
@@ -177,9 +172,12 @@ class ModelFiles:
             )
 
     def check_quantisation(self) -> None:
-        """Refuse a quantisation that transformers does not know, and would take for plain weights."""
+        """Refuse a method of quantisation that transformers does not know.
+
+        Transformers would read such weights as plain numbers.
+        """
         settings = self._quantisation_settings
-        with suppress(ValueError):  # it names no method
+        with suppress(ValueError):  # the settings name no method
             if not settings or AutoHfQuantizer.supports_quant_method(settings):  # type: ignore[no-untyped-call]
                 return
         raise StudyError(
@@ -197,17 +195,17 @@ class ModelFiles:
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ids = tokenizer("a", add_special_tokens=False)["input_ids"]
-        except Exception as error:  # on broken files transformers raises anything
+        except Exception as error:  # broken files raise any kind of exception in transformers
             raise StudyError(missing.format(first_line(error))) from error
-        if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes come up empty
+        if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes load without words
             raise StudyError(missing.format("it has no words"))
         return tokenizer
 
     def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
-        """Return the model's tokenizer and settings as `load` would, but without its weights.
+        """Return the model as `load` does, but without its weights.
 
         Raises:
-            StudyError: There are no weights or no tokenizer, or it does not continue texts.
+            StudyError: The folder has no weights or no tokenizer, or the model does not continue texts.
         """
         if not self.version and not has_weights(Path(self.source)):
             raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
@@ -237,22 +235,22 @@ def load(
     device_map: DeviceMap = None,
     kind: Any = AutoModelForCausalLM,  # noqa: ANN401 (transformers' own classes)
 ) -> LoadedModel:
-    """Load a model and its tokenizer; code that came with a model is never run.
+    """Load a model and its tokenizer. Python code that comes with a model is never run.
 
     Args:
-        location: A folder or a Hub id. What starts with `.`, `/` or `~` is a folder.
-        name: What the study calls it; `location` if left out.
-        revision: A Hub branch, tag or commit; a folder has none.
-        dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved. A
-            quantised model is left as it is by `auto`.
-        device: Such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
-        device_map: Spread the model over devices instead, as transformers understands it: `balanced`,
-            or a table from modules to devices.
-        kind: The class that loads it; `AutoModel` for an encoder.
+        location: A folder or a Hub id. A name that starts with `.`, `/` or `~` is a folder.
+        name: Its name in the study. Default: `location`.
+        revision: A branch, tag or commit of the Hub. A folder has no revision.
+        dtype: `float32`, `bfloat16`, `float16` or `auto`. `auto` is float32 on a CPU, and elsewhere the
+            arithmetic in which the model was saved. It does not change a quantised model.
+        device: A device such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
+        device_map: Spread the model over devices: `balanced`, or a table from modules to devices, as in
+            transformers.
+        kind: The class of transformers that loads it: `AutoModel` for an encoder.
 
     Raises:
-        StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
-            there is no such device, or it does not fit.
+        StudyError: The model does not exist, does not continue texts or does not fit into memory, files are
+            missing or broken, or the device does not exist.
     """
     target = find_device(device)
     files = ModelFiles.open(location, revision)
@@ -261,7 +259,7 @@ def load(
     files.check_quantisation()
     tokenizer = files.read_tokenizer()
     if device_map is None and files.quantisation is not None:
-        device_map = {"": str(target)}  # such a model cannot be moved later
+        device_map = {"": str(target)}  # a quantised model cannot be moved later
     model = _read_weights(kind, files, files.choose_dtype(dtype, target.type), device_map)
     try:
         model = model.eval() if device_map else model.eval().to(target)
@@ -287,12 +285,12 @@ def load(
 
 
 def load_encoder(location: str, **options: str) -> LoadedModel:
-    """Load a model that reads texts, such as RoBERTa, without a head; see `load`."""
+    """Load an encoder, such as RoBERTa, without a head; see `load`."""
     return load(location, kind=AutoModel, **options)
 
 
 def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
-    """Raise a `StudyError` if contrastive decoding's amateur has other tokens than its expert."""
+    """Raise a `StudyError` if the expert and the amateur of contrastive decoding have different tokens."""
     first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
     if first != second:
         token, number = min(first.items() ^ second.items(), key=lambda item: (item[1], item[0]))
@@ -304,12 +302,14 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
 
 
 def expected_device(device: str) -> Literal["cpu", "cuda"]:
-    """Return which kind of device is meant; it need not be on this machine."""
-    return "cpu" if device == "cpu" or (device == "auto" and not torch.cuda.is_available()) else "cuda"
+    """Return the kind of device that a setting names. This machine may not have it."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return "cpu" if device == "cpu" else "cuda"
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of this machine that a setting names; raise a `StudyError` if there is none."""
+    """Return the device that a setting names. Raise a `StudyError` if this machine does not have it."""
     count = torch.cuda.device_count()
     names = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
     if name not in names:
@@ -320,7 +320,7 @@ def find_device(name: str) -> torch.device:
 
 
 def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
-    """Return what transformers is to load, and the commit that a Hub's branch or tag names now."""
+    """Return the folder or Hub id for transformers, and the commit that a branch or tag names now."""
     folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
         version = {"revision": revision}
@@ -338,11 +338,11 @@ def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
 
 
 def _name_devices(model: Model, device: torch.device) -> str:
-    """Return what the model is on: one device's name, or those of a map with their number."""
-    spread = getattr(model, "hf_device_map", None) or {"": str(device)}
-    devices = {f"cuda:{each}" if isinstance(each, int) else str(each) for each in spread.values()}
-    names = [torch.cuda.get_device_name(each) if each.startswith("cuda") else each for each in devices]
-    return " + ".join(f"{names.count(n)} × {n}".removeprefix("1 × ") for n in sorted(set(names)))
+    """Name the model's devices. Equal devices have one name, after their number."""
+    device_map = getattr(model, "hf_device_map", None) or {"": str(device)}
+    devices = {f"cuda:{key}" if isinstance(key, int) else str(key) for key in device_map.values()}
+    names = [torch.cuda.get_device_name(key) if key.startswith("cuda") else key for key in devices]
+    return " + ".join(f"{names.count(name)} × {name}".removeprefix("1 × ") for name in sorted(set(names)))
 
 
 def _read_weights(
@@ -354,7 +354,7 @@ def _read_weights(
     options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show their own
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
     try:
         model, report = kind.from_pretrained(
@@ -375,13 +375,14 @@ def _read_weights(
 
 
 def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyError:
-    """Return what to say where transformers fails: on broken files its readers raise anything."""
+    """Return the error to raise when transformers cannot read a model, whatever it raised."""
     reason = first_line(error)
-    if isinstance(error, pickle.UnpicklingError):  # PyTorch's message recommends to run what is in it
+    if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
         reason = "its weights (.bin) are broken, or hold more than weights, which is never run"
     if "trust_remote_code" in str(error):
         reason = "it comes with code of its own, which is never run"
-    where, remedy = f"in {source!r}", "put a whole model into it"
+    where = f"in {source!r}"
+    remedy = "put a whole model into it"
     if version:
         where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"
         remedy = "check the name and the network, or download it and name its folder"

@@ -255,7 +255,8 @@ def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> I
     texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
     unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)
     flaws = Counter(flaw for text in texts for flaw in text.flaws)
-    all_echo = flaws[ECHO] == len(texts)
+    filled = sum(bool(text.text.strip()) for text in texts)
+    all_echo = 0 < flaws[ECHO] == filled
     if all_echo:
         texts = [replace(text, text=text.text.removeprefix(text.prompt or "")) for text in texts]
     prompts = len({text.prompt_id for text in texts})
@@ -264,7 +265,7 @@ def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> I
         (prompts < len(texts), f"{prompts} prompts"),
         (matched.in_place, "in the order of the prompts"),
         (all_echo, "each began with its prompt, which is cut off"),
-        (0 < flaws[ECHO] < len(texts), f"{flaws[ECHO]} begin with their prompt: look at them"),
+        (flaws[ECHO] and not all_echo, f"{flaws[ECHO]} begin with their prompt: look at them"),
         (empty, f"{empty} empty"),
         (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
         (flaws[FURTHER], f"of {flaws[FURTHER]} prompts only the first of several texts in a record is read"),

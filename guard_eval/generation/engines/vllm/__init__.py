@@ -1,4 +1,4 @@
-"""vLLM as an engine: our strategies as its logits processor, and a study's continuations by it.
+"""vLLM as an engine: the strategies as its logits processor, and a study's continuations by it.
 
-Only `plugin.py`, which vLLM finds by itself once this package is installed, and `generation.py` import vLLM.
+Only `plugin.py` and `generation.py` import vLLM. When this package is installed, vLLM finds `plugin.py`.
 """

@@ -1,4 +1,4 @@
-"""A study's continuations by vLLM: prompts in, finished continuations out, chunk by chunk."""
+"""Write a study's continuations with vLLM, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
 ENGINE = "vllm"
-"""What a `Recipe` says of this engine."""
+"""The name of this engine in a `Recipe`."""
 CHUNK_BATCHES = 4
-"""Texts of a chunk, in full batches: so many are written again after a kill."""
+"""The number of full batches in a chunk. After a kill, at most one chunk is written again."""
 _ENVIRONMENT = {
-    "VLLM_LOGGING_LEVEL": "ERROR",  # its start fills a screen
-    "VLLM_NO_USAGE_STATS": "1",  # it would report to its authors what it runs on
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in a process of its own would not arrive here
+    "VLLM_LOGGING_LEVEL": "ERROR",  # the messages of its start fill a screen
+    "VLLM_NO_USAGE_STATS": "1",  # it would send a report about this machine to its authors
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in another process would not reach this one
 }
-"""vLLM's settings, where the environment does not set them."""
+"""vLLM's settings, unless the environment sets them."""
 
 
 @contextmanager
@@ -51,7 +51,9 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
         StudyError: vLLM cannot run the model.
         MissingExtraError: vLLM is not installed.
     """
-    study, model, generation = plan.study, plan.study.settings.model, plan.study.settings.generation
+    study = plan.study
+    model = study.settings.model
+    generation = study.settings.generation
     if isinstance(model.device, dict) or model.device not in {"auto", "balanced"}:
         raise StudyError(
             "vLLM runs a model on one GPU, or spreads it evenly over all that it sees; set model.device = "
@@ -69,16 +71,16 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
         location,
         max_model_len=max((len(row.ids) for row in rows), default=1) + generation.max_new_tokens,
         tensor_parallel_size=torch.cuda.device_count() if model.device_map else 1,
-        # On a CPU compiling takes longer than most runs; on a GPU graphs are what makes vLLM fast.
+        # Compilation takes longer than most runs on a CPU, but it makes vLLM fast on a GPU.
         enforce_eager=described.device == "cpu" and not generation.compile,
         **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.notice(str(described))
     try:
-        yield Engine(described.known, partial(_write, study, llm, described))
+        yield Engine(described.facts, partial(_write, study, llm, described))
     finally:
-        llm.llm_engine.engine_core.shutdown()  # left alone, vLLM's processes keep this one from ending
+        llm.llm_engine.engine_core.shutdown()  # otherwise this process waits for vLLM's processes
 
 
 def _write(
@@ -91,7 +93,7 @@ def _write(
     """Yield finished chunks of a strategy's texts.
 
     Raises:
-        StudyError: In the end: some prompts are too long.
+        StudyError: Some prompts are too long. It is raised after the last chunk.
     """
     recipe = described.recipe(parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE)
     rows, problem = encode_texts(described, texts, recipe)
@@ -101,41 +103,43 @@ def _write(
 
 
 def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
-    """Return what `loading.load` would of a model that vLLM is to load; see `ModelFiles.describe`."""
+    """Describe a model before vLLM loads it, as `loading.load` does; see `ModelFiles.describe`."""
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
-    import vllm  # noqa: PLC0415 (this module is also read where there is none)
+    import vllm  # noqa: PLC0415 (this module can be imported without vLLM)
     from vllm.platforms import current_platform  # noqa: PLC0415
 
-    files, here = ModelFiles.open(location, revision), current_platform.is_cpu()
+    files = ModelFiles.open(location, revision)
+    on_cpu = current_platform.is_cpu()
+    expected = files.expected_dtype(dtype, "cpu" if on_cpu else "cuda") or "auto"
     return files.describe(
         name,
-        dtype=(files.expected_dtype(dtype, "cpu" if here else "cuda") or "auto").partition(",")[0],
-        device="cpu" if here else current_platform.get_device_name(),
+        dtype=expected.partition(",")[0],  # without the name of a quantisation
+        device="cpu" if on_cpu else current_platform.get_device_name(),
         versions=f"vllm {vllm.__version__}, torch {torch.__version__}, "
         f"transformers {transformers.__version__}",
     )
 
 
 def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa: ANN401 (vLLM's LLM)
-    """Return vLLM with a model, by the options of `vllm.LLM`; raise a `StudyError` if it cannot run it."""
+    """Start vLLM with a model and options of `vllm.LLM`. Raise a `StudyError` if it cannot run the model."""
     from vllm import LLM  # noqa: PLC0415
 
     settings: dict[str, Any] = {
         "dtype": described.dtype,
-        "generation_config": "vllm",  # not the model's own: a strategy's parameters are all there are
+        "generation_config": "vllm",  # the model's own settings would change the strategy
         "disable_log_stats": True,
     }
     if not described.revision.startswith("sha256:"):
         settings |= {"revision": described.revision, "tokenizer_revision": described.revision}
-    if described.device == "cpu":  # its runner is the older one, and it would take 92 % of all memory
+    if described.device == "cpu":  # vLLM uses its older runner there, and would take 92 % of all memory
         import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
 
         memory = psutil.virtual_memory()
         share = round(0.8 * memory.available / memory.total, 3)
         settings |= {"gpu_memory_utilization": share, "async_scheduling": False}
     if not any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors")):
-        settings["logits_processors"] = [PROCESSOR]  # run from a checkout
+        settings["logits_processors"] = [PROCESSOR]  # the package is not installed, but runs from its source
     try:
         return LLM(location, **{**settings, **options})
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
@@ -151,9 +155,9 @@ def write_chunks(
     rows: Sequence[EncodedPrompt],
     recipe: Recipe,
 ) -> Iterator[FinishedBatch]:
-    """Yield chunks of texts, one for each of `rows`, in their order.
+    """Yield chunks of texts, one text for each of `rows`, in their order.
 
-    Within a chunk vLLM never waits for a batch to end: a prompt takes the place of one that is done.
+    Within a chunk, vLLM starts the next prompt as soon as a text is finished.
     """
     at_once = int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
     size = CHUNK_BATCHES * at_once
@@ -181,11 +185,11 @@ def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) 
     strategy = parse(recipe.strategy)
     ours = extra_args(strategy, seed=recipe.seed, prompt_id=row.prompt.id, run=row.run)
     return SamplingParams(
-        temperature=0,  # the likeliest token is taken, of which a strategy has left one
+        temperature=0,  # take the likeliest token: the strategy has masked all others
         max_tokens=recipe.max_new_tokens,
         stop_token_ids=eos_ids(described, recipe.stop),
         stop=list(recipe.stop),
-        include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` cuts alike for every engine
+        include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` cuts it, as for every engine
         detokenize=bool(recipe.stop),
         extra_args=None if isinstance(strategy, Greedy) else ours,
     )

@@ -1,16 +1,16 @@
-"""What vLLM loads from the entry point group `vllm.logits_processors`: our strategies behind its interfaces.
+"""The strategies as a plug-in of vLLM, which loads it from the entry point group `vllm.logits_processors`.
 
 Model runner V2, which GPUs use, gives each request a slot and names the slots of the rows at each step. The
-older runner, V1, reports every change to the batch, and its rows are the batch. Both pass float32 logits to
-which bans (minimum length, bad words, grammars, biases) have been applied: what is banned has −inf, and no
-strategy chooses it. vLLM itself is imported when it asks for `StrategyProcessor`.
+older runner, V1, reports every change to the batch, and its rows are the batch. Both pass float32 logits in
+which a banned token (minimum length, bad words, grammars, biases) has −inf, so no strategy chooses it. vLLM
+itself is imported when it asks for `StrategyProcessor`.
 
-What is chosen is written as logits of which one is left, so that whatever vLLM does next takes that token.
+All logits but that of the chosen token become −inf, so vLLM takes that token whatever it does next.
 
 A request keeps its state before each of its last steps, because vLLM may repeat a step. vLLM takes a request
-out of the batch when it has ended, but also when memory runs out (preemption), and does not say which. So as
-many requests as may run at once are remembered after they left, and one that comes back finds its state by
-its strategy, its key and its prompt: these decide what is written.
+out of the batch when it has ended, but also when memory runs out (preemption), and does not tell the
+difference. So requests are remembered for some time after they have left. A request that comes back finds its
+state by its strategy, its key and its prompt, because these decide its text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from guard_eval.generation.engines.vllm.request import StrategyRequest, read_req
 from guard_eval.generation.strategies import Guard, LogitStrategy, is_own, steps_of
 
 PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
-"""What the entry point names; also for `vllm serve --logits-processors`, where it is not installed."""
+"""The value of the entry point. Without the entry point: `vllm serve --logits-processors` and this."""
 
 _SPECULATIVE = (
     "guard-eval: strategies choose one token after the other, and speculative decoding proposes several; "
@@ -48,7 +48,7 @@ _ASYNCHRONOUS = (
     "start vLLM with --no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
 )
 KEPT_STEPS = 16
-"""Steps whose states are kept: vLLM discards the last few tokens when it sets a request back."""
+"""The number of steps whose states are kept. vLLM drops the last few tokens when it sets a request back."""
 
 
 @dataclass(eq=False)
@@ -56,17 +56,17 @@ class Request:
     """A request in the batch.
 
     Attributes:
-        slot: Its slot among all, which the older runner does not have.
-        wanted: Its strategy and key.
+        slot: Its slot in vLLM's memory. The older runner has no slots.
+        strategy_request: Its strategy and key.
         prompt: The prompt's tokens, `[P]`.
         states: The state before each of the last steps, `[S]`, float64, by step.
-        outputs: The tokens written so far, where the runner keeps them as a list.
-        line: The row of the logits that is the request's at this step.
-        step: How many tokens it has written.
+        outputs: The tokens written so far, if the runner keeps them as a list.
+        line: The request's row in the logits of this step.
+        step: The number of tokens written so far.
     """
 
     slot: int
-    wanted: StrategyRequest
+    strategy_request: StrategyRequest
     prompt: Tensor
     states: dict[int, Tensor]
     outputs: Sequence[int] = ()
@@ -75,12 +75,12 @@ class Request:
 
 
 class _Requests(ABC):
-    """The requests of a worker, by whichever interface they come.
+    """The requests of a worker, for both of vLLM's interfaces.
 
     Args:
         vllm_config: vLLM's settings.
-        device: Where the logits are.
-        running: How many requests run at once; as many are remembered after they left.
+        device: The device of the logits.
+        running: The largest number of requests at once. Twice as many are remembered after they have left.
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, running: int) -> None:  # noqa: ANN401 (vLLM's)
@@ -90,49 +90,57 @@ class _Requests(ABC):
         self._left: deque[Request] = deque(maxlen=2 * running)
 
     def is_argmax_invariant(self) -> bool:
-        """Say that greedy requests, too, are to pass through."""
+        """Tell vLLM to call this processor for greedy requests, too."""
         return False
 
-    def _begin(self, index: int, wanted: StrategyRequest, prompt: Tensor, written: int) -> Request:
-        """Take a request with a prompt `[P]` in; one that comes back has `written` tokens already.
+    def _begin(self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written: int) -> Request:
+        """Add a request with a prompt `[P]`. A request that comes back has `written` tokens already.
 
         Raises:
-            RuntimeError: It comes back, and its state is no longer in this worker.
+            RuntimeError: The request comes back, and its state is no longer in this worker.
         """
-        self._at[index] = Request(index, wanted, prompt, self._find_states(wanted, prompt, written))
+        self._at[index] = Request(
+            index, strategy_request, prompt, self._find_states(strategy_request, prompt, written)
+        )
         return self._at[index]
 
     def _release(self, index: int) -> None:
-        """Take a request, if there is one, out of the batch; its states are kept, for it may come back."""
+        """Remove the request at this index from the batch, but remember its states: it may come back."""
         if index in self._at:
             self._left.append(self._at.pop(index))
 
     @abstractmethod
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Return prompts and texts, `[B, T]`: the last token at the end, −1 before the first."""
+        """Return prompts with their texts, `[B, T]`. They are padded on the left with −1."""
 
-    def _find_states(self, wanted: StrategyRequest, prompt: Tensor, written: int) -> dict[int, Tensor]:
-        first = torch.tensor(first_state(wanted.strategy), dtype=torch.float64, device=self._device)
+    def _find_states(
+        self, strategy_request: StrategyRequest, prompt: Tensor, written: int
+    ) -> dict[int, Tensor]:
+        first = torch.tensor(first_state(strategy_request.strategy), dtype=torch.float64, device=self._device)
         if written == 0 or not len(first):
             return {written: first}
         for earlier in [*self._at.values(), *reversed(self._left)]:
-            same = earlier.wanted == wanted and written in earlier.states
+            same = earlier.strategy_request == strategy_request and written in earlier.states
             if same and torch.equal(earlier.prompt, prompt):
                 return dict(earlier.states)
         raise RuntimeError(
-            f"guard-eval: a request for {wanted.strategy} came back after {written} tokens (vLLM sets "
-            "requests back where memory is short), and its state is not in this worker; "
+            f"guard-eval: a request for {strategy_request.strategy} came back after {written} tokens (vLLM "
+            "sets requests back where memory is short), and its state is not in this worker; "
             "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 
     def _choose(self, logits: Tensor, requests: Sequence[Request]) -> Tensor:
-        """Leave the chosen token alone in the lines of requests of `logits` `[B, V]`, and return `logits`."""
+        """Choose the next tokens of requests, and mask all others in their rows of `logits` `[B, V]`.
+
+        Returns:
+            `logits`, which are changed in place.
+        """
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
-            strategy = request.wanted.strategy
+            strategy = request.strategy_request.strategy
             groups.setdefault((strategy, _phase(strategy, request.step)), []).append(request)
         for (strategy, phase), group in groups.items():
-            numbers = [[request.line, request.wanted.key, request.step] for request in group]
+            numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
             lines, keys, steps = to_device(numbers, self._device).T
             texts = self._read_texts(group)
             longest = max(request.step for request in group)
@@ -162,9 +170,9 @@ class _Requests(ABC):
 
 
 def _phase(strategy: LogitStrategy, step: int) -> int:
-    """Return the step number that the strategy is given; requests with the same one take a step together.
+    """Return the step number that is passed to the strategy. Requests with equal numbers are one group.
 
-    GUARD's first steps have windows of different lengths; from then on all steps are alike. A user's own
+    GUARD's first steps have windows of different lengths, and all later steps are alike. A user's own
     strategy may read the number itself.
     """
     if isinstance(strategy, Guard):
@@ -173,13 +181,13 @@ def _phase(strategy: LogitStrategy, step: int) -> int:
 
 
 def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    """Return whole numbers on a device, int64, without waiting for what is under way there."""
-    here = torch.tensor(values, pin_memory=device.type == "cuda")
-    return here.to(device, non_blocking=True)
+    """Copy whole numbers to a device as int64, without waiting for the device's current work."""
+    on_cpu = torch.tensor(values, pin_memory=device.type == "cuda")
+    return on_cpu.to(device, non_blocking=True)
 
 
 class ForRunnerV2(_Requests):
-    """Our strategies behind model runner V2's interface."""
+    """The strategies behind the interface of model runner V2."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
         super().__init__(vllm_config, req_states.device, running=req_states.max_num_reqs)
@@ -188,31 +196,31 @@ class ForRunnerV2(_Requests):
         self._new: dict[int, StrategyRequest] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:  # noqa: ANN401
-        """Note a request that takes a slot, new or come back; return whether it is ours.
+        """Note a request, new or come back, that takes a slot. Return whether it names a strategy.
 
         Raises:
-            RuntimeError: It is, and vLLM decodes speculatively.
+            RuntimeError: It names a strategy, and vLLM decodes speculatively.
         """
         self._release(req_idx)
         self._new.pop(req_idx, None)
-        wanted = read_request(sampling_params)
-        if wanted is None:
+        strategy_request = read_request(sampling_params)
+        if strategy_request is None:
             return False
         if self._speculates:
             raise RuntimeError(_SPECULATIVE)
-        self._new[req_idx] = wanted
+        self._new[req_idx] = strategy_request
         return True
 
     def apply_staged_writes(self) -> None:
-        """Begin what is new: only now are its tokens on the device."""
-        for slot, wanted in self._new.items():
+        """Begin the new requests. Their tokens are on the device only now."""
+        for slot, strategy_request in self._new.items():
             prompt, filled = self._lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
-            self._begin(slot, wanted, tokens, filled - prompt)
+            self._begin(slot, strategy_request, tokens, filled - prompt)
         self._new.clear()
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:  # noqa: ANN401 (vLLM's LogitsContext)
-        """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
+        """Choose the tokens of requests with a strategy. `logits` `[B, V]` are changed in place."""
         slots = ctx.idx_mapping_np.tolist()
         at = self._at
         if at.keys().isdisjoint(slots):
@@ -222,14 +230,16 @@ class ForRunnerV2(_Requests):
         ready = []
         for line, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
             prompt, filled = self._lengths(slot)
-            # Before, its prompt is not all read, and nothing is written.
+            # A shorter request has not read its whole prompt yet, so it writes nothing.
             if slot in at and length >= filled:
-                at[slot].line, at[slot].step = line, length - prompt
-                ready.append(at[slot])
+                request = at[slot]
+                request.line = line
+                request.step = length - prompt
+                ready.append(request)
         return self._choose(logits, ready)
 
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Return the tokens of requests from vLLM's own memory; see above."""
+        """Read the tokens of requests from vLLM's memory; see `_Requests`."""
         lengths = [len(request.prompt) + request.step for request in requests]
         slots, ends = to_device([[request.slot for request in requests], lengths], self._device)
         columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
@@ -237,30 +247,30 @@ class ForRunnerV2(_Requests):
         return tokens.masked_fill(columns < 0, -1)
 
     def _lengths(self, slot: int) -> tuple[int, int]:
-        """Return the length of a prompt, and with what was written before the request came (back)."""
+        """Return the length of a prompt, and the length with the text written before the request came."""
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
 
 class ForRunnerV1(_Requests):
-    """Our strategies behind the older interface, which a CPU has."""
+    """The strategies behind the older interface, which vLLM uses on a CPU."""
 
     def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
         super().__init__(vllm_config, device, running=vllm_config.scheduler_config.max_num_seqs)
         self._asynchronous = bool(vllm_config.scheduler_config.async_scheduling)
 
     def update_state(self, batch_update: Any) -> None:  # noqa: ANN401 (vLLM's BatchUpdate, or None)
-        """Note the requests that were removed, added and moved, in this order."""
+        """Follow the changes of the batch: requests are removed, then added, then moved."""
         if batch_update is None:
             return
         at = self._at
         for index in [*batch_update.removed, *(added[0] for added in batch_update.added)]:
             self._release(index)
         for index, parameters, prompt, outputs in batch_update.added:
-            if wanted := read_request(parameters):
+            if strategy_request := read_request(parameters):
                 if self._asynchronous:
                     raise RuntimeError(_ASYNCHRONOUS)
                 tokens = torch.tensor(prompt or [], dtype=torch.long, device=self._device)
-                self._begin(index, wanted, tokens, len(outputs)).outputs = outputs
+                self._begin(index, strategy_request, tokens, len(outputs)).outputs = outputs
         for index, other, direction in batch_update.moved:
             if direction.name != "SWAP":
                 self._release(other)
@@ -268,27 +278,28 @@ class ForRunnerV1(_Requests):
             at.update((row, request) for row, request in moved.items() if request is not None)
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
+        """Choose the tokens of requests with a strategy. `logits` `[B, V]` are changed in place."""
         for line, request in self._at.items():
-            request.line, request.step = line, len(request.outputs)
+            request.line = line
+            request.step = len(request.outputs)
         return self._choose(logits, list(self._at.values()))
 
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Return the tokens of requests; see above."""
+        """Read the tokens of requests from vLLM's lists; see `_Requests`."""
         texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
         longest = max(map(len, texts))
         return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
 
 
 def make_processor(vllm_config: Any, *arguments: Any) -> ForRunnerV1 | ForRunnerV2:  # noqa: ANN401 (vLLM's)
-    """Return the processor for the runner that asks: V2 gives its requests' state, V1 a device and a flag."""
+    """Return the processor for a runner. V2 passes its requests' state, V1 a device and a flag."""
     if len(arguments) == 1:
         return ForRunnerV2(vllm_config, *arguments)
     return ForRunnerV1(vllm_config, arguments[0])
 
 
 def __getattr__(name: str) -> object:
-    """Make `StrategyProcessor`, a subclass of both interfaces, which each runner wants to see."""
+    """Make `StrategyProcessor` when vLLM imports it. It is a subclass of both interfaces."""
     if name != "StrategyProcessor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from vllm.v1.sample.logits_processor import LogitsProcessor as InterfaceV1  # noqa: PLC0415

@@ -1,13 +1,13 @@
-"""What a request to vLLM asks of this toolkit, in its `extra_args` (over HTTP: `vllm_xargs`).
+"""The strategy that a request to vLLM names in its `extra_args` (over HTTP: `vllm_xargs`).
 
 | name | value |
 |---|---|
 | `guard_eval` | a strategy's signature, such as `guard(window=7)` or `top_p(p=0.9)` |
 | `guard_eval_seed` | a whole number; a strategy that draws needs it |
-| `guard_eval_prompt_id` | the prompt's id, so that each prompt meets numbers of its own; may be left out |
-| `guard_eval_run` | which of the prompt's texts it is: 1 where it is left out |
+| `guard_eval_prompt_id` | the prompt's id, so that each prompt has other random numbers; optional |
+| `guard_eval_run` | the number of the text among the prompt's texts; 1 if left out |
 
-A request without any of them is none of ours.
+The plug-in ignores a request without any of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.noise import row_key
 from guard_eval.generation.strategies import LogitStrategy, Strategy, draws, parse, signature
 
-STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
+STRATEGY = "guard_eval"
+SEED = "guard_eval_seed"
+PROMPT_ID = "guard_eval_prompt_id"
 RUN = "guard_eval_run"
 _KINDS: dict[str, tuple[Any, str]] = {
     STRATEGY: (str, "a strategy's signature"),
@@ -34,29 +36,29 @@ _NEUTRAL: dict[str, float | None] = {
     "repetition_penalty": 1,
     "thinking_token_budget": None,
 }
-"""Parameters that would change what a strategy sees or chooses, and the values at which they do not."""
+"""Parameters that would change a strategy's input or its choice, each with the value that changes nothing."""
 
 
 @dataclass(frozen=True)
 class StrategyRequest:
-    """A strategy, and its `noise.row_key`; 0 where nothing is drawn."""
+    """A strategy and its `noise.row_key`, which is 0 if nothing is drawn."""
 
     strategy: LogitStrategy
     key: int
 
 
 def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
-    """Return the `extra_args` with which vLLM writes by `strategy` what the other engines write."""
+    """Return the `extra_args` that make vLLM write the same text as the other engines."""
     further: dict[str, str | int] = {} if run == 1 else {RUN: run}
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
 
 def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vLLM's SamplingParams)
-    """Return what a request asks; None if nothing.
+    """Read the strategy that a request names, or return None if it names none.
 
     Raises:
         StudyError: An argument is unknown, missing or wrong, the strategy does not run on vLLM, or another
-            parameter of the request contradicts it. vLLM gives it back as the answer to the request.
+            parameter of the request contradicts it. vLLM returns this error as the answer to the request.
     """
     arguments: dict[str, Any] = {
         name: value
@@ -69,7 +71,8 @@ def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vL
         if name not in _KINDS:
             raise StudyError(f"extra_args: {name!r} is unknown; guard-eval takes {', '.join(_KINDS)}")
         kind, description = _KINDS[name]
-        if not isinstance(value, kind) or isinstance(value, bool) or (name == RUN and value < 1):
+        is_of_kind = isinstance(value, kind) and not isinstance(value, bool)
+        if not is_of_kind or (name == RUN and value < 1):
             raise StudyError(f"extra_args: {name} = {value!r} must be {description}")
     strategy = parse(arguments[STRATEGY])
     if not isinstance(strategy, LogitStrategy):
@@ -87,5 +90,6 @@ def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vL
         return StrategyRequest(strategy, 0)
     if SEED not in arguments:
         raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
-    prompt_id, run = arguments.get(PROMPT_ID, ""), arguments.get(RUN, 1)
+    prompt_id = arguments.get(PROMPT_ID, "")
+    run = arguments.get(RUN, 1)
     return StrategyRequest(strategy, row_key(arguments[SEED], prompt_id, signature(strategy), run))
