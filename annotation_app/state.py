@@ -60,7 +60,7 @@ class App:
             StudyError: Another file is there.
         """
         if _inode(self.store) != self.inode:
-            raise StudyError(f"another file is in the place of {self.store.file}; start `annotate` again")
+            raise StudyError(f"{self.store.file} was replaced by another file; start `annotate` again")
 
 
 @dataclass

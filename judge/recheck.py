@@ -91,7 +91,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
         if len(drawn) >= count:
             break
     if not drawn:
-        raise StudyError(f"the judge {judge.rater_name!r} has given no verdict that could be compared yet")
+        raise StudyError(f"the judge {judge.rater_name!r} has not given a verdict yet that could be compared")
     return [drawn[pair.id] for pair in pairs if pair.id in drawn][:count]
 
 

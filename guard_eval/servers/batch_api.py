@@ -157,7 +157,7 @@ class BatchApi:
                         break
                     if batch_id is not None:
                         return json.dumps({"id": batch_id}).encode()
-        raise StudyError(f"{detail}; run again to go on from here: batches are kept")
+        raise StudyError(f"{detail}; run the command again to continue; batches are kept")
 
 
 def _id_of(entry: dict[str, Any]) -> str:

@@ -173,7 +173,7 @@ def connect_to(
             + ("" if settings.api_key_env is None else ", or remove api_key_env from study.toml")
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise StudyError(f"{variable} holds characters that no key has; copy the key once more")
+        raise StudyError(f"{variable} contains characters that no key has; copy the key again")
     if key and urlsplit(url).scheme == "http" and not (origin(url) in plain_http or locate(url) == "here"):
         raise StudyError(
             f"the key in {variable} would go to {origin(url)} over plain http, where everyone on the way can "

@@ -277,7 +277,9 @@ class Store:
             )
         strange = tables if self.is_sqlite else tables & set(TABLE_NAMES)
         if version is None and strange:
-            raise StudyError(f"{self.name} is no study's database: it holds {min(strange)!r}; name another")
+            raise StudyError(
+                f"{self.name} is not a study's database, because it contains {min(strange)!r}; name another"
+            )
         if version is not None and self.is_sqlite:
             check_schema(db, self.name)
         if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":

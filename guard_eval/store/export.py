@@ -100,7 +100,7 @@ def backup(study: Study, file: Path, /) -> Result:
         )
     locate(file)
     if file.exists():
-        raise StudyError(f"{file} exists, and a backup overwrites nothing; name another file")
+        raise StudyError(f"{file} exists, and a backup overwrites no file; name another file")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         with Store.open(study.database) as store, store.explained(), store.engine.connect() as db:
@@ -112,7 +112,9 @@ def backup(study: Study, file: Path, /) -> Result:
             os.fsync(written.fileno())
         partial.replace(file)
     except OSError as error:
-        raise StudyError(f"cannot write {file}: {error}; see that there is room and do it again") from error
+        raise StudyError(
+            f"cannot write {file}: {error}; free some space, then run the command again"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size

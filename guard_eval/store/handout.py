@@ -179,9 +179,9 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         if row.skipped:
             return True
         if row.rated_at is not None:
-            raise StudyError(f"presentation {number} was rated, and its verdict stays; change that instead")
+            raise StudyError(f"presentation {number} is already rated; change its verdict instead")
         if not problems:
-            raise StudyError(f"no reason to skip presentation {number} is given; give one, or rate it")
+            raise StudyError(f"a reason to skip presentation {number} is missing; give one, or rate it")
         rated = db.execute(_COUNT_RATED, {"rater": rater.id}).scalar_one()
         skipped = db.execute(_COUNT_SKIPS, {"rater": rater.id}).scalar_one()
         if skipped >= rated + SPARE_SKIPS:

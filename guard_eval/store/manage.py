@@ -102,7 +102,7 @@ def _make_links(
     """Return a link for each name, and what their readers must know of the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
         raise StudyError(
-            f"--url {url}: links cannot begin so; write an address such as https://rate.example.org"
+            f"--url {url}: links cannot begin like this; write an address such as https://rate.example.org"
         )
     address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.write():  # all of them or nobody

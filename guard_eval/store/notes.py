@@ -145,7 +145,7 @@ def find_rater(db: Connection, who: Rater) -> Row[Any]:
     row = db.execute(_STATUS, {"rater": who.id}).one_or_none()
     if row is None or (row.name, row.kind) != (who.name, who.kind):
         raise StudyError(
-            f"the rater {who.name!r} is not of this study; run: guard-eval raters add STUDY NAME"
+            f"the rater {who.name!r} is not in this study; run: guard-eval raters add STUDY NAME"
         )
     return row
 

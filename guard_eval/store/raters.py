@@ -204,7 +204,7 @@ def enrol(
     external_id = _normalize_id(source, external_id)
     if not is_external_id(source, external_id):
         raise StudyError(
-            f"{external_id!r} is no id of {source}; see how the address of the study is filled in"
+            f"{external_id!r} is not an id of {source}; check the study's address on that platform"
         )
     if _was_erased(store, source, external_id):
         return Enrolment()
@@ -333,7 +333,9 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
 def _check_out(db: Connection, row: Row[Any]) -> None:
     """Check that a rater is excluded, revoked or failed the check, so that it can be included again."""
     if db.execute(_IS_ERASED, {"rater": row.id}).first() is not None:
-        raise StudyError(f"{row.name!r} was erased, which is for good; invite the person under a new name")
+        raise StudyError(
+            f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
+        )
     has_failed = notes.read_refusals(db, [row.id]).get(row.id) == "failed the check"
     if row.excluded_at is None and row.revoked_at is None and not has_failed:
         raise StudyError(
@@ -503,6 +505,6 @@ def _scrub(store: Store) -> None:
         busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
         raise StudyError(
-            "the person is taken out, but another program reads the database, so old bytes are still in its "
+            "the person is erased, but another program reads the database, so old bytes are still in its "
             "files; stop it, then erase the rater once more by its new name"
         )

@@ -274,7 +274,9 @@ def check_judge(db: Connection, judge: Rater) -> None:
         StudyError: It is revoked or excluded.
     """
     if notes.find_rater(db, judge).is_out:
-        raise StudyError(f"the judge {judge.name!r} is revoked or excluded; name it anew in study.toml")
+        raise StudyError(
+            f"the judge {judge.name!r} is revoked or excluded; give it another name in study.toml"
+        )
 
 
 def read_questions(

@@ -167,7 +167,9 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
     for criterion, choice in choices.items():
         check_name("criterion", criterion)
         if choice not in CHOICES:
-            raise StudyError(f"{choice!r} is no choice for {criterion!r}; choose from: {', '.join(CHOICES)}")
+            raise StudyError(
+                f"{choice!r} is not a choice for {criterion!r}; choose from: {', '.join(CHOICES)}"
+            )
 
 
 def _append(

@@ -79,7 +79,7 @@ REFUSED = [
     ),
     ("paired", ["export", "small", "--output", "v.xlsx"], "written as .csv; name"),
     ("paired", ["export", "small", "--table", "everything"], "for --table. Choose from"),
-    ("paired", ["backup", "small", "small/study.toml"], "a backup overwrites nothing"),
+    ("paired", ["backup", "small", "small/study.toml"], "a backup overwrites no file"),
     ("paired", ["annotate", "small", "--port", "70000"], "port 70000 does not exist"),
     ("paired", ["judge", "small", "--only", "other"], "has no judge 'other'"),
     ("paired", ["judge", "small", "--budget", "0"], "must be an amount above 0"),

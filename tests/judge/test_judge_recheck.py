@@ -74,7 +74,7 @@ def test_a_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
     assert ran.code == 2
-    assert "has given no verdict that could be compared yet" in ran.err
+    assert "has not given a verdict yet that could be compared" in ran.err
 
 
 def test_a_server_that_refuses_a_recheck_ends_it(judged_study, guard_eval, server):

@@ -114,7 +114,7 @@ def test_a_change_shows_only_who_changed(study):
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
 def test_an_address_that_makes_no_link_is_refused(study, url):
-    with pytest.raises(StudyError, match="links cannot begin so; write an address such as https://"):
+    with pytest.raises(StudyError, match="links cannot begin like this; write an address such as https://"):
         manage.add(study, "Ben", url=url)
     assert "Ben" not in {each.name for each in list_raters(study).raters}
 
@@ -184,7 +184,7 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
         (lambda study: manage.erase(study, "Ann"), "nobody was erased; add --yes"),
         (lambda study: manage.erase(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
         (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; name"),
-        (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites nothing"),
+        (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites no file"),
     ],
 )
 def test_refused_commands_change_nothing(study, call, says, monkeypatch):

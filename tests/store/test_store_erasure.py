@@ -53,7 +53,7 @@ def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
     # who comes with the id again is known and let in no more, as a revoked rater is
     for browser in ("b", "another"):
         assert raters.enrol(store, ADA, "prolific", plan, browsers=[browser]) == raters.Enrolment()
-    with pytest.raises(StudyError, match="was erased, which is for good"):
+    with pytest.raises(StudyError, match="was erased, which cannot be undone"):
         raters.decide(store, new, "include", "why", "owner")
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
         raters.erase(store, "Ada Lovelace", "owner")

@@ -207,13 +207,13 @@ def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ann, ben, _ = one_pair
     (shown,) = handout.claim(store, ann, plan)
     for who, reasons, message in (
-        (ann, [], "no reason to skip"),
+        (ann, [], "a reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
         with pytest.raises(StudyError, match=message):
             handout.skip(store, shown.presentation, reasons, rater=who)
     rate(store, ann, shown)
-    with pytest.raises(StudyError, match="was rated, and its verdict stays"):
+    with pytest.raises(StudyError, match="is already rated; change its verdict"):
         handout.skip(store, shown.presentation, ["unreadable"], rater=ann)
     assert notes.read(store) == []
 

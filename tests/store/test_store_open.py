@@ -51,7 +51,7 @@ def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
         (b"\x89PNG\r\n\x1a\n" + bytes(5000), "file is not a database; name another file"),
         (
             (tmp_path / "other.db").read_bytes(),
-            "is no study's database: it holds 'rater'; name another",
+            "is not a study's database, because it contains 'rater'; name another",
         ),
     ):
         path.write_bytes(content)
@@ -78,7 +78,7 @@ def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
 def test_foreign_tables_and_small_encodings_are_refused(postgres_server, postgres_url):
     with Store.open(postgres_url, create=True) as store, store.write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
-    assert "is no study's database" in refuse(postgres_url, create=True)
+    assert "is not a study's database" in refuse(postgres_url, create=True)
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
     message = refuse(url, create=True)
     assert "cannot hold every text" in message

@@ -195,7 +195,7 @@ def test_excluding_a_rater_opens_a_full_study(store, make_pairs, single_plan, cl
 )
 def test_a_placeholder_id_is_not_enrolled(store, make_pairs, plan, source, external_id):
     pairs.add(store, make_pairs(2))
-    with pytest.raises(StudyError, match=r"is no id of|is empty or too long"):
+    with pytest.raises(StudyError, match=r"is not an id of|is empty or too long"):
         raters.enrol(store, external_id, source, plan)
     assert raters.read(store) == []
     assert raters.enrol(store, "A1B2C3", "mturk", plan).refusal is None

@@ -80,7 +80,7 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
         ({}, "empty"),
         *(({"fluency": "A", name: "A"}, "criterion") for name in ("", " ", "x" * 201)),
         *(
-            ({"fluency": "A", "coherence": wrong}, "is no choice for 'coherence'; choose from: A, tie, B")
+            ({"fluency": "A", "coherence": wrong}, "is not a choice for 'coherence'; choose from: A, tie, B")
             for wrong in ("C", "a", "", "guard", None, 1)
         ),
     ],
@@ -97,7 +97,7 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
     for who, shown, message in (
         *((ann, unknown, f"{unknown} was not handed to") for unknown in (0, -1, 2, 4711, 2**31, 2**70)),
         (eve, number, f"presentation {number} was not handed to 'Eve'"),
-        (nobody, number, "'Nobody' is not of this study"),
+        (nobody, number, "'Nobody' is not in this study"),
     ):
         for refused, arguments in (
             (verdicts.save, {"choices": {"fluency": "A"}}),
