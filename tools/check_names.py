@@ -17,8 +17,24 @@ EMPTY = {
 }
 FOLDERS = (
     *("guard_eval", "annotation_app", "judge", "analysis", "tools", "benchmarks", "evidence"),
-    *("tests/analysis", "tests/benchmarks", "tests/cli", "tests/demo", "tests/docs", "tests/files"),
-    *("tests/replication", "tests/reporting", "tests/stories", "tests/study", "tests/texts", "tests/typing"),
+    *(
+        "tests/analysis",
+        "tests/benchmarks",
+        "tests/cli",
+        "tests/demo",
+        "tests/docs",
+        "tests/files",
+        "tests/judge",
+    ),
+    *(
+        "tests/replication",
+        "tests/reporting",
+        "tests/store",
+        "tests/stories",
+        "tests/study",
+        "tests/texts",
+        "tests/typing",
+    ),
 )
 
 

@@ -25,9 +25,9 @@ from judge.run import OnlineRun
 
 @pytest.fixture
 def server():
-    made = FakeOpenAI()
-    yield made
-    made.close()
+    fake = FakeOpenAI()
+    yield fake
+    fake.close()
 
 
 @pytest.fixture
@@ -52,16 +52,16 @@ def judge(server):
 PACE = 0.02
 
 
-def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
+def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
     """Judge what is left of a study."""
     options = {
-        "server": connect_to(asked, environ),
-        "price": find_price(asked, server_url(asked, environ)),
+        "server": connect_to(judge, environ),
+        "price": find_price(judge, server_url(judge, environ)),
         "pace": PACE,
         **more,
     }
-    questions = read_left(store, asked, seed=11) if questions is None else questions
-    online = OnlineRun(store, asked, seed=11, **options)
+    questions = read_left(store, judge, seed=11) if questions is None else questions
+    online = OnlineRun(store, judge, seed=11, **options)
     return (BatchRun(online) if batch else online).judge_questions(questions)
 
 

@@ -190,7 +190,7 @@ def test_batches_keep_to_the_providers_size_limits(run, pairs, server, monkeypat
     sizes = [len(content) for content in server.files.values() if b'"method"' in content]
     assert len(sizes) > 1
     assert max(sizes) <= 40_000
-    steps = [each.step for each in server.seen if each.step in ("create", "poll")]
+    steps = [request.step for request in server.seen if request.step in ("create", "poll")]
     assert steps == ["create"] * len(sizes) + ["poll"] * len(sizes)
 
 

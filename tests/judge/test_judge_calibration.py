@@ -56,30 +56,30 @@ def test_calibration_depends_on_texts_and_seed_alone(pairs):
     items = make_items(pairs, seed=3)
     assert items == make_items(pairs[::-1], seed=3)
     assert items != make_items(pairs, seed=4)
-    assert Counter(each.check.check for each in items) == {
+    assert Counter(item.check.check for item in items) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip
-    assert len({each.pair_id for each in items}) == 2
-    assert {each.blind.presentation for each in items} == {0}
-    of = {each.id: each for each in pairs}
-    for each in items:
-        pair, blind = of[each.pair_id], each.blind
-        own = {pair.text_a, pair.text_b}
+    assert len({item.pair_id for item in items}) == 2
+    assert {item.blind.presentation for item in items} == {0}
+    of = {item.id: item for item in pairs}
+    for item in items:
+        pair, blind = of[item.pair_id], item.blind
+        texts = {pair.text_a, pair.text_b}
         target, other = (
-            (blind.text_a, blind.text_b) if each.check.target == "A" else (blind.text_b, blind.text_a)
+            (blind.text_a, blind.text_b) if item.check.target == "A" else (blind.text_b, blind.text_a)
         )
         assert blind.prompt == pair.prompt
-        if each.check.check == "identical":
+        if item.check.check == "identical":
             assert target == other
-            assert target in own
-        elif each.check.check == "swapped":
+            assert target in texts
+        elif item.check.check == "swapped":
             assert (target, other) == (pair.text_a, pair.text_b)
-        elif each.check.check == "shuffled":
-            assert target in own
+        elif item.check.check == "shuffled":
+            assert target in texts
             assert other != target
             assert sorted(other.split()) == sorted(target.split())
         else:
-            assert other in own
+            assert other in texts
             assert target.startswith(other)
             assert len(target) > 1.3 * len(other)
             assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
@@ -93,33 +93,33 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, as
     with store.read() as db:
         assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
     result = checks()
-    assert {side for each in result if each["criterion"] != "fluency" for side in each["answers"]} == {"tie"}
-    fluency = {each["check"]: each["answers"][-1] for each in result if each["criterion"] == "fluency"}
+    assert {side for row in result if row["criterion"] != "fluency" for side in row["answers"]} == {"tie"}
+    fluency = {row["check"]: row["answers"][-1] for row in result if row["criterion"] == "fluency"}
     assert fluency == {"identical": "tie", "shuffled": "target", "swapped": "other", "padded": "other"}
     assert ask().requests == 0
     spent = spent_by(store)
     assert (spent.requests, spent.answers) == (14, 14)
     assert run().requests == 4  # the study is asked all the same
     assert len(unblind.tidy(store)) == 2 * 2 * 2
-    assert len({one.digest for one in server.asks}) == len(server.asks) == 14 + 4
+    assert len({request.digest for request in server.asks}) == len(server.asks) == 14 + 4
 
 
 def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, server):
     store_pairs.add(store, pairs)
     failed = []
 
-    def act(one):
-        if one.texts[0] == one.texts[1]:
+    def act(request):
+        if request.texts[0] == request.texts[1]:
             return completion("", refusal="no")
-        if not failed or one.texts in failed:
-            failed.append(one.texts)
+        if not failed or request.texts in failed:
+            failed.append(request.texts)
             return failure(500)
-        return verdict(one)
+        return verdict(request)
 
     server.act = act
     ledger = ask()
     assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
-    left_out = Counter(each["check"] for each in checks() if len(each["answers"]) < each["asked"])
+    left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["asked"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
     server.act = verdict
     assert ask().requests == 1

@@ -16,7 +16,7 @@ JUDGE = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\ncriteria = ["fluency"]\nconcurr
 def table(name, **more):
     """Return the lines of study.toml about a judge."""
     settings = {"model": "gpt-4o", "name": name, **more}
-    return "\n".join(["[[judge]]", *(f"{key} = {json.dumps(each)}" for key, each in settings.items()), ""])
+    return "\n".join(["[[judge]]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items()), ""])
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_a_run_is_confirmed_and_resumes(folder, guard_eval, server, judged):
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert "4 judged, 4 requests sent, $0.00" in ran.out
-    again = guard_eval("judge", "s", "--yes")
-    assert "nothing is left to ask" in again.out
+    second = guard_eval("judge", "s", "--yes")
+    assert "nothing is left to ask" in second.out
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
     assert len(server.asks) == 4
     assert len(judged(folder)) == 4
@@ -102,7 +102,7 @@ def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, own_key):
     assert "--send-key" in guard_eval("judge", "s", "--yes", "--send-key", f"OTHER={origin}").refused()
     assert server.seen == []
     assert guard_eval("judge", "s", "--yes", *own_key).code == 0
-    assert {each.headers["authorization"] for each in server.seen} == {"Bearer sk-the-users-own-secret"}
+    assert {request.headers["authorization"] for request in server.seen} == {"Bearer sk-the-users-own-secret"}
 
 
 def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_key, monkeypatch):
@@ -115,10 +115,10 @@ def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_k
     assert guard_eval("judge", "s", "--yes", "--batch", *own_key).code == 2
     server.on.clear()
     assert "to ask: 0 requests" in guard_eval("judge", "s", "--dry-run").out
-    asked = len(server.seen)
+    requests_before = len(server.seen)
     for more in ((), ("--batch",)):
         assert "--yes does not allow that" in guard_eval("judge", "s", "--yes", *more).refused()
-    assert len(server.seen) == asked
+    assert len(server.seen) == requests_before
     ran = guard_eval("judge", "s", "--yes", *own_key)
     assert ran.code == 3
     assert "3 questions are in batches; collect them by --batch, later" in ran.out
@@ -187,9 +187,9 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
     server.asks.clear()
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 3, ran
-    asked = ["unjudgeable" in ask.words for ask in server.asks]
-    assert sum(not bad for bad in asked) == 16
-    assert asked.index(True) >= 16 - 4  # those that failed before come last
+    are_bad = ["unjudgeable" in ask.words for ask in server.asks]
+    assert sum(not bad for bad in are_bad) == 16
+    assert are_bad.index(True) >= 16 - 4  # those that failed before come last
     assert len(judged(folder)) == 26
 
 
@@ -227,7 +227,7 @@ def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, ser
     """Seven of seven prompts are 2/2⁷ = .016; the second round has one, and the third is not asked."""
     rounds = [1] * 6 + [2] + [3] * 5
     lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
-    folder = study(lines, [pair(number, round=each) for number, each in enumerate(rounds)])
+    folder = study(lines, [pair(number, round=round_number) for number, round_number in enumerate(rounds)])
     server.act = prefer_first_texts
     preview = guard_eval("judge", "s", "--dry-run").out
     assert "to ask: 24 requests" in preview
@@ -239,9 +239,9 @@ def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, ser
     status = guard_eval("status", "s").out
     assert "over after" in status
     assert "gpt-4o-2024-11-20: all judged" in status
-    asked = len(server.asks)
+    requests_before = len(server.asks)
     assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
-    assert len(server.asks) == asked
+    assert len(server.asks) == requests_before
 
 
 def test_a_failed_question_lets_the_next_round_begin(study, pair, guard_eval, server, judged):

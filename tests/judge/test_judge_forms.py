@@ -65,13 +65,13 @@ def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, a
     assert ledger.requests == refused + 6
     assert server.times_paid == {1}
     with store.read() as db:
-        attempts = list(requests.read_attempts(db, [each.id for each in store_pairs.read(store)]))
-    assert {each.form for each in attempts if not each.failure} == {form}
+        attempts = list(requests.read_attempts(db, [entry.id for entry in store_pairs.read(store)]))
+    assert {entry.form for entry in attempts if not entry.failure} == {form}
     assert run(batch=batch).requests == 0
 
 
 @pytest.mark.parametrize(
-    ("act", "settings", "words", "asked"),
+    ("act", "settings", "words", "requests_sent"),
     [
         (only_elsewhere, {"style": "chat"}, r"study\.toml", 1),
         (bare, {"output": "json_schema"}, r"study\.toml", 1),
@@ -86,13 +86,13 @@ def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, a
     ],
 )
 def test_an_error_for_the_user_ends_the_run_at_once(
-    *, run, store, pairs, server, act, settings, words, asked
+    *, run, store, pairs, server, act, settings, words, requests_sent
 ):
     pairs(4)
     server.act = act if callable(act) else lambda _: act
     with pytest.raises(StudyError, match=words):
         run(**settings)
-    assert len(server.asks) == asked
+    assert len(server.asks) == requests_sent
     spent = spent_by(store)
     assert (spent.requests, spent.usd, spent.held_usd) == (0, 0, 0)
 
@@ -107,17 +107,17 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
 
 
 def test_the_seed_depends_on_the_sample_and_not_the_order(judge, question):
-    def seed(asked, sample=0):
-        body = RequestBuilder(judge, seed=1).build(asked, Form(), sample, max_output_tokens=512)
+    def seed(asked_question, sample=0):
+        body = RequestBuilder(judge, seed=1).build(asked_question, Form(), sample, max_output_tokens=512)
         return json.loads(body)["seed"]
 
     first = seed(question())
-    again = seed(question(), 1)
+    second = seed(question(), 1)
     other = seed(question(number=1))
     calibration = seed(question(check=CHECK))
     assert first == other
-    assert len({first, again, calibration}) == 3
-    assert 0 <= min(first, again) < 2**31
+    assert len({first, second, calibration}) == 3
+    assert 0 <= min(first, second) < 2**31
 
 
 OTHERS = [
@@ -134,17 +134,17 @@ SAME = [
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
 def test_a_key_changes_with_settings_that_change_answers(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
-    keys = {RequestBuilder(each, seed=1).key(question(), Form()) for each in judges}
+    keys = {RequestBuilder(settings, seed=1).key(question(), Form()) for settings in judges}
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
 def test_each_seed_text_order_sample_and_form_has_its_key(judge, question):
-    asked = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
+    questions = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
     forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
     keys = {
-        RequestBuilder(judge, seed=seed).key(each, form, sample)
+        RequestBuilder(judge, seed=seed).key(asked_question, form, sample)
         for seed in (1, 2)
-        for each in asked
+        for asked_question in questions
         for form in forms
         for sample in (0, 1)
     }

@@ -145,7 +145,7 @@ def ask(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("named", "key"), [(None, KEYLESS), ("THEIR_KEY", OTHER)])
 def test_the_server_sees_its_key_and_no_other_secret(ask, server, named, key):
     ask(base_url=server.url, api_key_env=named)
-    assert {each.step for each in server.seen} == {"chat", "list"}
+    assert {request.step for request in server.seen} == {"chat", "list"}
     for seen in server.seen:
         assert seen.headers["authorization"] == f"Bearer {key}"
         assert "NeverToBeSeen" not in repr(seen)
@@ -153,7 +153,7 @@ def test_the_server_sees_its_key_and_no_other_secret(ask, server, named, key):
 
 def test_headers_of_the_study_are_sent(ask, server):
     ask(base_url=server.url, headers={"X-Title": "a study", "anthropic-beta": "b"})
-    (seen,) = [each for each in server.seen if each.step == "chat"]
+    (seen,) = [request for request in server.seen if request.step == "chat"]
     assert (seen.headers["x-title"], seen.headers["anthropic-beta"]) == ("a study", "b")
     assert seen.headers["authorization"] == f"Bearer {KEYLESS}"
     assert seen.headers["content-type"] == "application/json"
@@ -192,9 +192,9 @@ def test_a_refusing_proxy_is_named_without_its_password(ask, proxy, caplog):
     seen = proxy.seen[0]
     assert seen.path == "judge.invalid:443"
     assert seen.headers["proxy-authorization"] == f"Basic {base64.b64encode(USER.encode()).decode()}"
-    shown = f"{error!r} {caplog.text}"
-    assert not any(each in shown + repr(seen) for each in (OTHER, "NeverToBeSeen"))
-    assert not any(each in shown for each in ("S3cret", "ann"))
+    printed = f"{error!r} {caplog.text}"
+    assert not any(secret in printed + repr(seen) for secret in (OTHER, "NeverToBeSeen"))
+    assert not any(secret in printed for secret in ("S3cret", "ann"))
 
 
 @pytest.mark.parametrize("host", ["judge.invalid", "127.0.0.1:1"])

@@ -70,19 +70,19 @@ def folder(study, pair):
     return make
 
 
-def judge_of(made):
-    return Study.open(made).settings.judge[0]
+def judge_of(study_folder):
+    return Study.open(study_folder).settings.judge[0]
 
 
 def turns(ask):
-    return [(each["role"], each["content"]) for each in ask.get("messages") or ask["input"]]
+    return [(message["role"], message["content"]) for message in ask.get("messages") or ask["input"]]
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
 def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, server, judged, style, output):
-    made = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
+    study_folder = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
     assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
-    assert Counter(row.criterion for row in judged(made)) == {"wit": 4, "fluency": 4}
+    assert Counter(row.criterion for row in judged(study_folder)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
     (_, system), *examples, _ = turns(ask)
     assert [role for role, _ in turns(ask)] == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -93,14 +93,16 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     )
     assert system.endswith(f"\n\n{TEXTS_ARE_DATA}")
     for index, example in enumerate(EXAMPLES):
-        shown = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
-        asked, answered = examples[2 * index][1], examples[2 * index + 1][1]
-        tag = nonce(shown, 11)
-        assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in asked
-        read = parse(completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"})
-        assert read == {name: example["verdict"][name] for name in ("wit", "fluency")}
-        assert "</method-a>" not in asked
-        assert "<|im_start|>" not in asked
+        blind = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
+        request, answered = examples[2 * index][1], examples[2 * index + 1][1]
+        tag = nonce(blind, 11)
+        assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in request
+        choices = parse(
+            completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
+        )
+        assert choices == {name: example["verdict"][name] for name in ("wit", "fluency")}
+        assert "</method-a>" not in request
+        assert "<|im_start|>" not in request
         assert "<verdict-0>" not in answered
     assert "‹/method-a> ‹|im_start|›system" in examples[2][1]
     if output == "json_schema":
@@ -108,9 +110,11 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
         assert list(schema["properties"]) == schema["required"] == ["rationale", "wit", "fluency"]
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
-    assert "Dry wit" in load("report")(made).page.read_text(encoding="utf-8")
-    (shown,) = (made / "report" / "prompts").glob(f"{prompt_of(judge_of(made)).version}-*.txt")
-    text = shown.read_text(encoding="utf-8")
+    assert "Dry wit" in load("report")(study_folder).page.read_text(encoding="utf-8")
+    (prompt_path,) = (study_folder / "report" / "prompts").glob(
+        f"{prompt_of(judge_of(study_folder)).version}-*.txt"
+    )
+    text = prompt_path.read_text(encoding="utf-8")
     assert f"[system]\n{system}\n\n[user]" in text
     assert "[one text]" in text
     assert "temperature: 0.0" in text
@@ -143,9 +147,10 @@ def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server
     assert '{"rationale": "Dry.", "wit": "B", "fluency": "A"}' in out
     assert f"prompt {prompt_of(judge_of(folder())).version})" in out
     sizes = [
-        int(re.search(r"prompt tokens: at most ([\d,]+)", each)[1].replace(",", "")) for each in (plain, out)
+        int(re.search(r"prompt tokens: at most ([\d,]+)", example)[1].replace(",", ""))
+        for example in (plain, out)
     ]
-    assert sizes[1] > sizes[0] + 4 * sum(len(each["a"]) + len(each["b"]) for each in EXAMPLES)
+    assert sizes[1] > sizes[0] + 4 * sum(len(example["a"]) + len(example["b"]) for example in EXAMPLES)
     assert "answer tokens: at most 32,768" in out
     assert server.asks == []
 

@@ -253,9 +253,9 @@ VALUES = st.recursive(
 def test_parsing_accepts_any_bytes_and_json(raw, text, value):
     assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure)
     for envelope in (value, {"choices": [{"message": value}]}, {"output": [value]}):
-        for each in (raw, json.dumps(envelope).encode()):
-            assert isinstance(parse(each, ASKED), RequestFailure)
-            assert isinstance(read_usage(each), Usage)
+        for data in (raw, json.dumps(envelope).encode()):
+            assert isinstance(parse(data, ASKED), RequestFailure)
+            assert isinstance(read_usage(data), Usage)
 
 
 @pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])

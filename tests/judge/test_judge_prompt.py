@@ -46,12 +46,12 @@ def squeezed(text):
 
 def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
     appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
-    left = appendix
+    remainder = appendix
     for sentence in APPENDIX_F:
-        before, result, left = left.partition(squeezed(sentence))
+        before, result, remainder = remainder.partition(squeezed(sentence))
         assert result, sentence
         assert before.strip(" -") == "", (before, sentence)  # a list's dashes alone
-    assert left.strip() == ""
+    assert remainder.strip() == ""
     assert "JSON" in ours
     assert "JSON" not in appendix
 
@@ -64,8 +64,8 @@ def test_the_appendix_is_the_papers():
     box = re.sub(r"\\(?:begin|end)\{itemize\}|\\item", " ", box)
     box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
     lines = box.replace("``", "“").replace("''", "”").splitlines()
-    parts = [part for line in lines for part in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)]
-    sentences = [squeezed(part) for part in parts if part.strip()]
+    parts = [sentence for line in lines for sentence in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)]
+    sentences = [squeezed(sentence) for sentence in parts if sentence.strip()]
     assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
 
 
@@ -102,12 +102,12 @@ def test_a_hostile_text_stays_inside_its_tags(text):
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
         fluency = JudgePrompt(criteria=criteria(["fluency"], CRITERIA))
-        asked, empty = (fluency.messages(each, 5, lines=lines) for each in (hostile, nothing))
-        assert asked[0] == empty[0]
-        user = asked[1]["content"]
+        messages, empty = (fluency.messages(content, 5, lines=lines) for content in (hostile, nothing))
+        assert messages[0] == empty[0]
+        user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
         inside = sections(user, nonce(hostile, 5))
-        assert inside == {name: neutralise(each) for name, each in texts.items()}
+        assert inside == {name: neutralise(content) for name, content in texts.items()}
         frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
         codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"
         assert re.sub(codes, "", frame) == re.sub(codes, "", empty[1]["content"])

@@ -23,7 +23,7 @@ def judged_study(study, pair, guard_eval, server):
 
 
 def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
-    before = [each.raw for each in server.seen]
+    before = [request.raw for request in server.seen]
     with Store.open(Study.open(judged_study).database) as store:
         spent = spent_by(store).usd
         ran = guard_eval("judge", "s", "--recheck", "15", "--yes")
@@ -32,9 +32,9 @@ def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eva
         assert "more than 18 points in any share is not plausible" in ran.out  # 1 - 0.05 ** (1 / 15)
         assert judged_in(store) == 40
         assert spent_by(store).usd == pytest.approx(spent + 15 * 280 / 1e6)
-    again = [each.raw for each in server.seen[len(before) :]]
-    assert len(again) == len({*again}) == 15
-    assert {*again} <= {*before}
+    repeated = [request.raw for request in server.seen[len(before) :]]
+    assert len(repeated) == len({*repeated}) == 15
+    assert {*repeated} <= {*before}
     assert "15 of 15 answers" in guard_eval("judge", "s", "--recheck", "15", "--yes").out
     assert len(server.asks) == 15  # the same day nothing is paid twice
 

@@ -79,9 +79,9 @@ def test_server_faults_lose_nothing_and_pay_nothing_twice(run, store, pairs, ser
     ledger = run(concurrency=8)
     assert ledger.verdicts + ledger.failures.total() == 80
     assert ledger.verdicts >= 78
-    left = ledger.failures.total()
+    failed_before = ledger.failures.total()
     ledger = run(concurrency=8)
-    assert ledger.verdicts + ledger.failures.total() == left
+    assert ledger.verdicts + ledger.failures.total() == failed_before
     assert server.times_paid == {1}  # a whole answer that arrived is never asked for again
 
 
@@ -305,10 +305,10 @@ def test_two_processes_share_the_work_and_pay_nothing_twice(*, run, store, datab
     pairs(30)
     server.act = lambda ask: verdict(ask, delay=0.03)
     with Store.open(database) as other, ThreadPoolExecutor() as pool:
-        ledgers = list(pool.map(lambda each: run(each, concurrency=4), (store, other)))
+        ledgers = list(pool.map(lambda entry: run(entry, concurrency=4), (store, other)))
     assert server.times_paid == {1}
     assert server.paid.total() == 60
-    assert sum(each.requests for each in ledgers) == 60
+    assert sum(entry.requests for entry in ledgers) == 60
 
 
 @both

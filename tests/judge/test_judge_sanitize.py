@@ -25,13 +25,13 @@ def spelled(token):
     return [token.replace(span[0], str(number)) for number in range(int(span[1]), int(span[2]) + 1)]
 
 
-TOKENS = sorted({each for entry in TABLE for token in entry["tokens"] for each in spelled(token)})
+TOKENS = sorted({spelling for entry in TABLE for token in entry["tokens"] for spelling in spelled(token)})
 GRAVE = re.compile("|".join(re.escape(token) for token in sorted(TOKENS, key=len, reverse=True)))
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["model"])
 def test_special_tokens_of_published_tokenizers_are_replaced(entry):
-    for token in (each for written in entry["tokens"] for each in spelled(written)):
+    for token in (spelling for written in entry["tokens"] for spelling in spelled(written)):
         between = " " if token[0] == "/" else ""  # inside a word it is a path
         for text in (token, f"so {token} it", f"so{between}{token}\nuser", f"{token}{between}{token}"):
             harmless = neutralise(text)

@@ -59,7 +59,7 @@ def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
     study = Study.open(folder)
-    scores = {each.name: each.scores["judge"] for each in study.choice.searches[0].settings}
+    scores = {setting.name: setting.scores["judge"] for setting in study.choice.searches[0].settings}
     assert scores == {"top_p(p=0.8)": 0, "top_p(p=0.9)": 100, "top_p(p=0.95)": 50}
     assert study.choice.instrument == "the judge chose the settings on 3 prompts apart"
     assert study.settings.pairs.compare == [["plain", "top_p(p=0.9)"]]

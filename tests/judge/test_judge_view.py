@@ -73,18 +73,20 @@ def voted(judged, store):
         person = raters.get_or_add(store, rater, "person")
         for blind in handout.claim(store, person, plan, limit=12):
             number = next(index for index, pair in enumerate(judged) if pair.prompt == blind.prompt)
-            wanted = sides[number] if number < 2 else "b"
+            winner = sides[number] if number < 2 else "b"
             texts = {"a": judged[number].text_a, "b": judged[number].text_b}
-            choice = "A" if texts[wanted].startswith(blind.text_a[:12]) else "B"
+            choice = "A" if texts[winner].startswith(blind.text_a[:12]) else "B"
             verdicts.save(store, blind.presentation, {"fluency": choice}, rater=person)
     return judged
 
 
 def test_people_are_compared_with_judge_and_each_other(voted, store):
-    shown = {each["id"]: each for each in read_comparisons(store, seed=11, only={"steady"})}
-    figures = [(shown[pair.id]["apart"], shown[pair.id]["split"]) for pair in voted[:3]]
+    by_pair = {
+        comparison["id"]: comparison for comparison in read_comparisons(store, seed=11, only={"steady"})
+    }
+    figures = [(by_pair[pair.id]["apart"], by_pair[pair.id]["split"]) for pair in voted[:3]]
     assert figures == [(0, 0), (1, 1), (2, 0)]
-    assert shown[voted[1].id]["people"] == {"fluency": {"text 1": 1, "text 2": 1}}
+    assert by_pair[voted[1].id]["people"] == {"fluency": {"text 1": 1, "text 2": 1}}
 
 
 @pytest.mark.browser
@@ -112,17 +114,17 @@ def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_p
 def test_the_page_shows_failures_and_verdicts_by_text(judged, store):
     pairs = {pair.id: pair for pair in judged}
     comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
-    kinds = {order["failure"] for each in comparisons for order in each["orders"]}
+    kinds = {order["failure"] for comparison in comparisons for order in comparison["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
     assert "I think" in show_answer(comparisons[0]["orders"][0]["attempts"][-1])
     firsts = set()
-    for each in comparisons:
-        first = next(number for number, text in enumerate(each["texts"], 1) if text.startswith("first"))
+    for comparison in comparisons:
+        first = next(number for number, text in enumerate(comparison["texts"], 1) if text.startswith("first"))
         firsts.add(first)
-        for order in each["orders"]:
+        for order in comparison["orders"]:
             if order["better"]:  # this judge always prefers the text that begins with "first"
                 assert order["better"]["fluency"] == f"text {first}"
-        assert pairs[each["id"]].prompt.partition("<")[0] in each["prompt"]
+        assert pairs[comparison["id"]].prompt.partition("<")[0] in comparison["prompt"]
     assert firsts == {1, 2}
-    flips = {each["judge"]: each["flip"] for each in read_comparisons(store, seed=11)}
+    flips = {comparison["judge"]: comparison["flip"] for comparison in read_comparisons(store, seed=11)}
     assert flips["a judge <img src=x>"] == "flip"  # this one prefers the first place

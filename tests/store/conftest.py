@@ -59,9 +59,9 @@ def judge() -> Callable[..., list[BlindPair]]:
         rater = raters.get_or_add(store, name, "model")
         with store.read() as db:
             questions = requests.read_questions(db, name, plan)
-        given = [(question, {"fluency": choose(question.blind)}) for question in questions]
+        answers = [(question, {"fluency": choose(question.blind)}) for question in questions]
         with store.write() as (db, now):
-            verdicts.save_judged(db, rater, given, now=now, declared=store.declared_now)
+            verdicts.save_judged(db, rater, answers, now=now, declared=store.declared_now)
         return [question.blind for question in questions]
 
     return judge

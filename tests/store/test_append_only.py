@@ -81,11 +81,11 @@ def test_a_request_is_answered_once(store):
 @pytest.mark.usefixtures("ann")
 def test_erasure_deletes_only_rows_of_that_person(store, plan):
     (ben,) = people(store, "Ben")
-    shown = handout.claim(store, ben, plan)[0]
-    rate(store, ben, shown)
+    presented = handout.claim(store, ben, plan)[0]
+    rate(store, ben, presented)
     raters.erase(store, "Ann", "the owner", verdicts=True)
     rows = table_rows(store)
-    assert [row.presentation_id for row in rows["verdict"]] == [shown.presentation]
+    assert [row.presentation_id for row in rows["verdict"]] == [presented.presentation]
     assert len(rows["request"]) == 2
     for statement in ("UPDATE verdict SET choice = 'B'", "DELETE FROM note"):
         with pytest.raises(DBAPIError, match="append-only"):

@@ -16,8 +16,8 @@ A_DRAW, B_DRAW = 0, 15
 def make_slot(pair_id, side=None, methods="xy", *, number=0, reserved=False):
     """Return an open slot of a pair of two methods, each named by a letter."""
     method_a, method_b = methods
-    shown = {"method_a": method_a, "method_b": method_b, "side": side, "reserved": reserved}
-    return OpenSlot(id=10 * pair_id + number, pair_id=str(pair_id), number=number, **shown)
+    fields = {"method_a": method_a, "method_b": method_b, "side": side, "reserved": reserved}
+    return OpenSlot(id=10 * pair_id + number, pair_id=str(pair_id), number=number, **fields)
 
 
 MANY = [make_slot(number) for number in range(1, 18)]
@@ -73,9 +73,9 @@ def test_choose_slot_follows_its_rules(open_slots, lead, draw, expected):
 def test_open_slots_are_read_through_an_index(tmp_path):
     """Or a hand-out would sort all open slots of the study."""
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store, store.read() as db:
-        asked = {"pool": "people", "rater": 1, "start": 1}
-        steps = db.execute(text(f"EXPLAIN QUERY PLAN {slots.OPEN_SLOTS}"), asked).all()
+        parameters = {"pool": "people", "rater": 1, "start": 1}
+        steps = db.execute(text(f"EXPLAIN QUERY PLAN {slots.OPEN_SLOTS}"), parameters).all()
     searches = [step.detail for step in steps if step.detail.startswith("SEARCH slot ")]
     assert len(searches) == 3
-    assert all("ix_slot_free (pool=? AND for_rater=? AND shuffle" in each for each in searches)
+    assert all("ix_slot_free (pool=? AND for_rater=? AND shuffle" in line for line in searches)
     assert not any("ORDER BY" in step.detail for step in steps)

@@ -35,23 +35,23 @@ class Walk:
         return next(iter(handout.claim(self.store, who, self.plan)), None)
 
     def rate(self, who):
-        shown = self.claim(who)
-        if shown is not None:
-            rate(self.store, who, shown, self.random.choice("AB"))
+        presented = self.claim(who)
+        if presented is not None:
+            rate(self.store, who, presented, self.random.choice("AB"))
 
     def leave(self, who):
-        shown = self.claim(who)
-        if shown is not None:
-            self.open.append((who, shown))
+        presented = self.claim(who)
+        if presented is not None:
+            self.open.append((who, presented))
 
     def come_late(self, _):
         if self.open:
             rate(self.store, *self.open.pop(self.random.randrange(len(self.open))), "tie")
 
     def skip(self, who):
-        shown = self.claim(who)
-        if shown is not None:
-            handout.skip(self.store, shown.presentation, ["unreadable"], rater=who)
+        presented = self.claim(who)
+        if presented is not None:
+            handout.skip(self.store, presented.presentation, ["unreadable"], rater=who)
 
     def exclude(self, who):
         if who not in self.excluded and len(self.excluded) < 2:
@@ -97,8 +97,8 @@ def test_every_pair_gets_its_verdicts_for_any_behaviour(store, clock, make_pairs
     assert max(by_pair.values()) == slots
     full = [lead for (pair_id, _), lead in leads(store)[1].items() if by_pair[pair_id] == slots]
     assert {abs(lead) for lead in full} == {slots % 2}
-    shown = Counter((row.rater, row.pair_id) for row in unblind.history(store) if row.revision == 0)
-    assert max(shown.values()) == 1
+    presented = Counter((row.rater, row.pair_id) for row in unblind.history(store) if row.revision == 0)
+    assert max(presented.values()) == 1
     assert len(unblind.tidy(store, include_surplus=True)) > len(rows)
 
 
@@ -109,8 +109,8 @@ def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, late
     everybody = people(store, *(f"R{number}" for number in range(8)))
     for who, number in ((everybody[0], 2), (everybody[1], later), (everybody[2], 3)):
         slots.apply_plan(store, replace(plan, slots=number))
-        (shown,) = handout.claim(store, who, replace(plan, slots=number))
-        rate(store, who, shown)
+        (presented,) = handout.claim(store, who, replace(plan, slots=number))
+        rate(store, who, presented)
     slots.apply_plan(store, replace(plan, slots=later))
     for who in everybody:
         rate_all(store, who, replace(plan, slots=later))
@@ -131,8 +131,8 @@ def test_slots_keep_their_sides_when_raters_leave_and_return(store, make_pairs, 
     for rater in everybody[:2]:
         raters.decide(store, rater.name, "exclude", "why", "who")
     for rater in everybody[slots : slots + 2]:
-        for shown in handout.claim(store, rater, many, limit=4):
-            rate(store, rater, shown)
+        for presented in handout.claim(store, rater, many, limit=4):
+            rate(store, rater, presented)
     for rater in everybody[:2]:
         raters.decide(store, rater.name, "include", "why", "who")
     for rater in everybody:

@@ -116,12 +116,14 @@ def test_a_change_shows_only_who_changed(study):
 def test_an_address_that_makes_no_link_is_refused(study, url):
     with pytest.raises(StudyError, match="links cannot begin like this; write an address such as https://"):
         manage.add(study, "Ben", url=url)
-    assert "Ben" not in {each.name for each in list_raters(study).raters}
+    assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
 
 def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     monkeypatch.setattr("getpass.os.environ", {"LOGNAME": "Eve"})
-    states = {each.name: each.state for each in manage.exclude(study, "Ann", reason="three seconds").raters}
+    states = {
+        rater.name: rater.state for rater in manage.exclude(study, "Ann", reason="three seconds").raters
+    }
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
     with opened(study) as store:
         assert {row.rater for row in unblind.tidy(store)} == {NOT_A_FORMULA}
@@ -138,7 +140,7 @@ def test_raters_list_shows_each_raters_state(study):
         notes.write(store, who, "finished", json.dumps({"rated": 4}))
         notes.write(store, raters.get_or_add(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}')
     listed = list_raters(study)
-    assert [(each.name, each.rated, each.state) for each in listed.raters] == [
+    assert [(rater.name, rater.rated, rater.state) for rater in listed.raters] == [
         ("Ann", 4, "finished"),
         (NOT_A_FORMULA, 4, "declined"),
     ]
@@ -154,7 +156,7 @@ def test_raters_list_shows_signs_of_careless_rating(study):
     listed = list_raters(study)
     assert listed.flags == {"Ann": "like a model (copies on 3)"}
     assert listed.tables[-1].rows == (("Ann", "like a model (copies on 3)"),)
-    assert {each.name: each.rated for each in listed.raters}["Ann"] == 4
+    assert {rater.name: rater.rated for rater in listed.raters}["Ann"] == 4
 
 
 def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
@@ -237,10 +239,10 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
             pass
         backup(study, copy)
         two = [threading.Thread(target=backup, args=(study, tmp_path / "second.db")) for _ in range(2)]
-        for each in two:
-            each.start()
-        for each in two:
-            each.join()
+        for thread in two:
+            thread.start()
+        for thread in two:
+            thread.join()
         end.set()
         writer.join()
         after = len(unblind.tidy(store))

@@ -32,21 +32,21 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
         here = {raters.invite(store, f"R{number}")[0]: PAIRS for number in range(6)}
         for who in shuffled.sample(list(here), 2):
             here[who] = shuffled.randrange(5, 30)
-        shown = {who: next(iter(handout.claim(store, who, plan)), None) for who in here}
+        showings = {who: next(iter(handout.claim(store, who, plan)), None) for who in here}
         rated = Counter()
-        while waiting := [who for who in here if shown[who] is not None and here[who]]:
+        while waiting := [who for who in here if showings[who] is not None and here[who]]:
             who = shuffled.choice(waiting)
             if seed % 2:
                 who = min(waiting, key=lambda rater: (rated[rater] >= PAIRS * slots / 6, rater.name))
             here[who] -= 1
             rated[who] += 1
             choice = {"fluency": shuffled.choice("AB")}
-            number = shown[who].presentation
-            shown[who] = verdicts.save(store, number, choice, rater=who, then=plan)
+            number = showings[who].presentation
+            showings[who] = verdicts.save(store, number, choice, rater=who, then=plan)
         return unblind.tidy(store)
 
 
-def showings(rows):
+def read_showings(rows):
     """Return of each showing: whether method A was first, the last side, the place in the visit, the lead.
 
     The lead is that of the method that is farther from even: positive if a balancing coin would turn the next
@@ -67,14 +67,14 @@ def showings(rows):
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory, make_pairs):
+def showings(tmp_path_factory, make_pairs):
     """Return the showings of four studies of each design."""
     folder = tmp_path_factory.mktemp("sides")
     return [
         showing
         for slots, comparisons in DESIGNS
         for seed in range(4)
-        for showing in showings(simulate(folder, make_pairs, slots, comparisons, seed))
+        for showing in read_showings(simulate(folder, make_pairs, slots, comparisons, seed))
     ]
 
 
@@ -84,46 +84,46 @@ def foretold(guesses):
     return right[True] / right.total()
 
 
-def test_a_method_rarely_leads_by_more_than_six_sides(shown):
+def test_a_method_rarely_leads_by_more_than_six_sides(showings):
     """A coin draws whether five or six.
 
     It leads by more where all slots that others left the rater are on one side, which is rare.
     """
-    leads = [abs(lead) for first, *_, lead in shown if first is None]
+    leads = [abs(lead) for first, *_, lead in showings if first is None]
     assert max(leads) <= 9
     assert sum(lead > 6 for lead in leads) <= len(leads) * 0.025
 
 
 @pytest.mark.parametrize(
     "key",
-    [lambda last, _: last, lambda _, place: place % 2, lambda last, place: (last, place % 2)],
+    [lambda last, _: last, lambda _, index: index % 2, lambda last, index: (last, index % 2)],
     ids=["last side", "parity", "both"],
 )
-def test_the_next_side_is_independent_of_last_and_position(shown, key):
+def test_the_next_side_is_independent_of_last_and_position(showings, key):
     """The best guess by each of these is a coin: the standard error of 1000 showings is 0.016."""
     seen = defaultdict(Counter)
-    for first, last, index, _ in shown:
+    for first, last, index, _ in showings:
         if last is not None and first is not None:
             seen[key(last, index)][first] += 1
-    assert sum(each.total() for each in seen.values()) > 4000
-    assert all(each[True] / each.total() == pytest.approx(0.5, abs=0.05) for each in seen.values())
+    assert sum(counts.total() for counts in seen.values()) > 4000
+    assert all(counts[True] / counts.total() == pytest.approx(0.5, abs=0.05) for counts in seen.values())
 
 
-def test_a_rater_who_counts_sides_guesses_little_better(shown):
+def test_a_rater_who_counts_sides_guesses_little_better(showings):
     """Who always bets on the side that was rarer so far.
 
     A fair walk that must turn at 5 is foretold in 0.6 of the steps from 3 on: three steps back for two on.
     """
-    counted = [(first, lead) for first, *_, lead in shown if lead and first is not None]
+    counted = [(first, lead) for first, *_, lead in showings if lead and first is not None]
     assert len(counted) > 3600
     assert foretold((lead < 0) == first for first, lead in counted) <= 0.58
     assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.62
 
 
-def test_long_leads_end_at_odd_and_even_positions(shown):
+def test_long_leads_end_at_odd_and_even_positions(showings):
     """A lead is odd after an odd number of pairs. At 5 every other step is free, and half of those go on."""
     turned = Counter(
-        (lead > 0) != first for first, _, _, lead in shown if abs(lead) == 5 and first is not None
+        (lead > 0) != first for first, _, _, lead in showings if abs(lead) == 5 and first is not None
     )
     assert turned.total() > 100
     assert 0.6 < turned[True] / turned.total() < 0.9

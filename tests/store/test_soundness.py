@@ -49,9 +49,9 @@ def rated(store, tmp_path, make_pairs, plan):
     return shutil.copy(tmp_path / "study.db", tmp_path / "changed.db")
 
 
-def change(file, place, value):
+def change(file, target, value):
     """Put a value into the first row of a table's column, past all that the database checks."""
-    table, column = place.split(".")
+    table, column = target.split(".")
     with sqlite3.connect(file) as db:
         db.execute("PRAGMA writable_schema = ON")
         for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -88,9 +88,9 @@ def outcomes(file, plan):
     return raised
 
 
-@pytest.mark.parametrize(("place", "value"), ODD)
-def test_invalid_values_are_named_with_a_remedy(rated, plan, place, value):
-    change(rated, place, value)
+@pytest.mark.parametrize(("target", "value"), ODD)
+def test_invalid_values_are_named_with_a_remedy(rated, plan, target, value):
+    change(rated, target, value)
     with Store.open(f"sqlite:///{rated}") as store:
         assert find_damage(store.engine) is not None
     raised = outcomes(rated, plan)

@@ -36,13 +36,13 @@ def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, pl
     places, sides = set(), set()
     for rater in people(store, "Ann", "Ben", "Eve"):
         assert handout.count_progress(store, rater, four) == (0, 15)
-        shown = rate_all(store, rater, four)
-        assert len(shown) == 15
-        at = [index for index, blind in enumerate(shown) if is_gold(blind)]
-        before = tuple(sum(not is_gold(blind) for blind in shown[:index]) for index in at)
+        presented = rate_all(store, rater, four)
+        assert len(presented) == 15
+        at = [index for index, blind in enumerate(presented) if is_gold(blind)]
+        before = tuple(sum(not is_gold(blind) for blind in presented[:index]) for index in at)
         assert [1 <= count - 4 * block <= 4 for block, count in enumerate(before)] == [True] * 3
         places.add(before)
-        sides |= {shown[index].text_a.startswith("right") for index in at}
+        sides |= {presented[index].text_a.startswith("right") for index in at}
     assert len(places) > 1
     assert sides == {True, False}
 
@@ -53,17 +53,20 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     twice = replace(plan, quota=20, repeats=2)
     for rater in people(store, "Ann", "Ben"):
         assert handout.count_progress(store, rater, twice) == (0, 22)
-        shown = rate_all(store, rater, twice)
-        texts = [frozenset((blind.text_a, blind.text_b)) for blind in shown]
-        again = [index for index, pair in enumerate(texts) if pair in texts[:index]]
-        assert len(shown) == 22
-        assert len(again) == 2
-        assert 10 <= again[0] < 20
-        assert again[1] == 21
-        for index in again:
+        presented = rate_all(store, rater, twice)
+        texts = [frozenset((blind.text_a, blind.text_b)) for blind in presented]
+        repeats = [index for index, pair in enumerate(texts) if pair in texts[:index]]
+        assert len(presented) == 22
+        assert len(repeats) == 2
+        assert 10 <= repeats[0] < 20
+        assert repeats[1] == 21
+        for index in repeats:
             before = texts.index(texts[index])
             assert index - before >= 5  # of the older half of what was rated
-            assert (shown[index].text_a, shown[index].text_b) == (shown[before].text_b, shown[before].text_a)
+            assert (presented[index].text_a, presented[index].text_b) == (
+                presented[before].text_b,
+                presented[before].text_a,
+            )
     assert len(unblind.tidy(store)) == 40
 
 
@@ -73,9 +76,9 @@ def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
     every = replace(plan, quota=9, gold_every=3, repeats=2)
     (ann,) = people(store, "Ann")
     totals = {sum(handout.count_progress(store, ann, every))}
-    while shown := handout.claim(store, ann, every):
+    while presented := handout.claim(store, ann, every):
         totals.add(sum(handout.count_progress(store, ann, every)))
-        rate(store, ann, shown[0])
+        rate(store, ann, presented[0])
         totals.add(sum(handout.count_progress(store, ann, every)))
     assert totals == {9 + 2 + 2}
     assert verdicts.read_rated_presentations(store, ann) == sorted(

@@ -109,10 +109,10 @@ def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
     ann, _ = raters.invite(store, "Ann")
     claimed = at_once([lambda: handout.claim(store, ann, plan) for _ in range(8)])
     assert len({blind[0].presentation for blind in claimed}) == 1
-    shown = claimed[0][0]
-    at_once([lambda: rate(store, ann, shown, "B")] * 12)
+    presented = claimed[0][0]
+    at_once([lambda: rate(store, ann, presented, "B")] * 12)
     assert [row.revision for row in unblind.history(store)] == [0]
-    at_once([lambda choice=choice: rate(store, ann, shown, choice) for choice in "ABABAB"])
+    at_once([lambda choice=choice: rate(store, ann, presented, choice) for choice in "ABABAB"])
     assert [row.revision for row in unblind.history(store)][:2] == [0, 1]
     assert len(unblind.tidy(store)) == 1
 

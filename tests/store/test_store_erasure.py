@@ -26,8 +26,8 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     notes.write(store, ada, "arrival", f'{{"session": "{external}"}}')
     notes.write(store, ada, "background", f'{{"languages": "{name}"}}')
     notes.write(store, ada, "consent", '{"agreed": true}')
-    for shown in rate_all(store, ada, plan):
-        rate(store, ada, shown, "B", comment=f"{name} was here", problem="offensive")
+    for presented in rate_all(store, ada, plan):
+        rate(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
     raters.decide(store, name, "exclude", f"{name} ({external}) was fast", "owner")
     raters.decide(store, name, "include", "a mistake", "owner")
     return ada

@@ -36,12 +36,12 @@ def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_pla
 def test_an_excluded_rater_can_save_but_gets_no_pairs(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
     ann, token = raters.invite(store, "Ann")
-    shown = handout.claim(store, ann, plan)[0]
+    presented = handout.claim(store, ann, plan)[0]
     raters.decide(store, "Ann", "exclude", "why", "who")
     assert raters.sign_in(store, token) == ann
     assert handout.claim(store, ann, plan) == []
     assert handout.count_progress(store, ann, plan) == (0, 0)
-    rate(store, ann, shown)  # open in the browser: not lost
+    rate(store, ann, presented)  # open in the browser: not lost
     assert handout.count_progress(store, ann, plan) == (1, 0)
     assert unblind.tidy(store) == []
     assert [row.surplus for row in unblind.tidy(store, include_excluded=True)] == [False]
@@ -103,15 +103,15 @@ def test_a_slot_rated_by_three_counts_once(store, make_pairs, single_plan, clock
 def test_a_revoked_rater_cannot_sign_in(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
     ann, token = raters.invite(store, "Ann")
-    shown = handout.claim(store, ann, plan)[0]
-    rate(store, ann, shown)
+    presented = handout.claim(store, ann, plan)[0]
+    rate(store, ann, presented)
     raters.revoke(store, "Ann")
     raters.revoke(store, "Ann")
     assert raters.sign_in(store, token) is None
     assert handout.claim(store, ann, plan) == []
     assert handout.count_progress(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
-        rate(store, ann, shown, "B")
-    assert verdicts.read_current_choices(store, shown.presentation, rater=ann) == {"fluency": "A"}
+        rate(store, ann, presented, "B")
+    assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}
     assert [row.rater for row in unblind.tidy(store)] == ["Ann"]
     assert [(row.state, row.rated) for row in raters.read(store)] == [("revoked", 1)]

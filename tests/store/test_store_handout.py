@@ -12,8 +12,8 @@ from guard_eval.store.handout import SPARE_SKIPS
 from guard_eval.store.slots import MOST_SKIPS
 
 
-def prompts(shown):
-    return [blind.prompt for blind in shown]
+def prompts(presented):
+    return [blind.prompt for blind in presented]
 
 
 def counted(store):
@@ -42,13 +42,13 @@ def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, plan):
 
 def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge):
     pairs.add(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
-    part = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
+    sample = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     assert handout.count_progress(store, ann, plan) == (0, 3)
     assert roster.assign(store, [ann.name, ben.name], plan) == 6
     simulated = raters.get_or_add(store, "SIMULATED", "simulated")
     for rater in (ann, ben, simulated):
-        assert sorted(prompts(rate_all(store, rater, plan))) == part
+        assert sorted(prompts(rate_all(store, rater, plan))) == sample
     assert handout.claim(store, cem, plan) == []  # the simulated raters' slots are no person's
     assert len(judge(store, "judge", plan)) == 18  # both orders
     with pytest.raises(KeyError, match="model"):
@@ -57,9 +57,9 @@ def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, jud
 
 def test_an_open_pair_is_handed_out_again_with_a_new_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, single_plan)
+    presented = handout.claim(store, ann, single_plan)
     clock.advance(minutes=29)
-    assert handout.claim(store, ann, single_plan) == shown
+    assert handout.claim(store, ann, single_plan) == presented
     clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
     assert handout.claim(store, ben, single_plan) == []
 
@@ -83,18 +83,18 @@ def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, singl
 
 def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, single_plan)[0]
+    presented = handout.claim(store, ann, single_plan)[0]
     clock.advance(days=3)
-    rate(store, ann, shown)
+    rate(store, ann, presented)
     assert handout.claim(store, ben, single_plan) == []
     assert counted(store) == (["Ann"], [])
 
 
 def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, single_plan)[0]
+    presented = handout.claim(store, ann, single_plan)[0]
     assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
-    rate(store, ann, shown)
+    rate(store, ann, presented)
     assert handout.find_wait_end(store, ben, single_plan) is None
 
 
@@ -102,9 +102,9 @@ def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
     assert handout.count_progress(store, ann, plan) == (0, 4)
-    shown = handout.claim(store, ann, plan, limit=2)
+    presented = handout.claim(store, ann, plan, limit=2)
     assert handout.count_progress(store, ann, plan) == (0, 4)
-    rate(store, ann, shown[0])
+    rate(store, ann, presented[0])
     assert handout.count_progress(store, ann, plan) == (1, 3)
     rate_all(store, ben, plan)
     assert handout.count_progress(store, ben, plan) == (4, 0)
@@ -129,11 +129,11 @@ def test_a_lost_slot_does_not_use_the_quota(store, make_pairs, plan, clock):
 
 def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, single_plan)[0]
+    presented = handout.claim(store, ann, single_plan)[0]
     clock.advance(days=-1)
-    assert handout.claim(store, ann, single_plan) == [shown]  # a refresh
-    rate(store, ann, shown)
-    assert verdicts.read_rated_presentations(store, ann) == [shown.presentation]
+    assert handout.claim(store, ann, single_plan) == [presented]  # a refresh
+    rate(store, ann, presented)
+    assert verdicts.read_rated_presentations(store, ann) == [presented.presentation]
     raters.decide(store, "Ann", "exclude", "why", "who")
     assert len(handout.claim(store, ben, single_plan)) == 1
     clock.advance(days=-1)
@@ -145,10 +145,10 @@ def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, 
 @pytest.mark.parametrize("change", [{"milliseconds": -1}, {"seconds": 30}])
 def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock, change):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
+    presented = handout.claim(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
     clock.advance(**change)
     assert handout.claim(store, ben, single_plan) == []
-    rate(store, ann, shown)
+    rate(store, ann, presented)
     assert counted(store) == (["Ann"], [])
 
 
@@ -181,9 +181,9 @@ def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clo
 
 def skip(store, rater, plan, **options):
     """Let a rater skip the pair before it; return what it was."""
-    (shown,) = handout.claim(store, rater, plan)
-    assert handout.skip(store, shown.presentation, ["unreadable"], rater=rater, **options)
-    return shown
+    (presented,) = handout.claim(store, rater, plan)
+    assert handout.skip(store, presented.presentation, ["unreadable"], rater=rater, **options)
+    return presented
 
 
 def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
@@ -192,9 +192,9 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     assert handout.skip(store, skipped.presentation, ["unreadable"], rater=ann)  # a press that comes twice
     assert handout.claim(store, ann, single_plan) == []
     assert handout.count_progress(store, ann, single_plan) == (0, 0)
-    (shown,) = handout.claim(store, ben, single_plan)
-    assert shown.prompt == skipped.prompt
-    rate(store, ben, shown)
+    (presented,) = handout.claim(store, ben, single_plan)
+    assert presented.prompt == skipped.prompt
+    rate(store, ben, presented)
     rate(store, ann, skipped)  # a verdict after a skip is kept and does not count
     assert counted(store) == (["Ben"], ["Ann"])
     assert [(note.kind, note.detail) for note in notes.read(store, rater=ann)] == [
@@ -205,16 +205,16 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
 
 def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ann, ben, _ = one_pair
-    (shown,) = handout.claim(store, ann, plan)
+    (presented,) = handout.claim(store, ann, plan)
     for who, reasons, message in (
         (ann, [], "a reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
         with pytest.raises(StudyError, match=message):
-            handout.skip(store, shown.presentation, reasons, rater=who)
-    rate(store, ann, shown)
+            handout.skip(store, presented.presentation, reasons, rater=who)
+    rate(store, ann, presented)
     with pytest.raises(StudyError, match="is already rated; change its verdict"):
-        handout.skip(store, shown.presentation, ["unreadable"], rater=ann)
+        handout.skip(store, presented.presentation, ["unreadable"], rater=ann)
     assert notes.read(store) == []
 
 
@@ -223,10 +223,10 @@ def test_a_rater_cannot_skip_everything(store, make_pairs, plan):
     (ann,) = people(store, "Ann")
     for _ in range(SPARE_SKIPS):
         skip(store, ann, plan)
-    (shown,) = handout.claim(store, ann, plan)
-    assert not handout.skip(store, shown.presentation, ["unreadable"], rater=ann)
-    assert handout.claim(store, ann, plan) == [shown]
-    rate(store, ann, shown)
+    (presented,) = handout.claim(store, ann, plan)
+    assert not handout.skip(store, presented.presentation, ["unreadable"], rater=ann)
+    assert handout.claim(store, ann, plan) == [presented]
+    rate(store, ann, presented)
     skip(store, ann, plan)
 
 

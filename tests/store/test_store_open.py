@@ -59,7 +59,7 @@ def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
         assert str(path) in message
         assert says in message
         assert path.read_bytes() == content
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["other.db", "study.db"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.db", "study.db"]
 
 
 def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
@@ -136,9 +136,11 @@ def test_exceptions_contain_no_text_of_the_study(store):
 
 
 def test_a_new_database_is_readable_only_by_its_owner(tmp_path, make_pairs, monkeypatch):
-    made = []
+    flags_used = []
     opened = os.open
-    monkeypatch.setattr(os, "open", lambda path, *more, **at: made.append(more) or opened(path, *more, **at))
+    monkeypatch.setattr(
+        os, "open", lambda path, *more, **at: flags_used.append(more) or opened(path, *more, **at)
+    )
     before = os.umask(0)
     try:
         with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
@@ -148,4 +150,4 @@ def test_a_new_database_is_readable_only_by_its_owner(tmp_path, make_pairs, monk
         os.umask(before)
     assert rights == dict.fromkeys(["study.db", "study.db-wal", "study.db-shm"], 0o600)
     # never made with more rights, which somebody could use before they are taken
-    assert (os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600) in made
+    assert (os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600) in flags_used

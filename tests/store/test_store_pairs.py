@@ -35,9 +35,9 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     assert store_pairs.read(store) == new
     assert raters.sign_in(store, token) == ann
     assert handout.count_progress(store, ann, plan) == (0, 9)
-    shown = handout.claim(store, ann, plan, limit=20)
-    assert len(shown) == 9
-    assert all("new" in (pair.text_a, pair.text_b) for pair in shown)
+    presented = handout.claim(store, ann, plan, limit=20)
+    assert len(presented) == 9
+    assert all("new" in (pair.text_a, pair.text_b) for pair in presented)
 
 
 def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, plan, clock):
@@ -59,9 +59,9 @@ def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, 
     new_pairs = [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)]
     store_pairs.add(store, new_pairs, replace_all=True)
     new = handout.claim(store, ann, plan, limit=3)
-    for shown in old:
+    for presented in old:
         with pytest.raises(StudyError, match="was not handed to"):
-            verdicts.save(store, shown.presentation, {"fluency": "A"}, rater=ann)
+            verdicts.save(store, presented.presentation, {"fluency": "A"}, rater=ann)
     assert unblind.tidy(store) == []
     assert len(new) == 3
 

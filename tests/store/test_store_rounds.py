@@ -37,7 +37,7 @@ def add_pairs(store, plan, sizes=SIZES):
         for a, b in combinations("xyz", 2)
         for prompt, number in prompts
     ]
-    placed = [replace(each, position=position) for position, each in enumerate(drawn)]
+    placed = [replace(pair, position=position) for position, pair in enumerate(drawn)]
     pairs.add(store, placed, plan)
 
 
@@ -45,25 +45,25 @@ def add_pairs(store, plan, sizes=SIZES):
 def round_of():
     """Return the round of what a rater is shown, by its prompt."""
     last = [SIZES[0], SIZES[0] + SIZES[1]]
-    return lambda shown: 1 + sum(int(shown.prompt.split()[-1]) >= each for each in last)
+    return lambda presented: 1 + sum(int(presented.prompt.split()[-1]) >= first for first in last)
 
 
-def for_x(shown):
+def for_x(presented):
     """Prefer the text by x, and y and z equally."""
-    return {"x": "A"}.get(shown.text_a[-1], {"x": "B"}.get(shown.text_b[-1], "tie"))
+    return {"x": "A"}.get(presented.text_a[-1], {"x": "B"}.get(presented.text_b[-1], "tie"))
 
 
-def read_records(store, part="people"):
+def read_records(store, group="people"):
     """Return the couples that stopped after each round that is over."""
     with store.read() as db:
-        closed = rounds.count_closed(db, part)
-        stopped = rounds.read_stopped(db, part)
+        closed = rounds.count_closed(db, group)
+        stopped = rounds.read_stopped(db, group)
     return [[couple for couple, last in stopped.items() if last == number] for number in range(1, closed + 1)]
 
 
-def read_contest(store, part="people"):
+def read_contest(store, group="people"):
     with store.read() as db:
-        return rounds.read_contest(db, part)
+        return rounds.read_contest(db, group)
 
 
 @pytest.mark.both_databases
@@ -71,17 +71,17 @@ def test_a_round_ends_before_the_next_and_losers_leave(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     first = rate_all(store, ann, plan, for_x)
-    assert {round_of(each) for each in first} == {1}
+    assert {round_of(blind_pair) for blind_pair in first} == {1}
     assert len(first) == 3 * SIZES[0]
     assert handout.count_progress(store, ann, plan) == (24, 0)
     assert read_records(store) == []
     # Ben completes the round, and is handed the next one at once
     second = rate_all(store, ben, plan, for_x)
-    assert [round_of(each) for each in second] == [1] * 24 + [2] * 24
+    assert [round_of(blind_pair) for blind_pair in second] == [1] * 24 + [2] * 24
     assert read_records(store) == [[]]
     # of one mind on 16 prompts: x is better than both, and nobody else is left
-    shown = rate_all(store, ann, plan, for_x)
-    assert [round_of(each) for each in shown] == [2] * 24
+    presented = rate_all(store, ann, plan, for_x)
+    assert [round_of(blind_pair) for blind_pair in presented] == [2] * 24
     assert read_records(store) == [[], [XY, XZ, YZ]]
     assert rate_all(store, ben, plan, for_x) == []
     assert len(unblind.tidy(store)) == 2 * 48
@@ -92,15 +92,17 @@ def test_slots_of_a_beaten_system_are_closed(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
 
-    def against_z(shown):
-        ends = (shown.text_a[-1], shown.text_b[-1])
+    def against_z(presented):
+        ends = (presented.text_a[-1], presented.text_b[-1])
         return "tie" if "z" not in ends else "AB"[ends[0] == "z"]
 
-    shown = [each for who in (ann, ben, ann, ben) for each in rate_all(store, who, plan, against_z)]
+    presented = [
+        blind_pair for who in (ann, ben, ann, ben) for blind_pair in rate_all(store, who, plan, against_z)
+    ]
     assert read_records(store)[1] == [XZ, YZ]
-    last = [each for each in shown if round_of(each) == 3]
+    last = [blind_pair for blind_pair in presented if round_of(blind_pair) == 3]
     assert len(last) == 2 * SIZES[2]
-    assert {each.text_a[-1] for each in last} == {"x", "y"}
+    assert {blind_pair.text_a[-1] for blind_pair in last} == {"x", "y"}
     assert len(read_records(store)) == 3
     with store.read() as db:
         assert rounds.count_playing(db, "people") == 3 * 16 + 4
@@ -127,14 +129,14 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     rate_all(store, ann, plan)
-    (shown,) = handout.claim(store, ben, plan)
+    (presented,) = handout.claim(store, ben, plan)
     seen = []
-    while shown is not None and round_of(shown) == 1:
+    while presented is not None and round_of(presented) == 1:
         assert read_records(store) == []
-        seen.append(shown)
-        shown = rate(store, ben, shown, then=plan)
+        seen.append(presented)
+        presented = rate(store, ben, presented, then=plan)
     assert len(seen) == 3 * SIZES[0]
-    assert round_of(shown) == 2
+    assert round_of(presented) == 2
 
 
 def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, round_of):
@@ -142,10 +144,10 @@ def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, round_of):
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     (held,) = handout.claim(store, cem, plan)
     rate_all(store, ann, plan)
-    assert {round_of(each) for each in rate_all(store, ben, plan)} == {1}
+    assert {round_of(blind_pair) for blind_pair in rate_all(store, ben, plan)} == {1}
     assert read_records(store) == []
     clock.advance(hours=1)  # the lease is over, and somebody else takes it
-    assert {round_of(each) for each in rate_all(store, ann, plan)} <= {1}
+    assert {round_of(blind_pair) for blind_pair in rate_all(store, ann, plan)} <= {1}
     clock.advance(hours=1)
     (dan,) = people(store, "Dan")
     assert round_of(rate_all(store, dan, plan)[0]) == 1
@@ -176,10 +178,14 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
         rate_all(store, who, plan, for_x)
     stopped = read_records(store)
     raters.decide(store, "Ann", "exclude", "why", "who")
-    assert [each.p_adjusted for each in compare(read_contest(store))] == [1, 1, 1]
-    shown = rate_all(store, cem, plan, for_x)
-    assert sorted(map(round_of, shown)) == [1] * 24 + [2] * 24
-    assert [each.p_adjusted <= 0.05 for each in compare(read_contest(store))] == [True, True, False]
+    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
+    presented = rate_all(store, cem, plan, for_x)
+    assert sorted(map(round_of, presented)) == [1] * 24 + [2] * 24
+    assert [comparison.p_adjusted <= 0.05 for comparison in compare(read_contest(store))] == [
+        True,
+        True,
+        False,
+    ]
     raters.decide(store, "Ann", "include", "a mistake", "who")  # her slots are taken
     assert {row.rater for row in unblind.tidy(store)} == {"Ben", "Cem"}
     assert read_records(store) == stopped
@@ -190,10 +196,10 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     ann, ben = people(store, "Ann", "Ben")
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
-    before = [each.p_adjusted for each in compare(read_contest(store))]
+    before = [comparison.p_adjusted for comparison in compare(read_contest(store))]
     raters.decide(store, "Ann", "exclude", "why", "who")
     raters.decide(store, "Ann", "include", "a mistake", "who")
-    assert [each.p_adjusted for each in compare(read_contest(store))] == before
+    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == before
 
 
 def test_an_exclusion_keeps_the_current_round_open(store, plan, round_of):
@@ -201,7 +207,7 @@ def test_an_exclusion_keeps_the_current_round_open(store, plan, round_of):
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     rate_all(store, ann, plan)
     raters.decide(store, "Ann", "exclude", "why", "who")
-    assert {round_of(each) for each in rate_all(store, ben, plan)} == {1}
+    assert {round_of(blind_pair) for blind_pair in rate_all(store, ben, plan)} == {1}
     assert read_records(store) == []
     assert round_of(rate_all(store, cem, plan)[-1]) == 2
     assert len(read_records(store)) == 1
@@ -212,8 +218,8 @@ def test_a_roster_follows_the_rounds(store, plan, round_of):
     names = ("Ann", "Ben", "Cem")
     everybody = people(store, *names)
     assert roster.assign(store, names, plan) == 2 * 3 * sum(SIZES)
-    shown = [sorted(set(map(round_of, rate_all(store, who, plan, for_x)))) for who in everybody]
-    assert shown == [[1], [1], [1, 2]]
+    presented = [sorted(set(map(round_of, rate_all(store, who, plan, for_x)))) for who in everybody]
+    assert presented == [[1], [1], [1, 2]]
     assert read_records(store) == [[]]
 
 
@@ -223,30 +229,30 @@ def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     with store.read() as db:
         chosen = db.execute(text("SELECT pair_id FROM slot WHERE open LIMIT 1")).scalar_one()
     for who in everybody[:3]:
-        for shown in handout.claim(store, who, plan, limit=24):
-            number = shown.presentation
+        for presented in handout.claim(store, who, plan, limit=24):
+            number = presented.presentation
             with store.read() as db:
-                asked = text(f"SELECT pair_id FROM presentation WHERE id = {number}")
-                pair_id = db.execute(asked).scalar_one()
+                statement = text(f"SELECT pair_id FROM presentation WHERE id = {number}")
+                pair_id = db.execute(statement).scalar_one()
             if pair_id == chosen:
                 assert handout.skip(store, number, ["unreadable"], rater=who)
     for who in everybody:
         rate_all(store, who, plan, for_x)
     assert read_contest(store).sizes == SIZES
-    complete = [len(each) == 3 for _, each in read_contest(store).prompts]
+    complete = [len(scores) == 3 for _, scores in read_contest(store).prompts]
     assert complete.count(False) == 1
 
 
 def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
-    shown = [rate_all(store, ann, plan, for_x), rate_all(store, ben, plan, for_x)]
-    shown[0] += rate_all(store, ann, plan, for_x)
+    presented = [rate_all(store, ann, plan, for_x), rate_all(store, ben, plan, for_x)]
+    presented[0] += rate_all(store, ann, plan, for_x)
     assert list(map(len, read_records(store))) == [0, 3]
-    for who, pages in zip((ann, ben), shown, strict=True):
-        for each in pages:
-            rate(store, who, each, "tie")
-    assert [each.p_adjusted for each in compare(read_contest(store))] == [1, 1, 1]
+    for who, pages in zip((ann, ben), presented, strict=True):
+        for comparison in pages:
+            rate(store, who, comparison, "tie")
+    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
     assert list(map(len, read_records(store))) == [0, 3]
 
 
@@ -254,7 +260,7 @@ def test_presentations_of_a_prompt_are_spread(store, plan):
     """In random order some 14 of 60 showings would follow another one of their prompt within five."""
     add_pairs(store, plan, (20,))
     (ann,) = people(store, "Ann")
-    prompts = [each.prompt for each in rate_all(store, ann, plan)]
+    prompts = [blind.prompt for blind in rate_all(store, ann, plan)]
     near = sum(prompt in prompts[max(0, at - 5) : at] for at, prompt in enumerate(prompts))
     assert len(prompts) == 60
     assert near <= 3
@@ -286,16 +292,16 @@ def test_a_judge_has_separate_rounds(store, plan, judge):
     who = raters.get_or_add(store, name, "model")
     from guard_eval.store import requests, verdicts
 
-    asked = []
+    statement = []
     while True:
         with store.write() as (db, now):
             questions = requests.next_questions(db, now, name, judge_plan)
-            asked.append(len(questions))
-            answers = [(each, {"fluency": for_x(each.blind)}) for each in questions]
+            statement.append(len(questions))
+            answers = [(question, {"fluency": for_x(question.blind)}) for question in questions]
             if not answers:
                 break
             verdicts.save_judged(db, who, answers, now=now, declared={})
-    assert asked == [2 * 24, 2 * 24, 0]
+    assert statement == [2 * 24, 2 * 24, 0]
     assert read_records(store, f"judge {name}")[1][:2] == [XY, XZ]
     assert read_records(store) == []
     with store.read() as db:

@@ -94,7 +94,7 @@ def test_an_invalid_verdict_is_refused_as_a_whole(store, ann, number, choices, m
 def test_presentations_of_other_raters_are_refused(store, ann, number):
     eve, _ = raters.invite(store, "Eve")
     nobody = Rater(id=99, name="Nobody", kind="person")
-    for who, shown, message in (
+    for who, presented, message in (
         *((ann, unknown, f"{unknown} was not handed to") for unknown in (0, -1, 2, 4711, 2**31, 2**70)),
         (eve, number, f"presentation {number} was not handed to 'Eve'"),
         (nobody, number, "'Nobody' is not in this study"),
@@ -106,7 +106,7 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
             (handout.skip, {"problems": ["unreadable"]}),
         ):
             with pytest.raises(StudyError, match=message):
-                refused(store, shown, **arguments, rater=who)
+                refused(store, presented, **arguments, rater=who)
     assert nothing_is_saved(store)
 
 
@@ -133,14 +133,14 @@ def test_an_impossible_note_is_refused(store, ann):
 
 
 def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
-    shown = []
+    presented = []
     for _ in range(2):
-        shown += handout.claim(store, ann, plan)
-        rate(store, ann, shown[-1])
+        presented += handout.claim(store, ann, plan)
+        rate(store, ann, presented[-1])
         clock.advance(minutes=-5)
     handout.claim(store, ann, plan)  # not rated
     trail = verdicts.read_rated_presentations(store, ann)
-    assert [verdicts.read_presentation(store, each, rater=ann) for each in trail] == shown
+    assert [verdicts.read_presentation(store, number, rater=ann) for number in trail] == presented
     assert verdicts.read_rated_presentations(store, people(store, "Ben")[0]) == []
 
 
@@ -148,12 +148,12 @@ def test_save_returns_the_same_next_pair_as_claim(store, ann, plan):
     """Gold and repeats among them, and each leased to the rater as any other."""
     pairs.add_gold(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
-    (shown,) = handout.claim(store, ann, checked)
+    (presented,) = handout.claim(store, ann, checked)
     count = 0
-    while shown is not None:
-        following = rate(store, ann, shown, then=checked)
+    while presented is not None:
+        following = rate(store, ann, presented, then=checked)
         assert handout.claim(store, ann, checked) == ([following] if following else [])
-        shown, count = following, count + 1
+        presented, count = following, count + 1
     assert count == 3 + 1 + 1
 
 
@@ -186,12 +186,21 @@ def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, pl
     event.listen(store.engine, "commit", lambda _: sent.append("COMMIT"))
     rate(store, ann, following, then=plan)
     assert sent.count("COMMIT") == 1
-    assert len([each for each in sent if not each.startswith(("BEGIN", "COMMIT", "SELECT pg_adv"))]) <= 13
+    assert (
+        len(
+            [
+                statement
+                for statement in sent
+                if not statement.startswith(("BEGIN", "COMMIT", "SELECT pg_adv"))
+            ]
+        )
+        <= 13
+    )
 
 
 def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge):
     def declared(store):
-        return [store_settings.declared(store, part) for part in ("people", "judge gpt")]
+        return [store_settings.declared(store, name) for name in ("people", "judge gpt")]
 
     with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
         pairs.add(store, make_pairs(2))
@@ -210,10 +219,10 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
     with Store.open(store_url, create=True) as store:
         pairs.add(store, make_pairs(1))
         rater, _ = raters.invite(store, "Ann")
-        (shown,) = handout.claim(store, rater, plan)
-        rate(store, rater, shown)
+        (presented,) = handout.claim(store, rater, plan)
+        rate(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
-        rate(store, rater, shown, "B")
+        rate(store, rater, presented, "B")
         assert store_settings.declared(store, "people") is None
 
 
