@@ -403,7 +403,8 @@ def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataF
         - 1,
         "compared": names.groupby([study[name] for name in _RATED], observed=True).transform("size") - 1,
     }
-    seconds, net = showings["seconds"], showings["net"].fillna(0)
+    seconds = showings["seconds"]
+    net = showings["net"].fillna(0)
     timed = seconds.notna() & showings["characters"].notna()
     leaning = (showings["role"] == "study") & (net != 0)
     presentations = {

@@ -101,7 +101,8 @@ def _row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
     """Return a row from the items of people and those of the judge."""
-    rated, level = len(people), evidence.plan.level
+    rated = len(people)
+    level = evidence.plan.level
     ratings = int(people["raters"].sum())
     why = _obstacle(people, judged, random=evidence.context.random_part)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""

@@ -34,12 +34,14 @@ def unit_proportion(
     hits = np.asarray(successes, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
     by_unit = sum_by_unit(index, hits, np.ones(len(hits)))
-    trials, count = len(hits), len(by_unit)
+    trials = len(hits)
+    count = len(by_unit)
     method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
     result = Estimate(level=level, n=count, method=method)
     if not trials:
         return result.with_note(NO_DATA)
-    share, effective = float(hits.mean()), float(trials)
+    share = float(hits.mean())
+    effective = float(trials)
     result = replace(result, value=share)
     if count == 1 < trials:
         return result.with_note(ONE_UNIT)
