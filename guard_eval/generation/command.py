@@ -94,7 +94,7 @@ def generate_texts(
         if served and not shard:
             allowed = parse_send_key(send_key)
             plans = [
-                ServedPlan.of(study, system, prompts)
+                ServedPlan.make(study, system, prompts)
                 for names, prompts in plan_texts(study)
                 for system in served
                 if system.name in names

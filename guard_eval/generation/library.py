@@ -164,7 +164,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
             raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
         prompt = item
         if not isinstance(prompt, Prompt):
-            prompt = Prompt(id=content_id("prompt", item), dataset="", text=item)
+            prompt = Prompt(id=content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
         result.append(prompt)

@@ -1,9 +1,8 @@
-"""Request the texts of models behind servers: each answer is on disk before it is counted, and paid for once.
+"""Request the texts of models behind servers. Each answer is on disk before it is counted.
 
-The first request goes alone, until the server has taken one. A part of a request that the server refuses by
-name, and that is not in study.toml (the name of the token limit, the seed), is given up for the rest of the
-run. A run may be killed at any moment: the next one requests only what has no answer, so at most what was
-under way is paid twice.
+Only one request is under way until the server has accepted one. If the server refuses a field by name that is
+not from study.toml (the name of the token limit, the seed), the rest of the run does without it. A run may be
+killed at any moment: the next run requests only missing texts, so only open requests are paid twice.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ from guard_eval.texts.systems.served_files import (
 )
 
 _LOOK_SECONDS = 0.02
-"""Seconds between two looks whether an answer has made room in the budget."""
+"""The seconds between two checks whether an answer has made room in the budget."""
 
 ALIKE = 0.5
-"""Two systems whose texts to more than this share of the prompts are equal may be one."""
+"""If more than this share of two systems' texts are equal, they may be the same system."""
 
 _EXAMPLE_CHARACTERS = 600
 _REMARKS = {
@@ -62,7 +61,7 @@ _REMARKS = {
     "thought": "with thinking, which is cut out",
     "empty": "empty",
 }
-"""What to say of the texts that a run counts under these names."""
+"""The words for each kind of text that a run counts."""
 
 
 def request_texts(
@@ -72,9 +71,9 @@ def request_texts(
     budget: float | None,
     send_key: set[tuple[str, str]],
 ) -> list[Generated]:
-    """Request the texts of models behind servers that are missing.
+    """Request the missing texts of models behind servers.
 
-    A server that cannot be asked is noted in `problems`; the others are asked all the same.
+    If a server fails, the reason is added to `problems`, and the texts of other servers are still requested.
 
     Raises:
         StudyError: Nothing can be requested: a price is unknown, a key is missing, or nobody can confirm.
@@ -106,14 +105,14 @@ def request_texts(
 
 @dataclass(frozen=True, kw_only=True)
 class ServedPlan:
-    """The texts of one served system that are there, and those to be requested.
+    """The existing and the missing texts of one served system.
 
     Attributes:
         study: The study.
         system: The system.
         prompts: The prompts to answer.
         existing: The texts that exist.
-        missing: The prompts, each with the number of its text, whose texts are missing.
+        missing: The missing texts, each as its prompt and its number.
         price: The price of the model's tokens; None if it is unknown.
     """
 
@@ -125,8 +124,8 @@ class ServedPlan:
     price: Price | None
 
     @classmethod
-    def of(cls, study: Study, system: System, prompts: Sequence[Prompt]) -> ServedPlan:
-        """Find out what is missing, and what it costs.
+    def make(cls, study: Study, system: System, prompts: Sequence[Prompt]) -> ServedPlan:
+        """Find the missing texts and their price.
 
         Raises:
             StudyError: The server's address or the file of texts cannot be used.
@@ -134,7 +133,8 @@ class ServedPlan:
         url = server_url(system.served)
         existing = find_served(study, system, {prompt.id: prompt for prompt in prompts})
         runs = range(1, study.settings.runs_of(system.name) + 1)
-        missing = [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
+        every_text = [(prompt, run) for prompt in prompts for run in runs]
+        missing = [(prompt, run) for prompt, run in every_text if (prompt.id, run) not in existing]
         price = find_price(system.served, url)
         return cls(
             study=study, system=system, prompts=prompts, existing=existing, missing=missing, price=price
@@ -145,17 +145,17 @@ class ServedPlan:
         return build_request(self.study, self.system, prompt, number)
 
     def max_cost(self, body: Mapping[str, Any]) -> int:
-        """Return the most that a request can cost, in billionths of a dollar."""
+        """Return the largest possible cost of a request, in billionths of a dollar."""
         tokens = self.study.settings.generation.max_new_tokens
         return 0 if self.price is None else self.price.max_cost(_encode(body), tokens)
 
     @property
     def max_total(self) -> int:
-        """The most that all requests can cost together, in billionths of a dollar."""
+        """The largest possible cost of all requests together, in billionths of a dollar."""
         return sum(self.max_cost(self.body(*text)) for text in self.missing)
 
     def forecast(self) -> Generated:
-        """Say what would be requested, where, and at what price, with the first request in full."""
+        """Describe the requests, the server and the price, and show the first request in full."""
         name = self.system.name
         served = self.system.served
         if not self.missing:
@@ -169,7 +169,7 @@ class ServedPlan:
         return self.result(0, lines)
 
     def result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> Generated:  # noqa: ANN401
-        """Return what exists after this many texts were written, and other fields of the result."""
+        """Return the result after this number of texts was written, with further fields of the result."""
         name = self.system.name
         existing = len(self.existing) + count
         missing = len(self.missing) - count
@@ -183,12 +183,12 @@ def _encode(body: Mapping[str, Any]) -> bytes:
 
 @dataclass(kw_only=True)
 class Budget:
-    """What requests may cost over all runs, and what they did cost, in billionths of a dollar.
+    """The limit of the cost of requests over all runs, and the cost so far, in billionths of a dollar.
 
     Attributes:
-        limit: The most, or infinity.
-        spent: The cost of all answers, and the most that requests under way or lost can cost.
-        under_way: The part of it that is set aside for requests under way.
+        limit: The largest cost, or infinity.
+        spent: The cost of all answers, plus the largest cost of open and lost requests.
+        under_way: The part of `spent` that is set aside for open requests.
     """
 
     limit: float
@@ -196,10 +196,10 @@ class Budget:
     under_way: int = 0
 
     def reserve(self, cost: int) -> bool:
-        """Set the most that a request can cost aside, if there is room beside the requests under way.
+        """Set aside the largest cost of a request. Return false if open requests must be answered first.
 
         Raises:
-            StudyError: The budget has no room for it, whatever the requests under way will cost.
+            StudyError: The budget has no room for the request, and no request is open.
         """
         if self.spent + cost <= self.limit:
             self.spent += cost
@@ -214,10 +214,10 @@ class Budget:
         )
 
     def settle(self, reserved: int, cost: int) -> None:
-        """Put the real cost of a request in place of what was set aside.
+        """Replace the amount that was set aside for a request by its real cost.
 
         Raises:
-            StudyError: There is a limit, and the request cost more than it could.
+            StudyError: There is a limit, and the request cost more than was set aside.
         """
         self.spent += cost - reserved
         self.under_way -= reserved
@@ -232,14 +232,14 @@ class Budget:
 def _confirm_requests(
     plans: Sequence[ServedPlan], *, budget_usd: float | None, send_key: set[tuple[str, str]]
 ) -> dict[str, Server] | None:
-    """Return the servers by system, if the user lets keys be sent and money be spent; else None.
+    """Return the servers by system, or None if the user does not allow the keys or the cost.
 
-    A budget is a consent to spend it. Without one, the user is asked at the terminal.
+    A budget means that the user agrees to spend it. Without a budget, the user is asked at the terminal.
 
     Raises:
-        StudyError: A price is unknown, a key is missing, or nobody is there to be asked.
+        StudyError: A price is unknown, a key is missing, or there is no terminal to ask.
     """
-    import guard_eval.servers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
+    import guard_eval.servers.client  # noqa: F401, PLC0415 (a missing extra is named before any question)
 
     servers = {}
     for plan in plans:
@@ -267,10 +267,10 @@ class ServedRun:
     """Requests the missing texts of one system.
 
     Attributes:
-        counts: How many texts were written, and how many of them are of the kinds of `_REMARKS`.
-        models: The models that the server says answered.
-        failures: Why texts were not written, by sentence.
-        cost: What the answers cost, in billionths of a dollar.
+        counts: The number of written texts, and the number of each kind in `_REMARKS`.
+        models: The names of models in the server's answers, with their numbers.
+        failures: The reasons why texts were not written, with their numbers.
+        cost: The cost of the answers, in billionths of a dollar.
     """
 
     def __init__(self, plan: ServedPlan, server: Server, budget: Budget, advance: progress.Advance) -> None:
@@ -287,7 +287,7 @@ class ServedRun:
         self._workers = Workers(server, concurrency=plan.system.served.concurrency)
 
     def describe(self) -> Iterator[str]:
-        """Yield what was written, in words."""
+        """Describe the written texts and the failures, line by line."""
         remarks = [f"; {self.counts[kind]} {words}" for kind, words in _REMARKS.items() if self.counts[kind]]
         cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
         count = f"{self.counts['written']} of {len(self._plan.missing)}"
@@ -296,7 +296,7 @@ class ServedRun:
             yield f"  {number} not written: {reason}"
 
     def result(self) -> Generated:
-        """Return what was done."""
+        """Return the result of this run."""
         name = self._plan.system.name
         written = self.counts["written"]
         return self._plan.result(
@@ -308,7 +308,7 @@ class ServedRun:
         )
 
     def _warn(self) -> Iterator[str]:
-        """Yield what the user should look at."""
+        """Yield warnings about the answers."""
         model = self._plan.system.served.model
         others = [name for name in self.models if model.casefold() not in name.casefold()]
         if others:
@@ -323,10 +323,10 @@ class ServedRun:
             )
 
     async def write(self) -> None:
-        """Request what is missing, and write each answer. Ctrl-C receives what is under way first.
+        """Request the missing texts, and write each answer. After Ctrl-C, open requests are still received.
 
         Raises:
-            StudyError: Only the user can mend it. What was answered until then is saved.
+            StudyError: Only the user can solve the problem. Earlier answers are saved.
         """
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
@@ -338,7 +338,7 @@ class ServedRun:
             await self._workers.run(self._work(queue) for _ in range(size))
 
     async def _work(self, queue: deque[PlannedText], *, first: bool = False) -> None:
-        """Request one text after the other until none is left, or until the server has taken the first."""
+        """Request one text after the other. With `first`, stop after the first text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
             failure = await self._request(*queue.popleft())
             if failure is None:
@@ -363,10 +363,10 @@ class ServedRun:
             )
 
     async def _request(self, prompt: Prompt, number: int) -> RequestFailure | None:
-        """Request a text until an answer is written; return why there is none.
+        """Request a text until an answer is written. If this is not possible, return the failure.
 
         Raises:
-            StudyError: Only the user can mend it.
+            StudyError: Only the user can solve the problem.
         """
         failed: Counter[str] = Counter()
         while not self._workers.is_stopped:
@@ -387,10 +387,10 @@ class ServedRun:
         return None
 
     def _change_form(self, failure: RequestFailure) -> bool:
-        """Give up a part of requests that the server refuses; return whether that may help.
+        """Leave out a field that the server refuses. Return whether the request is worth another try.
 
         Raises:
-            StudyError: The server refuses what study.toml asks for.
+            StudyError: The server refuses a field from study.toml.
         """
         if failure.change == "temperature" and self._plan.system.temperature is not None:
             raise StudyError(
@@ -403,7 +403,7 @@ class ServedRun:
         return True
 
     def _body(self, prompt: Prompt, number: int) -> dict[str, Any]:
-        """Return the body of a request in the form that the server takes."""
+        """Return the body of a request without the fields that the server refuses."""
         body = self._plan.body(prompt, number)
         if "seed" in self._changes:
             del body["seed"]
@@ -412,7 +412,7 @@ class ServedRun:
         return body
 
     async def _send(self, prompt: Prompt, number: int) -> RequestFailure | None:
-        """Send a request once, and write its answer; return why there is none."""
+        """Send a request once, and write its answer. If there is none, return the failure."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
         async with self._workers.limiter as let_go_at:
@@ -444,12 +444,12 @@ class ServedRun:
             return self._write(facts, result, max_cost=max_cost)
 
     def _write(self, facts: dict[str, Any], body: bytes, *, max_cost: int) -> RequestFailure | None:
-        """Write an answer as a line; return why it is no text."""
+        """Write an answer as a line. If it has no text, return the failure."""
         plan = self._plan
         answer = read_answer(body)
         usage = read_usage(body)
-        price = None if plan.price is None else plan.price.cost(usage)
-        cost = max_cost if price is None else price
+        exact_cost = None if plan.price is None else plan.price.cost(usage)
+        cost = max_cost if exact_cost is None else exact_cost
         if answer is None:
             self._budget.settle(max_cost, cost)
             return RequestFailure(kind="unreadable", detail="the answer has no text", billed=True)
@@ -478,7 +478,7 @@ class ServedRun:
 
 
 def _find_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]) -> Iterator[str]:
-    """Yield a warning for each served system whose texts are another one's, to most prompts."""
+    """Warn of each served system whose texts for most prompts are equal to those of another system."""
     for first, second in combinations(texts, 2):
         both = texts[first].keys() & texts[second].keys()
         equal = sum(texts[first][key].text == texts[second][key].text for key in both)

@@ -42,7 +42,7 @@ def count_texts(study: Study) -> dict[str, int]:
     return {path.stem: len(list(read_continuations(path))) for path in paths}
 
 
-def test_a_refused_strategy_stops_no_later_one(study):
+def test_a_refused_strategy_does_not_stop_others(study):
     with pytest.raises(StudyError) as refused:
         generate_texts(study)
     assert str(refused.value).startswith("contrastive(k=3, alpha=0.6), acs(q=1): this XLNetLMHeadModel does")
@@ -53,17 +53,17 @@ def test_a_refused_strategy_stops_no_later_one(study):
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
 
 
-def test_what_a_model_can_do_is_kept_beside_its_texts(study):
+def test_trial_results_are_stored_beside_texts(study):
     with pytest.raises(StudyError, match="does not give the hidden states"):
         generate_texts(study)
     (path,) = study.continuations.glob("*/probe.json")
-    kept = json.loads(path.read_text())
-    assert kept["made_with"][0] == "XLNetLMHeadModel"
-    assert kept["reasons"]["one text"] == ""
-    assert kept["reasons"]["padded rows"].startswith("logits differ by")
+    results = json.loads(path.read_text())
+    assert results["made_with"][0] == "XLNetLMHeadModel"
+    assert results["reasons"]["one text"] == ""
+    assert results["reasons"]["padded rows"].startswith("logits differ by")
 
 
-def test_a_strategy_of_ones_own_that_fails_stops_no_later_one(study, own_registry):
+def test_a_failing_own_strategy_does_not_stop_others(study, own_registry):
     from guard_eval.generation.strategies import own
 
     own.use_text("mine.py", FAILING)
@@ -88,7 +88,7 @@ def failing(strategy: Failing, logits, context):
 """
 
 
-def test_a_disk_that_is_full_stops_the_command(study, monkeypatch):
+def test_a_full_disk_stops_the_command(study, monkeypatch):
     def write(*_arguments):
         raise StudyError("cannot write: no space left on device")
 
@@ -98,7 +98,7 @@ def test_a_disk_that_is_full_stops_the_command(study, monkeypatch):
     assert count_texts(study) == {}
 
 
-def test_a_plan_misses_what_no_file_has(study):
+def test_a_plan_lists_texts_that_no_file_has(study):
     prompts = read_prompts(study.prompts_path)
     facts = {"revision": None, "dtype": None}
     plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, facts=facts)
@@ -110,7 +110,7 @@ def test_a_plan_misses_what_no_file_has(study):
     assert plan.result(Counter(greedy=2)).lines[0] == "greedy: 2 of 3 continuations exist"
 
 
-def test_each_batch_is_appended_before_the_next_is_asked_for(study, monkeypatch):
+def test_each_batch_is_stored_before_the_next(study, monkeypatch):
     """An engine of three lines: what is on disk whenever it is asked for a batch."""
     generate_texts(study, strategy=["greedy"])
     texts = [text for path in study.continuations.glob("*/greedy.jsonl") for text in read_continuations(path)]

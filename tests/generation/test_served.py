@@ -102,7 +102,7 @@ def test_served_texts_are_written_once(study, server):
     assert len(server.bodies) == 6
 
 
-def test_a_system_is_named_by_its_name(study, server):
+def test_strategy_option_accepts_names_of_systems(study, server):
     with pytest.raises(
         StudyError, match=r"--strategy nope is not in \[\[system\]\] or .* choose from: llama"
     ):
@@ -121,22 +121,22 @@ def test_changed_request_fields_request_texts_again(study, server):
     assert len(server.bodies) == 12
 
 
-def test_no_name_of_a_system_is_sent(study, server):
+def test_requests_do_not_name_the_system(study, server):
     generate_texts(study(CHAT, name="SECRET NAME"))
     assert len(server.bodies) == 6
     assert "SECRET" not in json.dumps(server.bodies)
     assert server.bodies[0][2]["messages"] == [{"role": "user", "content": "Once 0"}]
 
 
-def test_an_ignored_field_is_warned_of(study, server):
+def test_equal_texts_of_two_systems_are_reported(study, server):
     server.ignores = {"top_n_sigma"}
     served = f'base_url = "{server.url}"\nmodel = "qwen2.5-7b"\nchat = false\n'
     plain = f'{COMPLETIONS}[[system]]\nname = "plain"\n{served}'
     warnings = generate_texts(study(plain)).warnings
     assert any("wrote the same text to 6 of 6 prompts" in warning for warning in warnings)
     server.ignores = set()
-    again = plain.replace("top_n_sigma = 1", "top_n_sigma = 2")
-    assert generate_texts(study(again)).warnings == ()
+    changed = plain.replace("top_n_sigma = 1", "top_n_sigma = 2")
+    assert generate_texts(study(changed)).warnings == ()
 
 
 def test_thinking_and_refusals_are_counted(study, server):
@@ -152,7 +152,7 @@ def test_thinking_and_refusals_are_counted(study, server):
     assert set(texts(other).values()) == {"I can't."}
 
 
-def test_another_model_that_answers_is_named(study, server):
+def test_an_answer_by_another_model_is_named(study, server):
     server.model = "gpt-2"
     (warning,) = generate_texts(study()).warnings
     assert "gpt-2 answered, where qwen2.5-7b was asked" in warning
@@ -178,7 +178,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_passing_faults_cost_no_text(study, server, fault):
+def test_temporary_failures_lose_no_text(study, server, fault):
     server.act = fault
     result = generate_texts(study())
     assert (result.existing, result.missing) == ({NAME: 6}, 0)
@@ -196,7 +196,7 @@ FATAL = {
 
 
 @pytest.mark.parametrize(("reply", "words"), FATAL.values(), ids=FATAL)
-def test_lasting_faults_end_the_run_in_words(study, server, reply, words):
+def test_lasting_failures_end_the_run_with_a_reason(study, server, reply, words):
     server.act = lambda _number, _body: reply
     try:
         said = "\n".join(generate_texts(study()).lines)
@@ -212,7 +212,7 @@ def test_a_server_that_is_down_is_named(study, server):
         generate_texts(opened)
 
 
-def test_one_prompt_that_is_refused_costs_no_other(study, server):
+def test_a_refused_prompt_does_not_stop_others(study, server):
     def refuse(_number, body):
         return (400, {"error": {"message": "maximum context length"}}) if "Once 2" in body["prompt"] else None
 
@@ -229,7 +229,7 @@ def test_a_dry_run_sends_nothing_and_names_the_price(study, server):
     assert server.bodies == []
 
 
-def test_money_needs_a_budget_or_a_terminal(study, server):
+def test_costs_need_a_budget_or_a_terminal(study, server):
     with pytest.raises(StudyError, match="--budget USD"):
         generate_texts(study(COMPLETIONS + PRICED))
     assert server.bodies == []
@@ -251,7 +251,7 @@ def test_a_budget_holds_over_all_runs(study, server):
     assert generate_texts(opened, budget=5).missing == 0
 
 
-def test_a_lost_request_stays_set_aside(study, server):
+def test_a_lost_request_counts_as_spent(study, server):
     server.act = lambda _number, _body: (
         502,
         {"error": "bad gateway"},
@@ -264,7 +264,7 @@ def test_a_lost_request_stays_set_aside(study, server):
         generate_texts(opened, budget=0.5)
 
 
-def test_a_key_goes_only_where_the_user_says(study, server, monkeypatch):
+def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
     with pytest.raises(StudyError, match="add --send-key MY_KEY="):
         generate_texts(study(COMPLETIONS + 'api_key_env = "MY_KEY"\n'))
@@ -285,7 +285,7 @@ def test_a_key_goes_only_where_the_user_says(study, server, monkeypatch):
         ("column = 'x'", "column, which is not for a model behind a server"),
     ],
 )
-def test_wrong_tables_of_served_systems_are_refused(study, more, words):
+def test_bad_tables_of_served_systems_are_refused(study, more, words):
     with pytest.raises(StudyError) as error:
         study(f"{more}\n")
     assert words in str(error.value)
@@ -301,7 +301,7 @@ generate_texts(Study.open(sys.argv[1]))
 """
 
 
-def test_a_killed_run_pays_twice_for_what_was_in_flight(study, server):
+def test_a_killed_run_pays_twice_for_open_requests(study, server):
     opened = study(prompts=40)
     server.delay = 0.1
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(opened.folder)], env=os.environ)

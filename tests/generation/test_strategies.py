@@ -27,7 +27,7 @@ from guard_eval.generation.strategies import (
 PAGE = Path(__file__).parents[2] / "docs" / "decoding.md"
 
 
-def test_the_papers_defaults():
+def test_defaults_equal_the_papers():
     assert [signature(kind()) for kind in STRATEGIES.values()] == [
         *("greedy", "beam(beams=5)", "temperature(tau=0.9)", "top_k(k=50)", "top_p(p=0.95)"),
         *("typical(tau=0.2)", "min_p(p=0.1)", "epsilon(epsilon=0.0009)", "eta(epsilon=0.0009)"),
@@ -40,7 +40,7 @@ def test_the_papers_defaults():
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_signature_reads_back(name):
+def test_every_signature_is_parsed_back(name):
     strategy = STRATEGIES[name]()
     assert parse(signature(strategy)) == strategy == parse(name)
 
@@ -51,7 +51,7 @@ def test_signatures_keep_their_values(k, alpha, tau):
     assert parse(signature(Temperature(tau=tau))) == Temperature(tau=tau)
 
 
-def test_neutral_settings_are_shown_where_they_differ():
+def test_signatures_show_neutral_settings_that_differ():
     assert str(Guard(window=4, decay=0.9)) == "guard(window=4, decay=0.9)"
     assert str(Guard(formulation="released", select="sample")) == "guard(formulation=released, select=sample)"
     assert str(TopK(k=7, temperature=0.7)) == "top_k(k=7, temperature=0.7)"
@@ -60,11 +60,11 @@ def test_neutral_settings_are_shown_where_they_differ():
     assert str(MinP(temperature=2)) == "min_p(p=0.1, temperature=2)"
 
 
-def test_words_are_read_bare_or_quoted_and_parameters_in_any_order():
+def test_parse_accepts_quotes_and_any_order():
     assert parse(" contrastive( alpha=0.6,k = 10 ) ") == ContrastiveSearch()
-    wanted = Guard(formulation="algorithm1", aggregation="mean", mapping="log")
-    assert parse("guard(formulation=algorithm1, aggregation=mean, mapping=log)") == wanted
-    assert parse("""guard(formulation='algorithm1', aggregation="mean", mapping=log)""") == wanted
+    strategy = Guard(formulation="algorithm1", aggregation="mean", mapping="log")
+    assert parse("guard(formulation=algorithm1, aggregation=mean, mapping=log)") == strategy
+    assert parse("""guard(formulation='algorithm1', aggregation="mean", mapping=log)""") == strategy
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_bad_strategies_are_named_with_a_remedy(text, says):
         parse(text)
 
 
-def test_chains_read_back():
+def test_chains_are_parsed_back():
     text = "dry(multiplier=0.8, base=1.75, allowed_length=2) + min_p(p=0.05) + temperature(tau=0.8)"
     chain = Dry() + MinP(p=0.05) + Temperature(tau=0.8)
     assert chain == Chain(steps=(Dry(), MinP(p=0.05), Temperature(tau=0.8)))
@@ -135,12 +135,12 @@ def test_the_page_names_each_strategy(name):
         (lambda: Guard() + TopK(), "guard does not go with + "),
     ],
 )
-def test_bad_values_in_a_program_are_named_with_a_remedy(make, says):
+def test_bad_values_are_named_with_a_remedy(make, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         make()
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_strategies_accept_numbers_of_numpy():
     import numpy as np
 
     assert str(TopK(k=np.int64(3))) == "top_k(k=3)"

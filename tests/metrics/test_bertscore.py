@@ -70,8 +70,8 @@ def folders(bert, roberta, tmp_path_factory):
     }
     folder = tmp_path_factory.mktemp("encoders")
     for kind, parts in encoders.items():
-        for part in parts:
-            part.save_pretrained(folder / kind)
+        for layer in parts:
+            layer.save_pretrained(folder / kind)
     return folder
 
 
@@ -85,7 +85,7 @@ LONG = (["the cat " * 40, "a dog", "the cat " * 11], ["a dog ran", "it said " * 
 @pytest.mark.parametrize("layer", [0, 3])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize(("texts", "references"), [(TEXTS, REFERENCES), LONG])
-def test_the_scores_of_the_authors(folders, kind, layer, texts, references):
+def test_bertscore_equals_the_authors_scores(folders, kind, layer, texts, references):
     """Also of texts that are too long, and where the tokenizer knows no limit or adds no first space."""
     score = pytest.importorskip("bert_score", reason="bert-score is not installed").score
     folder = str(folders / kind)
@@ -98,7 +98,7 @@ def test_the_scores_of_the_authors(folders, kind, layer, texts, references):
 
 
 @pytest.mark.parametrize("nothing", ["", "  \n\t", "</s>", "<s> </s>"])
-def test_texts_without_a_word(bert, nothing, capfd):
+def test_texts_without_a_word_have_no_bertscore(bert, nothing, capfd):
     texts, references = ["the cat", nothing, nothing, "a dog"], [nothing, "the cat", nothing, "a cat"]
     *none, (last, _) = bertscore(bert, word_level(), texts, references, layer=3)
     assert none == [(None, False)] * 3
@@ -107,13 +107,13 @@ def test_texts_without_a_word(bert, nothing, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_layers_that_are_not_there(bert):
+def test_missing_layers_are_refused(bert):
     for layer in (-1, 4):
         with pytest.raises(StudyError, match=f"layer {layer}: the model has 3 layers; .* from 0 to 3"):
             bertscore(bert, word_level(), TEXTS, REFERENCES, layer=layer)
 
 
-def test_the_authors_layers():
+def test_default_layers_are_the_authors():
     """Table 8 of Zhang et al. has roberta-large at 17 and bert-base-uncased at 9."""
     assert [default_layer(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
     assert default_layer("FacebookAI/roberta-large") == 17

@@ -10,7 +10,7 @@ from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache, compute_once
 
 
-def test_what_is_put_is_there(tmp_path):
+def test_cache_returns_stored_values(tmp_path):
     path = tmp_path / "deep" / "scores.sqlite"
     with closing(ScoreCache(path)) as cache:
         cache.put({"a": 1, "b": [0.1, None], "c": np.array([0.5, -2], dtype=np.float32)})
@@ -22,7 +22,7 @@ def test_what_is_put_is_there(tmp_path):
         assert len(cache.get(map(str, range(4000)))) == 3000  # more keys than a query takes
 
 
-def test_what_a_killed_process_put_is_there(tmp_path):
+def test_cache_keeps_values_of_a_killed_process(tmp_path):
     path = tmp_path / "scores.sqlite"
     program = (
         "import os, pathlib, sys; from guard_eval.metrics.cache import ScoreCache;"
@@ -33,7 +33,7 @@ def test_what_a_killed_process_put_is_there(tmp_path):
         assert cache.get(["a"]) == {"a": 1}
 
 
-def test_a_run_that_is_stopped_goes_on(tmp_path):
+def test_a_stopped_run_continues(tmp_path):
     items, seen, path = [(str(number),) for number in range(600)], [], tmp_path / "scores.sqlite"
 
     def compute(batch, limit):
@@ -51,7 +51,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
     assert sorted(seen) == sorted(items)  # each once
 
 
-def test_a_file_that_is_none_is_named(tmp_path):
+def test_a_bad_cache_file_is_named(tmp_path):
     (tmp_path / "scores.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 100)
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")

@@ -45,7 +45,7 @@ def search(rule, **settings):
     [("coherence", "b"), ("perplexity", "a")],
     ids=["more is better", "less is better"],
 )
-def test_the_best_setting_in_its_metrics_direction_is_chosen(maximize, chosen):
+def test_the_best_setting_is_chosen_by_metric_direction(maximize, chosen):
     result = search({"maximize": maximize}, a={maximize: SAME}, b={maximize: [2, 3, 4, 5]})
     assert result.chosen == chosen
     assert [setting.scores[maximize] for setting in result.settings] == [2.5, 3.5]
@@ -89,31 +89,31 @@ def test_an_undefined_score_is_never_chosen():
 
 def test_datasets_count_equally():
     """A mean of 1 on one prompt and of 4 on three: (1 + 4) / 2 = 2.5, less than 3 everywhere."""
-    one = {"uneven": {"coherence": [1.0]}, "even": {"coherence": [3.0]}}
+    scores = {"uneven": {"coherence": [1.0]}, "even": {"coherence": [3.0]}}
     three = {"uneven": {"coherence": [4.0, 4, 4]}, "even": {"coherence": [3.0, 3, 3]}}
-    outcomes = outcomes_of(one, "e") | outcomes_of(three, "f")
+    outcomes = outcomes_of(scores, "e") | outcomes_of(three, "f")
     rule = Tuning(prompts=4, maximize="coherence")
-    tried = TriedSettings(names=list(one), outcomes=outcomes, rule=rule, sizes={"e": 1, "f": 3})
+    tried = TriedSettings(names=list(scores), outcomes=outcomes, rule=rule, sizes={"e": 1, "f": 3})
     result = tried.search("s", seed=1)
     assert result.chosen == "even"
     assert result.settings[0].scores == {"coherence": 2.5, "diversity": None}
 
 
-def test_resamples_say_how_often_another_setting_is_chosen():
+def test_resamples_estimate_the_share_of_each_choice():
     """Of two prompts drawn again, b is better if the second came twice: in a quarter of the cases."""
     result = search({"maximize": "coherence"}, a={"coherence": [4.0, 1]}, b={"coherence": [1.0, 3.9]})
     assert result.chosen == "a"
     assert result.settings[1].chosen_share == pytest.approx(0.25, abs=0.04)
 
 
-def test_the_curve_does_not_rise_where_settings_are_alike(monkeypatch):
+def test_the_curve_is_flat_for_equal_settings(monkeypatch):
     """Of ten settings without a difference, the best on 40 prompts is 1.54 / √40 = .24 above the mean."""
     monkeypatch.setattr("guard_eval.metrics.choice.RESAMPLES", 100)
     rng = np.random.default_rng(3)
     best, curves = [], []
     for _ in range(60):
         values = rng.normal(size=(10, 40))
-        settings = {f"s{n}": {"coherence": each.tolist()} for n, each in enumerate(values)}
+        settings = {f"s{n}": {"coherence": row.tolist()} for n, row in enumerate(values)}
         result = search({"maximize": "coherence"}, **settings)
         best.append(max(setting.scores["coherence"] for setting in result.settings))
         curves.append(result.expected_best)
@@ -121,7 +121,7 @@ def test_the_curve_does_not_rise_where_settings_are_alike(monkeypatch):
     assert np.abs(np.mean(curves, axis=0)).max() < 0.06
 
 
-def test_the_best_of_two_is_tested_against_both():
+def test_the_test_of_the_best_accounts_for_the_search():
     """Gains of 1, 1, 1 and 1, 1, −1: under 4 patterns of signs the larger sum is 3, 1, 1 and 3."""
     scores = {"base": [0.0, 0, 0], "a": [1.0, 1, 1], "b": [1.0, 1, -1]}
     outcomes = outcomes_of({name: {"coherence": values} for name, values in scores.items()})

@@ -44,7 +44,7 @@ TEXTS = ["sat on a mat", "mat", "mat the cat", "a mat a mat a mat", "the cat"]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
-def test_batches_equal_a_plain_loop(model, tokenizer, batch_size):
+def test_log_likelihoods_equal_a_plain_loop(model, tokenizer, batch_size):
     """A continuation without a word has no score."""
     result = log_likelihoods(model, tokenizer, [*PROMPTS, "the"], [*TEXTS, "  \n"], batch_size=batch_size)
     expected = [plain(model, [0, *ids(p)], ids(t)) for p, t in zip(PROMPTS, TEXTS, strict=True)]
@@ -54,9 +54,7 @@ def test_batches_equal_a_plain_loop(model, tokenizer, batch_size):
 
 
 @pytest.mark.parametrize(("logit", "expected"), [(0.0, -math.log(7)), (math.nan, math.nan)])
-def test_equal_logits_score_minus_ln_v_and_a_model_that_breaks_down_is_no_error(
-    tokenizer, model, logit, expected
-):
+def test_equal_logits_give_ln_v_and_nan_gives_nan(tokenizer, model, logit, expected):
     class Constant(torch.nn.Module):
         config = model.config
 
@@ -71,7 +69,7 @@ def test_equal_logits_score_minus_ln_v_and_a_model_that_breaks_down_is_no_error(
     assert result.total == pytest.approx(2 * expected, nan_ok=True)
 
 
-def test_without_a_first_token_a_bare_continuation_loses_its_own(model):
+def test_a_text_without_context_loses_its_first_token(model):
     bare = words_of(WORDS)
     bare.bos_token = None
     first, second = log_likelihoods(model, bare, ["", "a"], ["cat sat on", "mat"])
@@ -79,7 +77,7 @@ def test_without_a_first_token_a_bare_continuation_loses_its_own(model):
     assert first.total == pytest.approx(plain(model, [2], [3, 4]), rel=1e-5)
 
 
-def test_a_prompt_loses_its_beginning_but_the_first_token_and_a_text_its_end(model, tokenizer):
+def test_long_inputs_are_cut_to_the_context(model, tokenizer):
     prompts = [" ".join(["the"] * 30 + ["sat"] * 13), "the cat"]
     first, second = log_likelihoods(model, tokenizer, prompts, ["cat on", " ".join(["mat a"] * 20)])
     assert (first.prompt_cut, first.text_cut, first.tokens) == (True, False, 2)

@@ -108,7 +108,7 @@ def rows_in(path):
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""), strict=True))
 
 
-def test_one_table_has_every_metric_that_was_taken():
+def test_one_table_has_every_measured_metric():
     rows = rows_of(RESULTS.scores)
     table = score_table(rows)
     assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%)", "Coh. (nats)")
@@ -138,11 +138,13 @@ def test_no_scores_are_a_table_without_rows():
     assert (score_table([]).rows, score_table([]).caption) == ((), "Scores")
 
 
-def test_values_are_shown_with_the_decimals_of_their_metric():
-    assert [format_value(metric, value) for metric, value, _ in SHOWN] == [shown for _, _, shown in SHOWN]
+def test_values_have_the_decimals_of_their_metric():
+    assert [format_value(metric, value) for metric, value, _ in SHOWN] == [
+        formatted for _, _, formatted in SHOWN
+    ]
 
 
-def test_the_papers_bold_figures():
+def test_closest_scores_are_the_papers_bold_ones():
     table = published("tab:ablation_resultglacs")
     rows = [
         score(row.metric, row.number, strategy=row.strategy)
@@ -155,7 +157,7 @@ def test_the_papers_bold_figures():
     assert closest == temperature | {"diversity": "guard", "bertscore": "guard"}
 
 
-def test_closest_ties_as_shown_on_either_side_of_the_human_value():
+def test_rounded_ties_are_all_closest_to_human():
     values = {HUMAN: 92.98, "below": 92.88, "above": 93.081, "farther": 92.87, "none": None}
     rows = scores_of([score(value=value, strategy=name) for name, value in values.items()])
     closest = closest_to_human(rows_of(rows))
@@ -169,14 +171,14 @@ def test_the_csvs_have_every_field(folder):
     }
     assert first == expected | {"counts": "empty: 3; truncated: 1"}
     assert (second["low"], second["note"]) == ("", "No interval: too few prompts.")
-    one, two = rows_in(folder / "plain" / "differences.csv")
-    assert one == {name: str(value) for name, value in difference().items()}
-    assert (two["value"], two["p_holm"]) == ("", "")
+    first, second = rows_in(folder / "plain" / "differences.csv")
+    assert first == {name: str(value) for name, value in difference().items()}
+    assert (second["value"], second["p_holm"]) == ("", "")
     for name in ("scores.csv", "differences.csv"):  # which is no formula to a spreadsheet
         assert rows_in(folder / "nasty" / name)[0]["strategy"] == f"'{FORMULA}"
 
 
-def test_json_there_and_back(folder):
+def test_json_has_every_result(folder):
     for name, results in (("plain", RESULTS), ("nasty", NASTY)):
         facts = {
             "scores": results.scores.to_dict("records"),
@@ -222,21 +224,21 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("ending", BY_HAND)
-def test_pages_by_hand(ending):
+def test_pages_equal_pages_by_hand(ending):
     lines = metrics_page(RESULTS, ending).splitlines()
     assert not [line for line in BY_HAND[ending] if line not in lines]
 
 
-def test_html_shows_the_same_and_loads_nothing(folder):
+def test_html_has_all_results_and_loads_nothing(folder):
     page = Page((folder / "plain" / "metrics.html").read_text(encoding="utf-8"))
-    shown = " ".join(" ".join(page.texts).split())
+    page_text = " ".join(" ".join(page.texts).split())
     for words in ("92.86* [92.00, 93.50]", "+1.50 [−0.25, 3.00] < .001 .042 90", "empty: 3; truncated: 1"):
-        assert words in shown
+        assert words in page_text
     links = [value for _, held in page.tags for name, value in held.items() if not name.startswith("xmlns")]
     assert not any(str(value).startswith(("http", "//")) for value in links)
 
 
-def test_html_holds_no_markup_of_others(folder):
+def test_html_escapes_markup_in_names(folder):
     text = (folder / "nasty" / "metrics.html").read_text(encoding="utf-8")
     page = Page(text)
     names = [name for name, _ in page.tags]
@@ -276,7 +278,7 @@ def test_a_figure_has_the_means_over_datasets(tmp_path):
     assert "50.00" in (tmp_path / "figures" / "diversity.svg").read_text(encoding="utf-8")
 
 
-def test_a_page_begins_with_the_question_and_all_datasets():
+def test_a_page_begins_with_question_and_overall_table():
     whole = measured([*SCORES, score(dataset=OVERALL)], [difference()], question="Which is better?")
     page = metrics_page(whole, ".html")
     assert "<h1" in page
@@ -295,7 +297,7 @@ def test_a_terminal_shows_all_datasets_and_two_metrics():
     assert [row[1] for row in tested.rows] == [OVERALL, OVERALL]
 
 
-def test_differences_without_a_test_name_none():
+def test_untested_differences_are_marked():
     untested = difference(p_value=None, p_holm=None)
     assert difference_table(rows_of(measured(SCORES, [untested]).differences)).note.startswith(
         "No difference"

@@ -26,7 +26,7 @@ def tokenizer():
 
 @pytest.mark.filterwarnings("ignore:`past_key_values` is deprecated:FutureWarning")  # mauve-text passes it
 @pytest.mark.parametrize("batch_size", [1, 2, 16])
-def test_the_features_of_mauve_text(tokenizer, batch_size):
+def test_features_equal_those_of_mauve_text(tokenizer, batch_size):
     utils = pytest.importorskip("mauve.utils", reason="mauve-text is not installed")
     ids, model = [tokenizer.encode(text, return_tensors="pt") for text in TEXTS], tiny("gpt2")
     expected = utils.featurize_tokens_from_model(model.base_model, ids, 1).numpy()
@@ -35,7 +35,7 @@ def test_the_features_of_mauve_text(tokenizer, batch_size):
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-5)
 
 
-def test_never_more_than_the_context(tokenizer):
+def test_features_read_at_most_the_context(tokenizer):
     long = " ".join(TEXTS * 20)
     cut = cut_text(tokenizer, long, 128)  # tiny GPT-2's context
     both = hidden_features(tiny("gpt2"), tokenizer, [long, cut])
@@ -43,7 +43,7 @@ def test_never_more_than_the_context(tokenizer):
     assert cut_text(tokenizer, TEXTS[0], 128) is None
 
 
-def test_special_tokens_as_the_tokenizer_adds_them(tokenizer):
+def test_features_use_the_usual_special_tokens(tokenizer):
     marked = bytes_of(TEXTS * 3, VOCABULARY)
     marked.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", 0)]
@@ -53,15 +53,15 @@ def test_special_tokens_as_the_tokenizer_adds_them(tokenizer):
     assert cut_text(marked, "the cat", len(tokenizer("the cat")["input_ids"])) == "the cat"
 
 
-def test_batches_shrink_where_memory_runs_out():
+def test_batches_shrink_if_memory_runs_out():
     sizes = []
 
-    def read(rows):
+    def sum_rows(rows):
         sizes.append(len(rows))
         if len(rows) > 2:
             raise torch.OutOfMemoryError
         return [sum(row) for row in rows]
 
     rows = [[1], [2, 2, 2], None, [3, 3], [4], [5]]
-    assert read_in_batches(rows, len, read, max_rows=5) == [1, 6, None, 6, 4, 5]
+    assert read_in_batches(rows, len, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
     assert sizes == [5, 2, 2, 1]

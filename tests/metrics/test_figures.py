@@ -43,11 +43,11 @@ def test_scores_are_sorted_and_drawn_at_their_limits():
 
 
 @pytest.mark.parametrize("rows", [[], [score(HUMAN, 90.0)], [score("guard", math.nan), score("acs", None)]])
-def test_no_score_is_no_figure(rows):
+def test_a_metric_without_scores_has_no_figure(rows):
     assert draw_metric(rows) is None
 
 
-def test_names_are_text_that_a_file_can_hold():
+def test_figures_escape_names():
     names = ["$x^2_1$", "a\x00b\x1b\ufffe", "\ud800", "表情🙂"]
-    shown = texts(draw_metric([score(name, 90.0) for name in names]))
-    assert not [name for name in names if one_line(name) not in shown]
+    labels = texts(draw_metric([score(name, 90.0) for name in names]))
+    assert not [name for name in names if one_line(name) not in labels]

@@ -45,7 +45,7 @@ def shares(labels, buckets):
         ((700, 700, 8, 0.2), 2),  # more points per bucket than k-means takes
     ],
 )
-def test_the_histograms_and_scores_of_mauve_text(shape, buckets):
+def test_mauve_equals_mauve_text(shape, buckets):
     p, q = features(7, *shape)
     theirs = oracle()(p_features=p, q_features=q, num_buckets=buckets, seed=3)
     result = mauve(p, q, buckets=buckets, seeds=(3,))
@@ -57,7 +57,7 @@ def test_the_histograms_and_scores_of_mauve_text(shape, buckets):
     assert result.value == pytest.approx(100 * theirs.mauve, abs=1e-9)
 
 
-def test_the_mean_over_seeds():
+def test_mauve_is_the_mean_over_seeds():
     p, q = features(9, 150, 150, 24, 0.3)
     result = mauve(p, q)
     alone = [mauve(p, q, seeds=(seed,)).values[0] for seed in range(25, 30)]
@@ -66,20 +66,20 @@ def test_the_mean_over_seeds():
     assert (result.n, result.buckets, result.reason) == (150, 15, "")
 
 
-def test_sets_that_share_no_bucket():
+def test_mauve_of_separate_sets_equals_the_integral():
     p, _ = features(11, 100, 100, 16, 0.0)
     result = mauve(p + 100, -p - 100)
     # exp(-5 KL) is (1 - λ)⁵ and λ⁵: the polygon through 25 of their points, and ∫ (1 - λ)⁵ dλ⁵ = 5!·5!/10!
     assert result.value == pytest.approx(100 * math.factorial(5) ** 2 / math.factorial(10), abs=0.1)
 
 
-def test_the_number_of_buckets():
+def test_auto_buckets_are_a_tenth_of_the_texts():
     """Python rounds halves to even, and so does the authors' package."""
     sets = [[np.full((count, 2), np.nan) for count in (n, 2000)] for n in (3, 25, 35, 1314)]
     assert [mauve(*pair).buckets for pair in sets] == [2, 2, 4, 131]
 
 
-def test_too_few_texts():
+def test_too_few_texts_have_no_mauve():
     reasons = {
         (19, 100, "auto"): "19 texts with a reference; for 2 buckets at least 20 are needed",
         (0, 0, "auto"): "0 texts with a reference",
@@ -92,7 +92,7 @@ def test_too_few_texts():
         assert reason in result.reason
 
 
-def test_features_without_variance_or_that_are_no_numbers():
+def test_mauve_of_constant_or_nan_features():
     same = np.full((40, 6), 0.3, dtype=np.float32)
     assert mauve(same, same).value == pytest.approx(100, abs=1e-9)
     p, q = features(13, 40, 40, 6, 0.0)
@@ -100,7 +100,7 @@ def test_features_without_variance_or_that_are_no_numbers():
     assert "not finite" in mauve(p, q).reason
 
 
-def test_the_same_whatever_runs_beside_it(capfd):
+def test_mauve_does_not_depend_on_threads(capfd):
     faiss = pytest.importorskip("faiss", reason="faiss is not installed")
     p, q = features(14, 300, 300, 48, 0.3)
     before, results = faiss.omp_get_max_threads(), set()
@@ -112,7 +112,7 @@ def test_the_same_whatever_runs_beside_it(capfd):
     assert capfd.readouterr() == ("", "")  # faiss does not complain of few points either
 
 
-def test_without_the_extra(monkeypatch):
+def test_mauve_without_faiss_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     p, q = features(15, 30, 30, 6, 0.0)
     with pytest.raises(MissingExtraError, match=r"'faiss-cpu'.*pip install -e '.*\[metrics\]'"):
@@ -124,7 +124,7 @@ def labelled(p, q, buckets, seeds=1):
     return Mauve(values=(value,) * seeds, n=len(p), buckets=buckets, labels=((p, q),) * seeds)
 
 
-def test_contributions_by_hand():
+def test_contributions_equal_a_jackknife():
     """Without one of four prompts there are three: histograms of thirds, one side after the other."""
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     value = float(area([0.5, 0.5], [0.25, 0.75]))

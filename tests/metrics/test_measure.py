@@ -42,7 +42,7 @@ def test_every_metric_is_computed_by_one_module():
         assert callable(import_module(f"guard_eval.metrics.{module}").outcomes)
 
 
-def test_values_by_hand():
+def test_metrics_equal_hand_arithmetic():
     results = measured(TWO)
     assert {name: score_of(results, name).value for name in BY_HAND} == pytest.approx(BY_HAND)
     assert score_of(results, "diversity", HUMAN).value == 100.0
@@ -62,7 +62,7 @@ def differences_of(texts, baseline="guard", **options):
     return results, {(row.metric, row.strategy, row.dataset): row for row in rows_of(results.differences)}
 
 
-def test_what_has_no_interval_says_why():
+def test_missing_intervals_have_a_reason():
     results = measured(many("guard", 1))
     why = {"words": "no width", "tokens_per_second": "one batch", "distinct_1": "no interval"}
     for metric, words in why.items():
@@ -71,15 +71,15 @@ def test_what_has_no_interval_says_why():
         assert words in score.note
 
 
-def test_the_order_of_texts_and_other_strategies_change_nothing():
+def test_order_of_texts_does_not_change_scores():
     texts, others = many("guard", 1), many("greedy", 2)
-    results = [measured(each).scores for each in (texts, texts + others, others[::-1] + texts[::-1])]
+    results = [measured(order).scores for order in (texts, texts + others, others[::-1] + texts[::-1])]
     first, *more = [frame[frame["strategy"] == "guard"].reset_index(drop=True) for frame in results]
     assert all(first.equals(frame) for frame in more)
 
 
 @pytest.mark.parametrize(("prompts", "least"), [(4, 2 / 2**4), (5, 2 / 2**5)])
-def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path):
+def test_few_prompts_have_a_reason_instead_of_p(prompts, least, tmp_path):
     """Each exchange and its opposite are as extreme: 2 of 2ⁿ is the least, whatever the texts."""
     texts = many("guard", 1, prompts=prompts) + many("dull", 2, prompts=prompts, letters="ab")
     results, rows = differences_of(texts)
@@ -92,7 +92,7 @@ def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path):
         assert why in (tmp_path / name).read_text(encoding="utf-8")
 
 
-def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
+def test_eight_prompts_have_p_but_no_corrected_p():
     """2/2⁸ is .0078; over eight strategies Holm's correction makes it at least .0625."""
     texts = many("guard", 1, prompts=8)
     for index in range(8):
@@ -104,7 +104,7 @@ def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
     assert all("after Holm's correction for 8 tests" in row.note for row in rows)
 
 
-def test_a_declared_test_that_could_not_be_made_counts_towards_the_family():
+def test_an_impossible_test_counts_in_the_family():
     """The second strategy has no text long enough for diversity; its test was declared all the same."""
     texts = many("guard", 1) + many("dull", 2, letters="ab") + many("short", 3, words=2)
     _, rows = differences_of(texts)
@@ -114,7 +114,7 @@ def test_a_declared_test_that_could_not_be_made_counts_towards_the_family():
     assert dull.p_holm == pytest.approx(2 * dull.p_value)
 
 
-def test_a_difference_has_its_interval_test_and_correction():
+def test_a_difference_has_interval_test_correction():
     results, rows = differences_of(many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3))
     assert {row.strategy for row in rows.values()} == {"dull", "same"}
     dull, same = rows["diversity", "dull", "d"], rows["diversity", "same", "d"]
@@ -129,14 +129,14 @@ def test_a_difference_has_its_interval_test_and_correction():
     assert (words.value, words.p_value, words.note) == (0, None, "no prompt favours either method")
 
 
-def test_only_prompts_that_both_continued_are_compared():
+def test_only_shared_prompts_are_compared():
     results, rows = differences_of(many("guard", 1, words=12) + many("short", 2, words=6, prompts=20))
     row = rows["words", "short", "d"]
     assert (row.n, row.value) == (20, -6)
     assert score_of(results, "words", "short").counts == {"prompt not continued": 10}
 
 
-def test_datasets_and_their_mean():
+def test_the_mean_over_datasets_has_equal_weights():
     texts = many("guard", 1, words=10, dataset="news") + many("dull", 3, dataset="news", letters="ab")
     texts += many("guard", 2, words=20, dataset="tales", prompts=10)
     texts += many("dull", 4, dataset="tales", prompts=10, letters="ab")
@@ -151,14 +151,14 @@ def test_datasets_and_their_mean():
     assert whole.high - whole.low < tales.high - tales.low
 
 
-def test_a_text_that_stands_twice_in_a_file_adds_nothing():
+def test_a_repeated_text_changes_no_score():
     once = many("guard", 1, words=8)
-    one, twice = (score_of(measured(texts), "diversity") for texts in (once, once + once))
-    assert (one.n, twice.n) == (30, 60)
-    assert (twice.value, twice.low, twice.high) == pytest.approx((one.value, one.low, one.high))
+    single, twice = (score_of(measured(texts), "diversity") for texts in (once, once + once))
+    assert (single.n, twice.n) == (30, 60)
+    assert (twice.value, twice.low, twice.high) == pytest.approx((single.value, single.low, single.high))
 
 
-def test_what_cannot_be_measured_is_said_and_the_rest_is_measured():
+def test_a_failed_metric_is_named_others_are_measured():
     result = measured(TWO, compute=["diversity", "coherence", "perplexity", "mauve", "bertscore"])
     assert score_of(result, "diversity").value == 37.5
     assert len(result.failures) == 3
@@ -170,7 +170,7 @@ def test_what_cannot_be_measured_is_said_and_the_rest_is_measured():
     assert without.scores.empty
 
 
-def test_what_is_undefined_says_why():
+def test_undefined_scores_have_a_reason():
     texts = [generation("漢字" * 9, strategy="guard"), generation("a b c d e", prompt="p2", strategy="other")]
     results, rows = differences_of(texts)
     assert (
@@ -185,14 +185,14 @@ def test_what_is_undefined_says_why():
     )
 
 
-def test_counts_stand_beside_the_score():
+def test_scores_have_counts_of_flawed_texts():
     texts = [*TWO, generation("", prompt="p3"), generation("a b", prompt="p4", flaws=("not UTF-8",))]
     score = score_of(measured(texts), "diversity")
     assert score.counts == {"not UTF-8": 1, "empty": 1, "shorter than five words": 2}
     assert score.value == 37.5  # too short to have an n-gram that counts
 
 
-def test_references_are_taken_once_a_prompt_and_not_all_need_one():
+def test_references_count_once_for_each_prompt():
     texts = [*TWO, *(replace(text, strategy="greedy") for text in TWO)]
     texts[1] = replace(texts[1], reference=None)
     texts[3] = replace(texts[3], reference=None)
@@ -201,7 +201,7 @@ def test_references_are_taken_once_a_prompt_and_not_all_need_one():
     assert results.warnings == ("d: 1 of 2 prompts have a reference",)
 
 
-def test_what_is_refused():
+def test_measure_refuses_bad_input():
     for texts, baseline, says in (
         ([generation("x", strategy=HUMAN)], None, "stands for the references"),
         (TWO, "beam", r"'beam\(beams=5\)' wrote none of the texts; choose from: guard"),

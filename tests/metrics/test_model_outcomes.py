@@ -50,12 +50,12 @@ def encoder_folder(tmp_path_factory):
 class Models:
     """Models that may not be loaded if everything is known, or more than once."""
 
-    def __init__(self, encoder="", *, known=False):
-        self.encoder, self.known, self.opened = str(encoder), known, []
+    def __init__(self, encoder="", *, cached=False):
+        self.encoder, self.cached, self.opened = str(encoder), cached, []
 
     def open(self, name, *, loader="load"):
         location = LOCATION if loader == "load" else self.encoder
-        model = Unloadable if self.known else ScoringModel
+        model = Unloadable if self.cached else ScoringModel
         self.opened.append(model(loader, location, name, "cpu"))
         return self.opened[-1]
 
@@ -69,15 +69,15 @@ class Unloadable(ScoringModel):
 def texts_of(strategy, count, words, seed):
     """Words of the prompts, shuffled: texts of a vocabulary that all models here know."""
     rng = np.random.default_rng(seed)
-    known = [word for line in LINES for word in line.split()]
+    vocabulary = [word for line in LINES for word in line.split()]
     return [
         Generation(
             prompt_id=f"p{i:02}",
             dataset="tales",
             strategy=strategy,
-            text=" ".join(rng.choice(known, size=words)),
+            text=" ".join(rng.choice(vocabulary, size=words)),
             prompt=LINES[i % len(LINES)],
-            reference=" ".join(np.random.default_rng(1000 + i).choice(known, size=words)),
+            reference=" ".join(np.random.default_rng(1000 + i).choice(vocabulary, size=words)),
         )
         for i in range(count)
     ]
@@ -91,42 +91,48 @@ def tale(results, metric, strategy):
     return score_of(results, metric, strategy, dataset="tales")
 
 
-def test_coherence_and_perplexity_are_those_of_each_text(bundled):
+def test_coherence_and_perplexity_are_means_of_texts(bundled):
     texts, models = texts_of("guard", 6, 15, 1) + texts_of("greedy", 6, 25, 2), Models()
     results = measured(texts, models=models, compute=["coherence", "perplexity"])
     assert not results.failures
     assert len(models.opened) == 1  # for both strategies and for people
     for strategy in ("guard", "greedy"):
-        own = [text for text in texts if text.strategy == strategy]
-        alone = likelihoods(bundled, [text.prompt for text in own], [text.text for text in own])
+        texts_of_strategy = [text for text in texts if text.strategy == strategy]
+        alone = likelihoods(
+            bundled, [text.prompt for text in texts_of_strategy], [text.text for text in texts_of_strategy]
+        )
         score = tale(results, "coherence", strategy)
-        assert score.value == pytest.approx(np.mean([each.total / each.tokens for each in alone]), abs=1e-5)
+        assert score.value == pytest.approx(
+            np.mean([likelihood.total / likelihood.tokens for likelihood in alone]), abs=1e-5
+        )
         assert score.low < score.value < score.high
-        mean = sum(each.total for each in alone) / sum(each.tokens for each in alone)
+        mean = sum(likelihood.total for likelihood in alone) / sum(likelihood.tokens for likelihood in alone)
         assert tale(results, "perplexity", strategy).value == pytest.approx(math.exp(-mean), rel=1e-5)
     assert "different references of 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [text.prompt for text in texts[:6]], [text.reference for text in texts[:6]])
     human = tale(results, "coherence", HUMAN)
-    assert human.value == pytest.approx(np.mean([each.total / each.tokens for each in people]), abs=1e-5)
+    assert human.value == pytest.approx(
+        np.mean([likelihood.total / likelihood.tokens for likelihood in people]), abs=1e-5
+    )
     assert "float32" in human.signature
 
 
-def test_what_is_known_is_not_asked_again(tmp_path, encoder_folder):
+def test_stored_values_are_not_computed_again(tmp_path, encoder_folder):
     texts = texts_of("guard", 24, 30, 1)
     settings = {"mauve_tokens": 8, "mauve_seeds": 2, "bertscore_layer": 2}
     settings["compute"] = ["coherence", "mauve", "bertscore"]
     with closing(ScoreCache(tmp_path / "scores.sqlite")) as cache:
         once = measured(texts, models=Models(encoder_folder), cache=cache, **settings)
     with closing(ScoreCache(tmp_path / "scores.sqlite")) as cache:
-        known = Models(encoder_folder, known=True)
-        twice = measured(texts, models=known, cache=cache, **settings)
-        more = measured(texts_of("greedy", 2, 10, 5), models=known, cache=cache, compute=["coherence"])
+        models = Models(encoder_folder, cached=True)
+        twice = measured(texts, models=models, cache=cache, **settings)
+        more = measured(texts_of("greedy", 2, 10, 5), models=models, cache=cache, compute=["coherence"])
     assert once.failures == twice.failures == ()
     assert twice.scores.equals(once.scores)
     assert more.failures == ("coherence could not be measured: loaded although everything is known",)
 
 
-def test_mauve_is_that_of_the_features_of_full_length(bundled):
+def test_mauve_uses_only_texts_of_full_length(bundled):
     texts = texts_of("guard", 40, 30, 1)
     texts[3] = replace(texts[3], text="too short")
     settings = {"compute": ["mauve"], "mauve_tokens": 16, "mauve_seeds": 2, "mauve_buckets": 4}
@@ -155,9 +161,9 @@ def test_mauve_of_runs_is_their_mean():
     ]
     third = [replace(text, text="too short", run=3) for text in texts]
     settings = {"compute": ["mauve"], "mauve_tokens": 16, "mauve_seeds": 2, "mauve_buckets": 4}
-    alone = [tale(measured(each, models=Models(), **settings), "mauve", "guard") for each in (texts, second)]
+    alone = [tale(measured(run, models=Models(), **settings), "mauve", "guard") for run in (texts, second)]
     score = tale(measured(texts + second + third, models=Models(), **settings), "mauve", "guard")
-    assert score.value == pytest.approx(np.mean([each.value for each in alone]))
+    assert score.value == pytest.approx(np.mean([run.value for run in alone]))
     assert (score.n, score.runs) == (80, 3)
     assert score.note.startswith("mean of 2 runs; standard deviation over 2 seeds")
     assert score.low < score.value < score.high
@@ -166,7 +172,7 @@ def test_mauve_of_runs_is_their_mean():
     assert "at least 20 are needed" in few.note
 
 
-def test_bertscore_is_that_of_each_pair(encoder_folder):
+def test_bertscore_is_the_mean_of_pairs(encoder_folder):
     texts, models = texts_of("guard", 5, 12, 1), Models(encoder_folder)
     results = measured(texts, models=models, compute=["bertscore"], bertscore_layer=1)
     loaded = load_encoder(str(encoder_folder), device="cpu")

@@ -18,7 +18,7 @@ from guard_eval.metrics.ngrams import (
 )
 
 
-def test_a_published_figure_of_other_authors():
+def test_diversity_equals_a_published_figure():
     lines = published_lines("generations/CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "other authors' texts")
     assert diversity([line["text"] for line in lines]).diversity == 89.35
 
@@ -37,14 +37,14 @@ def test_texts_too_short_for_a_fourgram_have_no_diversity(texts):
 
 
 @given(st.lists(st.text("ab ", max_size=30), max_size=6))
-def test_diversity_of_sums_is_diversity(texts):
+def test_diversity_of_sums_equals_diversity(texts):
     """But for the rounding of three rates and of their product, by .005 each."""
     of_sums = diversity_of_sums(ngram_counts(texts).sum(axis=0))
     whole = diversity(texts).diversity
     assert np.isnan(of_sums) if whole is None else whole == pytest.approx(of_sums, abs=0.0201)
 
 
-def test_distinct_by_hand():
+def test_distinct_equals_hand_arithmetic():
     assert distinct(["a b a b", "a b c"], 2) == 60.0  # ab, ba, bc of ab ba ab ab bc
     assert distinct(["a b x x", "c d e x", "f g h i"], 1) == pytest.approx(100 * 10 / 12)
 
@@ -67,17 +67,17 @@ def sacrebleu_of(texts, max_n=4):
 
 
 def agrees(texts, max_n=4):
-    wanted = [math.nan if each is None else each for each in sacrebleu_of(texts, max_n)]
-    assert self_bleus(texts, max_n=max_n).tolist() == pytest.approx(wanted, abs=1e-6, nan_ok=True)
+    expected = [math.nan if score is None else score for score in sacrebleu_of(texts, max_n)]
+    assert self_bleus(texts, max_n=max_n).tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
 @given(BLEU_TEXTS, st.integers(1, 5))
 @example(["a a b c", "", "a b c d e a b c d"], 4)
 @example(["a b c d", "x y", "a b c d y z"], 1)
-def test_sacrebleu_says_the_same_of_random_texts(texts, max_n):
+def test_self_bleu_equals_sacrebleu_on_random_texts(texts, max_n):
     agrees(texts, max_n)
 
 
 @pytest.mark.parametrize("texts", [[], ["a b c d e"], ["", "a b"], ["a b c", "a b c"]])
-def test_texts_without_self_bleu(texts):
+def test_short_or_single_texts_have_no_self_bleu(texts):
     assert np.isnan(self_bleus(texts)).all()

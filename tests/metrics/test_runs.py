@@ -23,14 +23,14 @@ def runs(*counts, strategy="guard"):
     ]
 
 
-def test_a_mean_of_runs_by_hand():
+def test_a_mean_of_runs_equals_hand_arithmetic():
     """The prompts' means are 3 and 7."""
     score = score_of(measured(runs((2, 4), (6, 8)), compute=["length"]), "words")
     assert (score.value, score.n, score.runs) == (5.0, 4, 2)
     assert score.note.startswith("mean of 2 runs")
 
 
-def test_copies_are_no_evidence():
+def test_copied_runs_do_not_narrow_intervals():
     """Three times the same texts: every value and interval is that of one run."""
     compute = ["diversity", "repetition", "distinct", "self_bleu", "length"]
     single, tripled = (
@@ -41,20 +41,20 @@ def test_copies_are_no_evidence():
         for copies in (1, 3)
     )
     for metric in ("diversity", "rep_2", "distinct_1", "self_bleu", "words"):
-        one, three = score_of(single, metric), score_of(tripled, metric)
-        shown = 0.5 * 10.0 ** -METRICS[metric].digits
-        assert three.value == pytest.approx(one.value, abs=shown)
-        assert (three.low, three.high) == pytest.approx((one.low, one.high), abs=shown)
-        assert (three.runs, three.n) == (3, 3 * one.n)
+        once, three = score_of(single, metric), score_of(tripled, metric)
+        precision = 0.5 * 10.0 ** -METRICS[metric].digits
+        assert three.value == pytest.approx(once.value, abs=precision)
+        assert (three.low, three.high) == pytest.approx((once.low, once.high), abs=precision)
+        assert (three.runs, three.n) == (3, 3 * once.n)
 
 
-def test_a_prompt_that_lacks_a_run_weighs_as_much_as_the_others():
+def test_a_prompt_without_a_run_has_the_same_weight():
     results = measured(runs((2, 6), (8,)), compute=["length"])
     assert score_of(results, "words").value == 6.0
     assert any("between 1 and 2 texts" in warning for warning in results.warnings)
 
 
-def test_a_strategy_that_draws_nothing_is_compared_with_runs():
+def test_one_text_a_prompt_is_compared_with_runs():
     """It has one text a prompt; that is no reason for a warning, and sums compare prompt by prompt."""
     texts = runs(*[(5,)] * 8, strategy="greedy") + runs(*[(6, 8, 10)] * 8, strategy="top_k(k=50)")
     results = measured(texts, compute=["length"], baseline="greedy")
@@ -63,7 +63,7 @@ def test_a_strategy_that_draws_nothing_is_compared_with_runs():
     assert not any("texts;" in warning for warning in results.warnings)
 
 
-def test_speed_is_that_of_all_texts():
+def test_speed_is_over_the_texts_of_all_runs():
     """Runs share their batches: 7 tokens in 0.5 s and 7 in 3 s are 4 tokens a second."""
     texts = [generation(words(5), seconds=0.5), generation(words(5), run=2, seconds=3.0)]
     results = measured(texts, compute=["speed"])

@@ -26,7 +26,7 @@ RULE = '[tuning]\nprompts = 30\nmaximize = "diversity"\nwhere = ["words <= 10"]\
 
 def write(number, different):
     """A text of ten words that repeats its first ones; each prompt's is a little different."""
-    return " ".join(f"{WORDS[place % different]}{number}" for place in range(10))
+    return " ".join(f"{WORDS[position % different]}{number}" for position in range(10))
 
 
 @pytest.fixture
@@ -38,17 +38,19 @@ def study(tmp_path):
         for number in range(prompts):
             words = 9 if number % 2 else 4
             rows.append((f"Prompt {number}", "plain", "", write(number, words)))
-            rows += [(f"Prompt {number}", system, each, write(number, n)) for each, n in settings.items()]
+            rows += [
+                (f"Prompt {number}", system, setting, write(number, n)) for setting, n in settings.items()
+            ]
         path = tmp_path / "texts.csv"
         with path.open("w", newline="") as file:
             csv.writer(file).writerows(rows)
         folder = tmp_path / "study"
-        made = new(folder, texts=[path])
+        new_study = new(folder, texts=[path])
         if rule:
             couples = re.compile(r"compare = \[\n.*?\n\]\n", re.DOTALL)
             edit(folder, lambda text: couples.sub('compare = [["plain", "top_p"]]\n', text))
             edit(folder, lambda text: text.replace("[metrics]", f"{rule}[metrics]"))
-        return folder, made
+        return folder, new_study
 
     return make
 
@@ -71,8 +73,8 @@ def rate(study):
 
 
 def test_settings_of_a_file_are_chosen_and_compared(study):
-    folder, made = study()
-    assert made.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
+    folder, new_study = study()
+    assert new_study.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
     assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
     with pytest.raises(
         StudyError, match=r"no setting is chosen yet by the rule in \[tuning\]; run: .*measure .* --tune"
@@ -92,14 +94,14 @@ def test_settings_of_a_file_are_chosen_and_compared(study):
     assert tuned.settings.pairs.compare == [["plain", "top_p(0.9)"]]
     paired = pair(tuned)
     assert paired.count == 10
-    assert not {each.prompt_id for each in paired.pairs} & set(tuned.choice.prompts)
-    assert {each.method_b for each in paired.pairs} == {"top_p(0.9)"}
+    assert not {pair.prompt_id for pair in paired.pairs} & set(tuned.choice.prompts)
+    assert {pair.method_b for pair in paired.pairs} == {"top_p(0.9)"}
     scores = measure(tuned, metrics=["diversity"]).scores
     assert dict(zip(scores["strategy"], scores["n"], strict=True)) == {"plain": 10, "top_p(0.9)": 10}
     assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
 
 
-def test_prompts_that_are_added_move_nothing(study):
+def test_added_prompts_do_not_move_tuning_prompts(study):
     folder, _ = study()
     before = measure(opened(folder), tune=True).next
     chose = opened(folder).choice.prompts
@@ -107,10 +109,10 @@ def test_prompts_that_are_added_move_nothing(study):
     more = "".join(f'{{"id": "new {n}", "dataset": "prompts", "prompt": "More {n}"}}\n' for n in range(60))
     path.write_text(more + path.read_text())
     assert before
-    assert {each.id for each in split_prompts(opened(folder))[0]} == set(chose)
+    assert {prompt.id for prompt in split_prompts(opened(folder))[0]} == set(chose)
 
 
-def test_all_settings_that_miss_a_condition_are_named(study):
+def test_a_strategy_without_a_valid_setting_is_named(study):
     folder, _ = study(RULE.replace("10", "9"))
     with pytest.raises(StudyError, match="no setting of top_p has a score of diversity and words <= 9: see"):
         measure(opened(folder), tune=True)
@@ -175,17 +177,17 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
     after = opened(folder)
     with Store.open(after.database) as store:
-        [part] = compare_declared(
+        [comparison] = compare_declared(
             {PEOPLE: after.declared[PEOPLE]}, {PEOPLE: store_settings.declared(store, PEOPLE)}
         )
-    assert {change.partition(" from ")[0] for change in part.changes} == {
+    assert {change.partition(" from ")[0] for change in comparison.changes} == {
         "pairs.compare",
         "tuning.choice",
         "tuning.prompts",
     }
 
 
-def test_a_choice_on_the_tested_prompts_is_corrected(study):
+def test_a_choice_on_tested_prompts_is_corrected(study):
     """Without prompts apart all prompts are compared, and each test is that of the best of three."""
     folder, _ = study(RULE.replace("30", "0"))
     result = measure(opened(folder), tune=True)

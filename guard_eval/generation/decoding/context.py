@@ -1,4 +1,4 @@
-"""What a strategy knows of the texts when it chooses their next tokens."""
+"""The texts so far, as a strategy sees them when it chooses the next tokens."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Context:
 
     Attributes:
         keys: `noise.row_key` of each text, `[B]`, int64.
-        step: 0, 1, …: the number of tokens written before; with the key it decides what is drawn.
-        tokens: Prompt and new tokens, `[B, P + t]`, the last token at the end.
-        written: The new tokens alone, `[B, t]`.
-        state: The numbers of `initial_state` as the step before left them, `[B, S]`, float64.
-        breakers: The model's tokens that end a sequence, `[n]`, for DRY.
+        step: The number of tokens written before: 0, 1, …. Draws depend on it and on the key.
+        tokens: The prompt and the new tokens, `[B, P + t]`, with the last token at the end.
+        written: Only the new tokens, `[B, t]`.
+        state: The numbers of `initial_state` after the step before, `[B, S]`, float64.
+        breakers: The tokens at which DRY's sequences end, `[n]`.
         compiled: Whether PyTorch may compile the step.
     """
 

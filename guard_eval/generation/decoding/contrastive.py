@@ -1,13 +1,15 @@
-"""What contrastive decoding, contrastive search and ACS compare.
+"""The scores of contrastive decoding, contrastive search and ACS.
 
-Contrastive decoding (Li et al. 2023, arXiv 2210.15097) takes what an expert finds likelier than an amateur.
+Contrastive decoding (Li et al. 2023, arXiv 2210.15097) prefers tokens that an expert model finds likelier
+than an amateur model.
 Contrastive search (Su et al. 2022, arXiv 2202.06417) and its adaptive form ACS (Garces Arias et al. 2024)
 score a candidate v by (1 − α) p(v | x_<t) − α max_j cos(h_v, h_j), where h are the last hidden states and j
 runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t at every step.
 
-ACS follows its authors' program where their text is silent: k_t is rounded to the nearest whole number and
-α_t to two decimals (halves to even), medians run over all earlier steps, and the first step's deviation is 0.
-Unlike in that program, each text has a history of its own, and arctanh is held where it is finite.
+Where the authors' text does not define a detail of ACS, it is as in their program: k_t is rounded to the
+nearest whole number and α_t to two decimals (halves to even), medians are over all earlier steps, and the
+first step's deviation is 0. Unlike in that program, each text has its own history, and the argument of
+arctanh is clamped to where it is finite.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ K_MIN, K_RANGE = 5, 10
 
 @dataclass(frozen=True)
 class Proposal:
-    """The candidates of one step, most likely first, before their hidden states are known.
+    """The candidates of one step, the most likely first, before their hidden states are known.
 
     Attributes:
-        ids: `[B, k]`.
+        ids: The token ids, `[B, k]`.
         probabilities: p(v | x_<t) in the whole vocabulary, `[B, k]`, float32.
-        allowed: Which of them the row's own k_t lets in, `[B, k]`.
+        allowed: Whether a candidate is among the first k_t of its row, `[B, k]`.
         alpha: α_t, `[B]`, float64.
     """
 
@@ -44,7 +46,7 @@ class Proposal:
 
 
 def unit(hidden: Tensor) -> Tensor:
-    """Return hidden states `[..., D]` scaled to length 1, in float32."""
+    """Scale hidden states `[..., D]` to length 1, in float32."""
     return torch.nn.functional.normalize(hidden.float(), dim=-1)
 
 
@@ -52,21 +54,21 @@ def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -
     """Return the largest cosine between each candidate's hidden state and those of the tokens so far.
 
     Args:
-        candidates: `unit` vectors, `[B, k, D]`.
-        context: `unit` vectors, `[B, n, D]`.
-        present: Which of the context are tokens and not padding, `[B, n]`; at least one in each row.
+        candidates: The candidates' `unit` vectors, `[B, k, D]`.
+        context: The `unit` vectors of the tokens so far, `[B, n, D]`.
+        present: False where the context is padding, `[B, n]`. Each row has at least one token.
 
     Returns:
-        `[B, k]`, float32.
+        The penalty of each candidate, `[B, k]`, float32.
     """
     cosine = candidates @ context.transpose(1, 2)
     return cosine.masked_fill(~present[:, None, :], -torch.inf).amax(-1)
 
 
 def choose(proposal: Proposal, penalty: Tensor) -> Tensor:
-    """Return the index of the best candidate, `[B]`, given its degeneration penalty `[B, k]`.
+    """Return the index of the best candidate, `[B]`, by the degeneration penalties `[B, k]`.
 
-    Of equal scores the smallest token id wins.
+    Of equal scores, the smallest token id wins.
     """
     alpha = proposal.alpha[:, None]
     scores = (1 - alpha) * proposal.probabilities - alpha * penalty
@@ -76,9 +78,9 @@ def choose(proposal: Proposal, penalty: Tensor) -> Tensor:
 class Proposer:
     """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
 
-    Contrastive search has the same k and α at every step, ACS k_t and α_t by the entropies so far. For ACS
-    there are as many candidates as the largest k_t of the batch; on a GPU, which would have to tell it to the
-    host, there are 15. `allowed` lets in k_t of them.
+    Contrastive search has the same k and α at every step. ACS has k_t and α_t, which depend on the entropies
+    so far, and `allowed` marks the first k_t candidates of a row. The number of candidates is the largest k_t
+    of the batch. On a GPU it is always 15, so that the host need not wait for k_t.
     """
 
     def __init__(
@@ -93,15 +95,20 @@ class Proposer:
         self._truncated = torch.zeros_like(self._entropies)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
-        """Return the candidates given logits `[B, V]`, float32, at a step 0, 1, …."""
+        """Return the candidates by the logits `[B, V]`, float32, of a step 0, 1, …."""
         if isinstance(self._strategy, ContrastiveSearch):
             values, ids = top_candidates(logits, self._strategy.k)
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
             allowed = torch.ones_like(ids, dtype=torch.bool)
-            return Proposal(ids, logits.softmax(-1).gather(1, ids), allowed, alpha)
+        else:
+            ids, allowed, alpha = self._adapt(logits, step, self._strategy.q)
+        probabilities = logits.softmax(-1).gather(1, ids)
+        return Proposal(ids, probabilities, allowed, alpha)
+
+    def _adapt(self, logits: Tensor, step: int, q: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ACS's candidates `[B, k]`, whether each is allowed `[B, k]`, and α_t `[B]`."""
         values, ids = top_candidates(logits, K_MIN + K_RANGE)
         vocabulary = logits.shape[-1]
-        q = self._strategy.q
         entropy, _ = shannon_entropy(logits, values[:, :1])
         exponent = q * self._deviate(entropy, self._entropies, step, math.log(vocabulary))
         k = (K_RANGE * exponent.sigmoid() + K_MIN).round().long().clamp(max=vocabulary)
@@ -113,44 +120,45 @@ class Proposer:
             largest = int(k.max())
             ids = ids[:, :largest]
             allowed = allowed[:, :largest]
-        return Proposal(ids, logits.softmax(-1).gather(1, ids), allowed, alpha)
+        return ids, allowed, alpha
 
     @staticmethod
     def _deviate(entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float) -> Tensor:
-        """Return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, 0 at t = 1; keep H_t.
+        """Return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, and store H_t. It is 0 at t = 1.
 
         Args:
             entropy: H_t, `[B]`.
             history: All entropies of this kind, `[B, steps]`.
             step: t − 1.
-            log_size: The entropy's upper bound: ln|V|, or ln k_t, `[B]`.
+            log_size: The largest possible entropy: ln|V|, or ln k_t, `[B]`.
         """
         history[:, step] = entropy
         if step == 0:
             return torch.zeros_like(entropy)
-        return arctanh((entropy - aggregate(history[:, :step].T, "median")) / log_size)
+        median = aggregate(history[:, :step].T, "median")
+        return arctanh((entropy - median) / log_size)
 
 
 def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
-    """Return ln p_expert − ln p_amateur of the tokens with p_expert ≥ α · max p_expert, −inf of all others.
+    """Return ln p_expert − ln p_amateur of the tokens with p_expert ≥ α · max p_expert, and −inf of others.
 
-    A token that the amateur rules out altogether has no finite score and is left out as well. Where either
-    model gives no probabilities (NaN or infinite logits), all scores are NaN.
+    A token with p_amateur = 0 also has −inf, because it has no finite score. If a model gives no
+    probabilities (NaN or infinite logits), all scores of the row are NaN.
 
     Args:
         expert: The expert's logits, `[B, V]`.
-        amateur: The amateur's, of the same texts and tokens.
+        amateur: The amateur's logits of the same texts and tokens, `[B, V]`.
         alpha: α, above 0 and at most 1.
         amateur_tau: The amateur's temperature: its probabilities are softmax(logits / τ).
 
     Returns:
-        `[B, V]`, float32.
+        The scores, `[B, V]`, float32.
     """
     expert = expert.float()
     amateur = amateur.float() / amateur_tau
     best = expert.amax(-1, keepdim=True)
     likeliest = amateur.amax(-1, keepdim=True)
-    # The larger terms are taken apart first: the scores' digits are few.
+    # The larger terms are subtracted first, because float32 has few digits.
     difference = (expert - best) - (amateur - likeliest)
     expert_rest = log_normaliser(expert) - best[:, 0]
     amateur_rest = log_normaliser(amateur) - likeliest[:, 0]

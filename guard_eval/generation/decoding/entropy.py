@@ -1,7 +1,7 @@
-"""Uncertainty at a step and over the steps so far, which ACS and GUARD adapt to. Logarithms are natural.
+"""Entropy at a step and over the steps so far, as used by ACS and GUARD. Logarithms are natural.
 
-The paper names the winsorized mean and the logarithmic map (`tab:median_selection`) without a formula; those
-here are our reading of the names.
+The paper names the winsorized mean and the logarithmic map (`tab:median_selection`) without formulas. The
+formulas here are our reading of the names.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from torch import Tensor
 from guard_eval.generation.strategies import Aggregation, Mapping
 
 CLAMP = 1 - 1e-6
-"""Where the argument of arctanh ends on either side: the paper is silent, and ln k_t does get exceeded."""
+"""The largest absolute argument of arctanh. The paper names none, but an argument can be above 1: the
+difference of entropies can be larger than ln k_t."""
 
 _NOTHING = -200.0
-"""exp(−200) is 0 in float32, and 0 · −200 is 0, as it should be, where 0 · −inf is no number."""
+"""The smallest shifted logit. exp(−200) is 0 in float32, and 0 · −200 is 0, but 0 · −inf is NaN."""
 
 WINSORIZED = 0.1
-"""The share of a window, at either end, that the winsorized mean draws in."""
+"""The share of values at each end that the winsorized mean replaces by a quantile."""
 
 SMOOTHING = 1e-5
-"""What the authors' released program adds to a probability within the logarithm."""
+"""The number that the authors' released program adds to a probability before the logarithm."""
 
 
 def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits): ln p of a token is its logit less the latter.
+    """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits). A token's ln p is its logit minus that.
 
-    With m the largest logit, Z = Σ exp(x − m) and S = Σ exp(x − m)(x − m), it is ln Z − S / Z: one pass over
-    the logits, and no table of probabilities.
+    With the largest logit m, Z = Σ exp(x − m) and S = Σ exp(x − m)(x − m), the entropy is ln Z − S / Z. This
+    needs one pass over the logits and no table of probabilities.
 
     Args:
-        logits: `[B, V]`; −inf is a token that cannot come.
-        best: The largest of each row, `[B, 1]`, float32, if it is known.
+        logits: The logits, `[B, V]`. −inf marks a token that cannot be chosen.
+        best: The largest logit of each row, `[B, 1]`, float32, if it is known.
 
     Returns:
-        `[B]` and `[B]`, float64.
+        The two numbers of each row, `[B]` each, float64.
 
     Source: the display before `eq:hglob`.
     """
@@ -45,7 +46,8 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
     weight = shifted.exp()
     z = weight.sum(-1).double()
     log_z = z.log()
-    return log_z - weight.mul_(shifted).sum(-1).double() / z, log_z + best[:, 0]
+    s = weight.mul_(shifted).sum(-1).double()
+    return log_z - s / z, log_z + best[:, 0]
 
 
 def log_normaliser(logits: Tensor) -> Tensor:
@@ -55,10 +57,10 @@ def log_normaliser(logits: Tensor) -> Tensor:
 
 
 def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return −Σ p ln(p + 1e-5), as the authors' program has it, and ln Σ exp(logits).
+    """Return −Σ p ln(p + 1e-5), as in the authors' program, and ln Σ exp(logits).
 
-    Arguments and returns as in `shannon_entropy`. It is lower than the entropy, the more so the more of the
-    probability lies on tokens with p below 1e-5, and −1e-5 where one token is certain.
+    Arguments and returns are as in `shannon_entropy`. The result is below the entropy, and far below it if
+    tokens with p below 1e-5 have much of the probability. If one token is certain, the result is −1e-5.
     """
     shifted, best = _shifted(logits, best)
     weight = shifted.exp_()
@@ -68,20 +70,21 @@ def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor
 
 
 def _shifted(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return x − m, `[B, V]`, held where it is a number, and m, `[B, 1]`."""
-    best = logits.amax(-1, keepdim=True).float() if best is None else best
+    """Return x − m, `[B, V]`, clamped to finite numbers, and m, `[B, 1]`."""
+    if best is None:
+        best = logits.amax(-1, keepdim=True).float()
     return (logits.float() - best).clamp_(min=_NOTHING), best
 
 
 def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
-    """Return one number for each row's window, `[n, B]` → `[B]`, n ≥ 1.
+    """Return one number for each text's window, `[n, B]` → `[B]`, n ≥ 1.
 
     Args:
-        window: Entropies, a step per line.
-        how: The median, the mean, or the winsorized mean, whose ends are drawn in to the 10 % and 90 %
-            quantiles. These lie on the line between neighbours, since a tenth of so few values is less than
-            one value: of seven, the smallest becomes 0.4 of itself and 0.6 of the second.
-        lower: Of an even count, the median is the lower of the middle two rather than their mean.
+        window: The entropies, one row for each step.
+        how: The median, the mean, or the winsorized mean. The last one clamps values to the 10 % and 90 %
+            quantiles, which are interpolated between neighbours: of seven values, the smallest becomes
+            0.4 times itself plus 0.6 times the second.
+        lower: With an even number of values, the median is the lower of the middle two, not their mean.
     """
     match how:
         case "mean":
@@ -113,12 +116,12 @@ def _median(ordered: Tensor, *, lower: bool) -> Tensor:
 
 
 def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
-    """Return arctanh of `x` held within ±`edge`, where it is finite."""
+    """Return arctanh of `x` clamped to ±`edge`, so that it is finite."""
     return x.clamp(-edge, edge).arctanh()
 
 
 def apply_mapping(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
-    """Return arctanh(x) with `x` held within ±`edge`, or sign(x) · ln(1 + |x|)."""
+    """Return arctanh(x) with `x` clamped to ±`edge`, or sign(x) · ln(1 + |x|)."""
     match mapping:
         case "arctanh":
             return arctanh(x, edge)

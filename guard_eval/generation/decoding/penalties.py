@@ -1,4 +1,4 @@
-"""Penalties for what was written before. A row's penalties depend on its own tokens alone."""
+"""Penalties for repeated tokens. A row's penalties depend only on its own tokens."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from guard_eval.generation.strategies import (
 )
 
 LONGEST_MATCH = 50
-"""How many tokens before the next one DRY compares at most, as in its author's program: base^n grows fast."""
+"""The largest number of last tokens that DRY compares, as in its author's program: base^n grows fast."""
 
 
 @apply_step.register
 def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Context) -> Tensor:
     """Divide the logits of the tokens so far by θ, or multiply them by it where they are negative.
 
-    The paper divides all (section 4.1); the other half is transformers', so that θ > 1 never makes a token
-    likelier.
+    The paper divides all logits (section 4.1). Negative logits are multiplied as in transformers, so that
+    θ > 1 never makes a token likelier.
     """
     theta = strategy.penalty
     punished = torch.where(logits < 0, logits * theta, logits / theta)
@@ -37,37 +37,39 @@ def count_penalty(
     logits: Tensor,
     context: Context,
 ) -> Tensor:
-    """Take α from a token's logit for each time that it was written, or once if it was written."""
+    """Subtract α from a token's logit for each time that it was written, or once if it was written."""
     highest_count = 1 if isinstance(strategy, PresencePenalty) else torch.inf
     return logits - strategy.penalty * _counts(logits, context.written).clamp(max=highest_count)
 
 
 @apply_step.register
 def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -> Tensor:
-    """Leave out the tokens that would end a sequence of n which prompt or text already has.
+    """Mask tokens that would repeat an n-gram of the prompt or the text.
 
-    A row of which nothing would be left keeps all.
+    If this would mask every token of a row, the row stays as it is.
     """
     before = strategy.n - 1
-    tokens = torch.nn.functional.pad(context.tokens, (1, 0), value=-1)  # the first one, too, follows a place
+    tokens = torch.nn.functional.pad(
+        context.tokens, (1, 0), value=-1
+    )  # so the first token follows a position
     repeats = _match_lengths(tokens, before) == before
-    banned = _marked(logits, tokens[:, 1:], repeats.long()) > 0
-    banned &= ~banned.logical_or(logits == -torch.inf).all(-1, keepdim=True)
-    return logits.masked_fill(banned, -torch.inf)
+    banned = _largest_values(logits, tokens[:, 1:], repeats.long()) > 0
+    are_all_masked = (banned | (logits == -torch.inf)).all(-1, keepdim=True)
+    return logits.masked_fill(banned & ~are_all_masked, -torch.inf)
 
 
 @apply_step.register
 def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
-    """Take multiplier · base^(n − allowed_length) from the logits of tokens that would go on repeating.
+    """Subtract multiplier · base^(n − allowed_length) from the logits of tokens that would repeat a sequence.
 
-    n is how many of the last tokens, at most 50, stand in the same order before an earlier place of that
-    token; below the allowed length nothing is taken. No sequence reaches across breakers, and none of these
-    is made less likely.
+    n is the number of last tokens, at most 50, that also stand before an earlier occurrence of that token. If
+    n is below the allowed length, nothing is subtracted. Sequences end at breakers, and breakers have no
+    penalty.
     """
     tokens = context.tokens
-    if strategy.breakers != "none":  # −1, as where there is no token, begins no sequence and continues none
+    if strategy.breakers != "none":  # −1 matches no token, so sequences end there
         tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
-    lengths = _marked(logits, tokens[:, 1:], _match_lengths(tokens, LONGEST_MATCH))
+    lengths = _largest_values(logits, tokens[:, 1:], _match_lengths(tokens, LONGEST_MATCH))
     power = (lengths - strategy.allowed_length).double()
     penalty = strategy.multiplier * torch.pow(strategy.base, power)
     penalty = penalty.clamp(max=torch.finfo(torch.float32).max / 2).float()
@@ -75,7 +77,7 @@ def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
 
 
 def _counts(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Return how often each token of the vocabulary is in `tokens` `[B, T]`: `[B, V]`."""
+    """Count each token of the vocabulary in `tokens` `[B, T]`: `[B, V]`."""
     size = logits.shape[-1]
     in_vocabulary = (tokens >= 0) & (tokens < size)
     counts = torch.zeros_like(logits)
@@ -83,7 +85,11 @@ def _counts(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _match_lengths(tokens: Tensor, longest: int) -> Tensor:
-    """Return for each place but the last how many tokens up to it are those up to the last: `[B, T − 1]`."""
+    """Compare the end of the text with the tokens up to each earlier position.
+
+    Returns:
+        The number of equal tokens, at most `longest`, up to each position but the last, `[B, T − 1]`.
+    """
     width = tokens.shape[-1]
     running = torch.ones_like(tokens[:, 1:], dtype=torch.bool)
     lengths = torch.zeros_like(tokens[:, 1:])
@@ -91,14 +97,14 @@ def _match_lengths(tokens: Tensor, longest: int) -> Tensor:
         last = tokens[:, width - 1 - back, None]
         same = (tokens[:, : width - 1 - back] == last) & (last >= 0)
         running = running & torch.nn.functional.pad(same, (back, 0))
-        if tokens.device.type == "cpu" and not running.any():  # a GPU would have to tell the host
+        if tokens.device.type == "cpu" and not running.any():  # on a GPU the host would have to wait
             break
         lengths += running
     return lengths
 
 
-def _marked(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
-    """Return for each token of the vocabulary the largest of its `values` `[B, T]`, 0 without: `[B, V]`."""
+def _largest_values(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
+    """Return the largest of each token's `values` `[B, T]`, or 0 if it has none: `[B, V]`."""
     size = logits.shape[-1]
     values = values.masked_fill((tokens < 0) | (tokens >= size), 0)
     marks = torch.zeros(logits.shape, dtype=values.dtype, device=logits.device)

@@ -1,4 +1,4 @@
-"""A strategy at one step, and as transformers' `LogitsProcessor`: how it runs in `generate`.
+"""Run a strategy: one step of it by `choose`, or within `generate` as a `LogitsProcessor` of transformers.
 
 Every engine runs `choose`. Engines differ only in where they keep tokens and state.
 """
@@ -46,9 +46,9 @@ _NEW_PROCESSOR = (
 
 
 def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
-    """Return the next tokens, `[B]`, by logits `[B, V]`, float32, and update the state of `context` in place.
+    """Choose the next tokens, `[B]`, by logits `[B, V]`, float32, and update the state of `context` in place.
 
-    Of equal logits the smallest token id wins.
+    Of equal logits, the smallest token id wins.
     """
     steps = steps_of(strategy)
     states = _split_state(strategy, context.state)
@@ -69,38 +69,44 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
 
 
 def first_state(strategy: Strategy) -> list[float]:
-    """Return the numbers that a text begins with: those of all steps of a chain side by side."""
+    """Return the state at the beginning of a text: the numbers of all steps of a chain, side by side."""
     return [number for numbers in _first_states(strategy) for number in numbers]
 
 
 @cache
 def _first_states(strategy: Strategy) -> list[list[float]]:
-    """Return the numbers that each step of a strategy remembers, as they are before the first step."""
-    return [_call(lambda step: list(map(float, initial_state(step))), step) for step in steps_of(strategy)]
+    """Return the numbers that each step of a chain remembers, at the beginning of a text."""
+
+    def read_numbers(step: Step) -> list[float]:
+        return list(map(float, initial_state(step)))
+
+    return [_call(read_numbers, step) for step in steps_of(strategy)]
 
 
 def _split_state(strategy: Strategy, state: Tensor) -> tuple[Tensor, ...]:
-    """Return the part of each step of a strategy in a state `[B, S]`; changing it changes the state."""
+    """Split a state `[B, S]` into those of the steps. They are views: a change of them changes `state`."""
     return torch.split(state, [len(numbers) for numbers in _first_states(strategy)], 1)
 
 
 def needs_breakers(strategy: Strategy) -> bool:
-    """Return whether a strategy asks which of the model's tokens end a sequence."""
+    """Return whether a strategy uses `Context.breakers`."""
     return any(isinstance(step, Dry) and step.breakers != "none" for step in steps_of(strategy))
 
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-    """Return the values by which a strategy adapted at a step, by name, `[B]` each."""
-    states = (_split_state(strategy, state) for state in (before, after))
+    """Return the values that a strategy adapted at a step, by name, `[B]` each."""
+    steps = steps_of(strategy)
+    states_before = _split_state(strategy, before)
+    states_after = _split_state(strategy, after)
     values: dict[str, Tensor] = {}
-    for step, *around in zip(steps_of(strategy), *states, strict=True):
-        values |= trace_values(step, *around)
+    for step, state_before, state_after in zip(steps, states_before, states_after, strict=True):
+        values |= trace_values(step, state_before, state_after)
     return values
 
 
 def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
-    """Apply a user's strategy, and check what it returns, its values at the first step only."""
-    result = _call(apply_step, step, logits.clone(), context)  # it may work in place
+    """Apply a user's strategy, and check its result. The values are checked only at the first step."""
+    result = _call(apply_step, step, logits.clone(), context)  # the function may change the logits in place
     where = f"{file_of(type(step))}: the function of {type(step).__name__}"
     if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
         raise StudyError(f"{where} returned {_describe(result)}; it must return logits, {_describe(logits)}")
@@ -112,7 +118,7 @@ def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
 
 
 def _call(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
-    """Call a registered function. An error in a user's own one names its file."""
+    """Call a registered function. If it is a user's own and fails, the error names its file."""
     try:
         return function(step, *arguments)
     except (Exception, SystemExit) as error:
@@ -134,9 +140,9 @@ class DecodedStep(NamedTuple):
     """One step of a batch.
 
     Attributes:
-        logits: What the model gave, `[B, V]`.
-        tokens: What was chosen, `[B]`.
-        adapted: The values by which the strategy adapted, by name, `[B]` each.
+        logits: The model's logits, `[B, V]`.
+        tokens: The chosen tokens, `[B]`.
+        adapted: The values that the strategy adapted, by name, `[B]` each.
     """
 
     logits: Tensor
@@ -145,24 +151,25 @@ class DecodedStep(NamedTuple):
 
 
 class StrategyProcessor(LogitsProcessor):
-    """Let `generate` write by a strategy: it leaves one token in each row. Make a new one for each call.
+    """Make transformers' `generate` follow a strategy. Make a new processor for each call.
 
     >>> processor = StrategyProcessor("top_p(p=0.9)", seed=1)
     >>> # model.generate(**inputs, logits_processor=[processor], do_sample=False, max_new_tokens=64)
 
-    Draws depend on the seed, the prompt, the strategy and the step, never on the place in the batch or on
-    torch's generator. `generate` itself must choose the likeliest token (`do_sample=False`, `num_beams=1`).
+    All tokens of a row but the chosen one are masked, so `generate` itself must take the likeliest token
+    (`do_sample=False`, `num_beams=1`). Draws depend on the seed, the prompt, the strategy and the step, never
+    on the position in the batch or on torch's generator.
 
     Args:
-        strategy: Any strategy that chooses by logits, or its signature.
+        strategy: Any strategy that needs only logits, or its signature.
         seed: A whole number.
-        prompt_ids: A name for each row; without names the prompt's tokens are its name.
-        attention_mask: The prompts' mask, `[B, P]`; 0 is padding.
-        tokenizer: The model's; DRY with breakers needs it.
+        prompt_ids: A name for each row. Default: the prompt's tokens.
+        attention_mask: The prompts' mask, `[B, P]`. 0 marks padding.
+        tokenizer: The model's tokenizer. Only DRY with breakers needs it.
 
     Raises:
-        StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the call
-            does not continue the texts of the last one.
+        StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the texts
+            do not continue those of the last call.
     """
 
     def __init__(
@@ -184,15 +191,17 @@ class StrategyProcessor(LogitsProcessor):
         self.compiled = False
         self.on_step: Callable[[DecodedStep], None] | None = None
         self.on_broken: Callable[[Tensor], None] = self._refuse_broken
-        self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
+        self._seed = seed
+        self._prompt_ids = prompt_ids
+        self._mask = attention_mask
         self._breakers = torch.tensor(breaker_ids(tokenizer) if needs_breakers(strategy) else [])
         self._context: Context | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return the scores with −inf for all tokens but the chosen one.
+        """Return scores that are 0 for the chosen tokens and −inf for all others.
 
         Args:
-            input_ids: Prompts and new tokens so far, `[B, P + t]`.
+            input_ids: The prompts with the new tokens so far, `[B, P + t]`.
             scores: The model's logits, `[B, V]`.
         """
         if self._context is None:
@@ -233,25 +242,32 @@ class StrategyProcessor(LogitsProcessor):
             keys = [row_key(self._seed, prompt_id, signature(self.strategy)) for prompt_id in prompt_ids]
             self.keys = torch.tensor(keys, device=prompts.device)
         state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
-        breakers = self._breakers.to(prompts.device)
-        state = state.to(prompts.device)
-        return Context(self.keys, 0, prompts, prompts[:, :0], state, breakers, compiled=self.compiled)
+        return Context(
+            keys=self.keys,
+            step=0,
+            tokens=prompts,
+            written=prompts[:, :0],
+            state=state.to(prompts.device),
+            breakers=self._breakers.to(prompts.device),
+            compiled=self.compiled,
+        )
 
     def _continue(self, last: Context, input_ids: Tensor) -> Context:
         follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)
-        # A GPU would have to wait for the answer to the second question.
+        # The tokens are compared only on a CPU, because on a GPU the host would have to wait.
         if follows and input_ids.device.type == "cpu":
             follows = torch.equal(input_ids[:, :-1].masked_fill(last.tokens < 0, -1), last.tokens)
         if not follows:
             raise StudyError(_NEW_PROCESSOR)
         new = input_ids[:, -1:]
-        tokens, written = (torch.cat([ids, new], 1) for ids in (last.tokens, last.written))
+        tokens = torch.cat([last.tokens, new], 1)
+        written = torch.cat([last.written, new], 1)
         return replace(last, step=last.step + 1, tokens=tokens, written=written)
 
 
 def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
-    """Return the tokens at which DRY's sequences end, as its public definition finds them.
+    """Return the tokens at which DRY's sequences end, by its public definition.
 
-    Each is the last token of its string after a letter: some tokenizers begin a text with another one.
+    Each is the last token of a breaker after a letter, because some tokenizers add a token before a text.
     """
     return sorted({tokenizer.encode(f"a{text}", add_special_tokens=False)[-1] for text in DRY_BREAKERS})

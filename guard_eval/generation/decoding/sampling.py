@@ -1,7 +1,7 @@
 """Strategies that draw. Each function returns logits with −inf for the tokens that it removes.
 
-−inf in the logits given marks a token that cannot come. At least one token of each row is kept. The sources
-stand beside the names in `strategies/values.py`.
+A token whose logit is already −inf cannot be chosen. At least one token of each row stays. The sources are
+beside the names in `strategies/values.py`.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ from guard_eval.generation.strategies import (
 )
 
 ZIPF_TOKENS = 100
-"""m of Mirostat: how many of the likeliest tokens the exponent is estimated from."""
+"""m of Mirostat: the number of likeliest tokens from which the exponent is estimated."""
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
-    """Return logits `[B, V]`, float32, up to a constant, divided by the temperature."""
+    """Divide logits `[B, V]`, float32, by the temperature. The result is right up to a constant."""
     if temperature == 1:
         return logits
-    # The largest becomes 0, so that no division overflows where it matters. A temperature beyond float32's
-    # numbers would divide 0 by 0, or −inf by inf.
+    # The largest logit becomes 0, so that its division cannot overflow. The divisor is clamped to numbers of
+    # float32, because 0 / 0 and −inf / inf are NaN.
     limits = torch.finfo(torch.float32)
-    return (logits - logits.amax(-1, keepdim=True)) / min(max(temperature, limits.tiny), limits.max)
+    divisor = min(max(temperature, limits.tiny), limits.max)
+    return (logits - logits.amax(-1, keepdim=True)) / divisor
 
 
 @apply_step.register
 def greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave the logits as they are: the likeliest token is taken."""
+    """Return the logits unchanged. The likeliest token is taken."""
     return logits
 
 
@@ -61,7 +62,7 @@ def temperature(strategy: Temperature, logits: Tensor, context: object) -> Tenso
 
 @apply_step.register
 def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the k most likely tokens; of equally likely ones those with smaller ids."""
+    """Keep the k most likely tokens. Of equally likely tokens, smaller ids come first."""
     k = min(strategy.k, logits.shape[1])
     largest = logits.topk(k).values
     return keep_largest(logits, largest, torch.full_like(largest[:, 0], k, dtype=torch.long))
@@ -71,43 +72,44 @@ def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: A
 def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the smallest set of most likely tokens whose probability reaches p (section 3.1 of its paper).
 
-    The token that reaches p is kept. Of equally likely ones the smaller id is kept.
+    The token that reaches p is kept. Of equally likely tokens, smaller ids come first.
     """
     if strategy.p == 1:  # rounding must not remove a token
         return logits
     ordered = sort_values(logits)
     p = ordered.softmax(-1)
-    count = (p.cumsum(-1, dtype=torch.float64) - p < strategy.p).sum(-1)
+    before = p.cumsum(-1, dtype=torch.float64) - p
+    count = (before < strategy.p).sum(-1)
     return keep_largest(logits, ordered, count)
 
 
 @apply_step.register
 def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the smallest set, of those with −ln p nearest to the entropy, whose probability reaches τ.
+    """Keep the smallest set of tokens with −ln p nearest to the entropy whose probability reaches τ.
 
-    The token that reaches τ is kept. Of equally near ones the smaller id is kept.
+    The token that reaches τ is kept. Of equally near tokens, smaller ids come first.
     """
     entropy, log_z = shannon_entropy(logits)
     log_p = logits.double() - log_z[:, None]
-    distance = (log_p + entropy[:, None]).abs()  # infinite for a token that cannot come
+    distance = (log_p + entropy[:, None]).abs()  # infinite for a token that cannot be chosen
     ids = torch.sort(distance, dim=-1, stable=True).indices
     ordered = log_p.gather(1, ids)
     p = ordered.exp()
     before = p.cumsum(-1) - p
-    remaining = ordered.float().masked_fill(before >= strategy.tau * p.sum(-1, keepdim=True), -torch.inf)
-    return scatter(logits, ids, remaining)
+    removed = before >= strategy.tau * p.sum(-1, keepdim=True)
+    return scatter(logits, ids, ordered.float().masked_fill(removed, -torch.inf))
 
 
 @apply_step.register
 def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the tokens that are at least p times as likely as the most likely one."""
-    share = (logits - logits.amax(-1, keepdim=True)).exp()
-    return logits.masked_fill(share < strategy.p, -torch.inf)
+    """Keep the tokens that are at least p times as likely as the most likely token."""
+    ratio_to_best = (logits - logits.amax(-1, keepdim=True)).exp()
+    return logits.masked_fill(ratio_to_best < strategy.p, -torch.inf)
 
 
 @apply_step.register
 def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the tokens that add more than ε to the confidence, and at least the first."""
+    """Keep the tokens that add more than ε to the confidence, and always the likeliest token."""
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
     admitted = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
     admitted[:, 0] = True
@@ -115,21 +117,23 @@ def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Ten
 
 
 def confidence_gain(p: Tensor) -> Tensor:
-    """Return ΔConf_k of adaptive decoding: what admitting the k-th most likely token adds to the confidence.
+    """Return ΔConf_k of adaptive decoding: the gain in confidence by the k-th most likely token.
 
-    R_k is thought of as spread evenly over the V − k other tokens. The gain does not always decline: a token
-    may add less than ε and a later one more.
+    The definition spreads R_k evenly over the V − k other tokens. The gain does not always fall with k: a
+    token may add less than ε and a later token more.
 
     Args:
         p: Probabilities in descending order, `[B, V]`, float64.
     """
     vocabulary = p.shape[-1]
-    # Summed from the smallest: 1 − Σ p would lose the digits of a small rest, and its sign.
-    before = p.flip(-1).cumsum(-1).flip(-1)
-    after = torch.nn.functional.pad(before[:, 1:], (0, 1))
+    # R_{k−1} and R_k are summed from the smallest p, because 1 − Σ p would lose the digits of a small number.
+    r_before = p.flip(-1).cumsum(-1).flip(-1)
+    r_after = torch.nn.functional.pad(r_before[:, 1:], (0, 1))
     others = torch.arange(vocabulary - 1, -1, -1, dtype=p.dtype, device=p.device)
-    spread = torch.xlogy(after, after / others.clamp(min=1)) - torch.xlogy(before, before / (others + 1))
-    return (torch.xlogy(p, p) + spread) / math.log(vocabulary)
+    spread_before = torch.xlogy(r_before, r_before / (others + 1))
+    spread_after = torch.xlogy(r_after, r_after / others.clamp(min=1))
+    gain = torch.xlogy(p, p) + (spread_after - spread_before)
+    return gain / math.log(vocabulary)
 
 
 @apply_step.register(EpsilonSampling | EtaSampling | PLess)
@@ -140,54 +144,62 @@ def keep_probable(
 ) -> Tensor:
     """Keep the tokens with p ≥ ε, p ≥ η = min(ε, √ε · exp(−H)), or p ≥ Σ p², as the authors' programs do."""
     entropy, log_z = shannon_entropy(logits)
+    log_p = logits.double() - log_z[:, None]
     if isinstance(strategy, PLess):
         best = logits.amax(-1)
-        least = log_normaliser(2 * (logits - best[:, None])) - 2 * (log_z - best)
+        log_limit = log_normaliser(2 * (logits - best[:, None])) - 2 * (log_z - best)
     else:
-        least = torch.full_like(entropy, math.log(strategy.epsilon))
+        log_limit = torch.full_like(entropy, math.log(strategy.epsilon))
         if isinstance(strategy, EtaSampling):
-            least = torch.minimum(least, least / 2 - entropy)
-    return _keep_at_least(logits, logits.double() - log_z[:, None], least[:, None])
+            log_limit = torch.minimum(log_limit, log_limit / 2 - entropy)
+    return _keep_at_least(logits, log_p, log_limit[:, None])
 
 
 @apply_step.register
 def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens with l ≥ M − nσ, M and σ the largest and the standard deviation (n − 1) of logits.
 
-    What cannot come (−inf) counts for neither. This is the README of the authors' program, whose
-    `nsigma_truncate` also removes a token at the bound itself.
+    Tokens with −inf do not count. This follows the README of the authors' program. Its `nsigma_truncate`
+    also removes a token at the bound itself.
     """
-    exact, possible = logits.double(), logits > -torch.inf
+    exact = logits.double()
+    possible = logits > -torch.inf
     count = possible.sum(-1, keepdim=True)
     mean = exact.masked_fill(~possible, 0).sum(-1, keepdim=True) / count
     squares = (exact - mean).square().masked_fill(~possible, 0).sum(-1, keepdim=True)
     sigma = (squares / (count - 1).clamp(min=1)).sqrt()
-    return _keep_at_least(logits, exact, exact.amax(-1, keepdim=True) - strategy.n * sigma)
+    bound = exact.amax(-1, keepdim=True) - strategy.n * sigma
+    return _keep_at_least(logits, exact, bound)
 
 
 @apply_step.register
 def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
-    """Keep the k likeliest tokens, for a surprise of μ bits under Zipf's law (Algorithm 1); the state is μ.
+    """Keep the k likeliest tokens, for a surprise of μ bits under Zipf's law (Algorithm 1). The state is μ.
 
     s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100 likeliest, and
-    k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, and one more, as in the authors' program, which
-    takes 3001 tokens for s, and V = 50,000 of any model.
+    k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, plus 1, as in the authors' program. That program uses
+    3001 tokens for s, and V = 50,000 for every model.
     """
-    mu, size = context.state[:, 0], logits.shape[-1]
+    mu = context.state[:, 0]
+    size = logits.shape[-1]
     ordered = sort_values(logits)
     head = ordered[:, :ZIPF_TOKENS].double()
     index = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
     t = (1 / index).log1p()
     b = head[:, :-1] - head[:, 1:]
     finite = b.isfinite()
-    s = (t * b.masked_fill(~finite, 0)).sum(-1) / (t.square() * finite).sum(-1).clamp(min=1e-12)
-    excess, log_v = s - 1, math.log(size)
-    # (s − 1) / (1 − V^(1 − s)), which is 1 / ln V at s = 1, and is positive on both sides of it.
-    near = excess.abs() < 1e-9
-    safe = torch.where(near, 1.0, excess)
-    ratio = torch.where(near, 1 / max(log_v, 1e-12), safe / -torch.expm1(-safe * log_v))
+    products = (t * b.masked_fill(~finite, 0)).sum(-1)
+    squares = (t.square() * finite).sum(-1)
+    s = products / squares.clamp(min=1e-12)
+    excess = s - 1
+    log_v = math.log(size)
+    # The ratio (s − 1) / (1 − V^(1 − s)) is positive. At s = 1 its limit is 1 / ln V.
+    is_near_limit = excess.abs() < 1e-9
+    safe = torch.where(is_near_limit, 1.0, excess)
+    ratio = torch.where(is_near_limit, 1 / max(log_v, 1e-12), safe / -torch.expm1(-safe * log_v))
     log_k = (ratio.log() + mu * math.log(2)) / s.clamp(min=1e-6)
-    k = log_k.clamp(max=math.log(2.0**40)).exp().round().clamp(max=size - 1).long() + 1
+    rounded = log_k.clamp(max=math.log(2.0**40)).exp().round()
+    k = rounded.clamp(max=size - 1).long() + 1
     return keep_largest(logits, ordered, k)
 
 
@@ -199,20 +211,22 @@ def first_mu(strategy: Mirostat) -> list[float]:
 
 @update_state.register
 def next_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
-    """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the token that was drawn.
+    """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the drawn token.
 
-    p is that of the whole distribution, as in the authors' program, not that of the k tokens.
+    p is the probability in the whole vocabulary, as in the authors' program, not among the k tokens.
     """
     log_p = logits.gather(1, tokens[:, None])[:, 0].double() - log_normaliser(logits)
-    state[:, 0] -= strategy.eta * (-log_p / math.log(2) - strategy.tau)
+    surprise = -log_p / math.log(2)
+    state[:, 0] -= strategy.eta * (surprise - strategy.tau)
 
 
 @trace_values.register
 def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return the μ that a step found."""
+    """Return the μ before a step."""
     return {"mu": before[:, 0]}
 
 
-def _keep_at_least(logits: Tensor, values: Tensor, least: Tensor) -> Tensor:
-    """Return logits `[B, V]` with −inf where `values` `[B, V]` are below `least`, but for the largest."""
-    return logits.masked_fill((values < least) & (logits < logits.amax(-1, keepdim=True)), -torch.inf)
+def _keep_at_least(logits: Tensor, values: Tensor, limit: Tensor) -> Tensor:
+    """Mask logits `[B, V]` with −inf if their `values` `[B, V]` are below `limit`. The largest ones stay."""
+    is_largest = logits == logits.amax(-1, keepdim=True)
+    return logits.masked_fill((values < limit) & ~is_largest, -torch.inf)

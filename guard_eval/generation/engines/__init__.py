@@ -1,4 +1,4 @@
-"""Where decoding runs. Without PyTorch and transformers an import names the extra that brings them."""
+"""The engines that run models. Without PyTorch or transformers, an import names the missing extra."""
 
 import os
 from importlib.util import find_spec
@@ -10,8 +10,8 @@ for _package in ("torch", "transformers"):
     if find_spec(_package) is None:
         raise MissingExtraError("generate", _package)
 
-# Threads that wait for each other would spin, and on shared cores keep each other from what they wait for: a
-# step takes 9 to 16 times as long. PyTorch reads this when it is loaded.
+# By default, waiting threads keep their cores busy. On shared cores they then delay the threads that they
+# wait for, and a step takes 9 to 16 times as long. PyTorch reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 Model: TypeAlias = Any

@@ -1,9 +1,9 @@
-"""Batches of texts: how many rows they have, what a loop is given and returns, and transformers' `generate`.
+"""Batches of texts: their sizes, the inputs and outputs of decoding, and transformers' `generate`.
 
-What fits on a GPU is not known beforehand, so batches start small, double while it goes well, and halve when
-memory runs out; the rows that did not fit are tried again, so none is lost. The longest rows come first, so
-what fitted once fits again. On a CPU memory does not run out with an error but with the process's end, so
-batches stay small.
+The batch size that fits on a GPU is not known beforehand. So batches start small, double while memory
+suffices, and halve when it runs out. The rows that did not fit are tried again, so none is lost. The longest
+rows come first, so a size that has fitted fits again. On a CPU, lack of memory often kills the process
+without an error, so batches stay small.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ Result = TypeVar("Result")
 
 FIRST_ROWS = 8
 SMALL_MODEL_ROWS = 32
-"""Rows of a small model on a CPU; more gain nothing, since its arithmetic is busy by then."""
+"""The number of rows for a small model on a CPU. More rows are not faster, because the CPU is busy."""
 
 
 class BatchSizes:
-    """How many rows to try next.
+    """The number of rows in the next batch.
 
     Args:
-        rows: Never more than these; without, 8 that double while it goes well.
+        rows: The largest number of rows. Without it, batches have 8 rows, and double while memory suffices.
     """
 
     def __init__(self, rows: int | None = None) -> None:
         self.rows = rows or FIRST_ROWS
-        self._most = rows
+        self._limit = rows
 
     @classmethod
     def choose(cls, batch_size: int | Literal["auto"], model: Model, strategy: Strategy) -> BatchSizes:
-        """Choose the first batch size for a model, and a strategy that may have beams."""
+        """Choose the first batch size for this model and this strategy's number of beams."""
         if batch_size != "auto":
             return cls(batch_size)
         if model.device.type != "cpu":
@@ -51,26 +51,27 @@ class BatchSizes:
         rows = SMALL_MODEL_ROWS if model.num_parameters() < SMALL else FIRST_ROWS
         return cls(max(1, rows // getattr(strategy, "beams", 1)))
 
-    def succeed(self, rows: int) -> None:
-        """Double `rows` for the next batch, unless so many were too many."""
+    def grow(self, rows: int) -> None:
+        """Double the size after a batch of `rows`, up to the limit."""
         self.rows = max(2 * rows, self.rows)
-        if self._most is not None:
-            self.rows = min(self.rows, self._most)
+        if self._limit is not None:
+            self.rows = min(self.rows, self._limit)
 
-    def fail(self, rows: int) -> None:
-        """Halve `rows` that did not fit, for good."""
-        self.rows = self._most = max(1, rows // 2)
+    def shrink(self, rows: int) -> None:
+        """Make half of `rows`, which did not fit, the size and the limit."""
+        self._limit = max(1, rows // 2)
+        self.rows = self._limit
 
 
 def in_batches(
     rows: Sequence[Row], decode: Callable[[Sequence[Row]], Result], sizes: BatchSizes
 ) -> Iterator[tuple[Sequence[Row], Result]]:
-    """Yield batches of `rows` with what `decode` returns for each.
+    """Yield batches of `rows`, each with the result of `decode`.
 
     Args:
-        rows: The longest first.
-        decode: May run out of memory; it is then called again with fewer of the same rows.
-        sizes: What fits into memory; it learns.
+        rows: The rows, the longest first.
+        decode: Decodes a batch. If it runs out of memory, it is called again with fewer of the same rows.
+        sizes: The batch sizes, which are adapted to the memory.
 
     Raises:
         torch.OutOfMemoryError: A single row does not fit.
@@ -80,35 +81,39 @@ def in_batches(
         batch = rows[start : start + sizes.rows]
         try:
             result = decode(batch)
-        except RuntimeError as error:  # on a CPU a lack of memory has no class of its own
-            if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+        except RuntimeError as error:
+            # On a CPU, only the message tells that memory ran out.
+            is_lack_of_memory = isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(
+                error
+            )
+            if not is_lack_of_memory:
                 raise
             if len(batch) == 1:
                 raise torch.OutOfMemoryError(str(error)) from error
         else:
-            sizes.succeed(len(batch))
+            sizes.grow(len(batch))
             yield batch, result
             start += len(batch)
             continue
-        # Only now, when the error and the tensors that its frames held are released.
+        # Outside the handler, because there the error still holds the tensors of its frames.
         gc.collect()
         torch.cuda.empty_cache()
-        sizes.fail(len(batch))
+        sizes.shrink(len(batch))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Prompts to be continued together.
+    """Prompts that are continued together.
 
     Attributes:
-        prompts: The token ids of each, none empty.
-        keys: `noise.row_key` of each, `[B]`, on the model's device.
-        ends: Tokens that end a text.
+        prompts: The token ids of each prompt, at least one.
+        keys: The `noise.row_key` of each prompt, `[B]`, on the model's device.
+        ends: The tokens that end a text.
         limit: The largest number of new tokens.
-        tokenizer: Finds DRY's breakers, and stop strings.
+        tokenizer: The tokenizer, which is needed for DRY's breakers and for stop strings.
         stop: Strings at which a text ends.
         absent: Tokens that are never written, because the tokenizer has no text for them.
-        width: Prompts are padded to so many tokens at least.
+        width: The smallest number of tokens to which prompts are padded.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -129,7 +134,7 @@ class Batch:
 
     @property
     def pad(self) -> int:
-        """Return the token that fills up rows."""
+        """The token that fills up rows."""
         return self.ends[0] if self.ends else 0
 
 
@@ -139,31 +144,44 @@ class Decoded:
 
     Attributes:
         tokens: The new tokens of each prompt, up to its end token or the limit.
-        failed_at: The step 0, 1, … at which the model gave no probabilities, or None.
+        failed_at: The first step 0, 1, … at which the model gave no probabilities for a prompt, or None.
     """
 
     tokens: list[list[int]]
     failed_at: list[int | None]
 
     @classmethod
-    def of(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> Decoded:
-        """Return the tokens of `rows` up to their ends; `broken`, `[B]` for each step, have none to give."""
-        ends = ([n for n, token in enumerate(row, 1) if token in batch.ends] for row in rows)
-        tokens = [row[: end[0]] if end else row for row, end in zip(rows, ends, strict=True)]
-        steps = torch.stack([*broken], 1).tolist()  # nothing is read back from a GPU before the end
-        flags = (row[: len(text) + 1] for row, text in zip(steps, tokens, strict=True))
-        return cls(tokens=tokens, failed_at=[row.index(True) if True in row else None for row in flags])
+    def from_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> Decoded:
+        """Cut `rows` after their end tokens, and find the rows without probabilities.
+
+        Args:
+            batch: The batch, which names the end tokens.
+            rows: The new tokens of each row.
+            broken: Whether the model gave no probabilities, `[B]` for each step.
+        """
+        tokens = []
+        for row in rows:
+            end = next((index for index, token in enumerate(row, 1) if token in batch.ends), len(row))
+            tokens.append(row[:end])
+        flags = torch.stack([*broken], 1).tolist()  # nothing is read back from a GPU before the end
+        failed_at: list[int | None] = []
+        for row_flags, text in zip(flags, tokens, strict=True):
+            steps = row_flags[: len(text) + 1]
+            failed_at.append(steps.index(True) if True in steps else None)
+        return cls(tokens=tokens, failed_at=failed_at)
 
 
 class StopCriterion(StoppingCriteria):
-    """Ends a text at the token that completes a stop string; `start` is the prompts' length."""
+    """Ends a text at the token that completes a stop string. `start` is the length of the prompts."""
 
     def __init__(self, batch: Batch, start: int) -> None:
-        self._batch, self._start = batch, start
+        self._batch = batch
+        self._start = start
 
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401, ARG002
         """Return which texts have just reached a stop string, `[B]`."""
-        tokenizer, stop = self._batch.tokenizer, self._batch.stop
+        tokenizer = self._batch.tokenizer
+        stop = self._batch.stop
         rows = input_ids[:, self._start :].tolist()
         return torch.tensor([ends_with_stop(tokenizer, row, stop) for row in rows], device=input_ids.device)
 
@@ -179,7 +197,7 @@ def run_generate(
 ) -> Any:  # noqa: ANN401
     """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
 
-    These would fill in what is not given, such as a repetition penalty.
+    Those settings would otherwise be added, such as a repetition penalty.
     """
     config = GenerationConfig(do_sample=False, **options)  # type: ignore[no-untyped-call]
     usual = model.generation_config

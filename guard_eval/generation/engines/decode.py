@@ -1,7 +1,7 @@
-"""From a batch of prompts to new tokens: transformers' `generate` with a strategy as its logits processor.
+"""Continue a batch of prompts: transformers' `generate` runs with a strategy as its logits processor.
 
-Beam search is `generate`'s own, and contrastive decoding changes the scores in it. Contrastive search and ACS
-need the hidden states of all candidates, and have a loop of their own.
+Beam search is part of `generate`, and contrastive decoding changes its scores. Contrastive search and ACS
+need the hidden states of all candidates, so they have another loop here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from guard_eval.generation.strategies import (
 )
 
 Watch = Callable[[DecodedStep], None]
-"""Is called after each step."""
+"""A function that is called after each step."""
 
 
 @torch.inference_mode()
@@ -46,10 +46,11 @@ def decode(
     Args:
         model: A transformers model for causal language modelling.
         batch: The prompts.
-        strategy: What to apply; `check` must have passed.
+        strategy: The strategy. `check` must have accepted it.
         amateur: The weaker model of contrastive decoding, with the same tokens.
-        static: Use a cache of fixed shapes; on a GPU the model and GUARD's step are then compiled.
-        on_step: Called after each step, but never by a strategy with beams, whose texts are known in the end.
+        static: Use a static cache. On a GPU, the model and GUARD's step are then compiled.
+        on_step: A function that is called after each step. Strategies with beams do not call it, because
+            their texts are known only at the end.
     """
     ids, mask = batch.padded()
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
@@ -86,11 +87,11 @@ def decode(
         suppress_tokens=list(batch.absent) or None,
         **options,
     )
-    return Decoded.of(batch, rows[:, ids.shape[1] :].tolist(), broken)
+    return Decoded.from_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
 class _BeamProcessor:
-    """Watch the scores of `generate`'s beam search, or change them to contrastive decoding's."""
+    """Check the scores of `generate`'s beam search, and change them for contrastive decoding."""
 
     def __init__(
         self,
@@ -106,21 +107,24 @@ class _BeamProcessor:
         if self._score is not None:
             scores = self._score(input_ids, scores)
         best = scores.amax(-1).view(self._prompts, -1)
-        broken = (best.isnan() | (best == torch.inf)).any(-1) | (best == -torch.inf).all(-1)
+        has_bad_beam = (best.isnan() | (best == torch.inf)).any(-1)
+        has_no_beam = (best == -torch.inf).all(-1)
+        broken = has_bad_beam | has_no_beam
         self._on_broken(broken)
         return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
 
 
 class _Amateur:
-    """Scores hypotheses by the contrast of an expert and an amateur, which keeps a cache of its own."""
+    """Scores hypotheses by the contrast of an expert and an amateur. The amateur has its own cache."""
 
     def __init__(self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor) -> None:
         self._strategy = strategy
         self._start = ids.shape[1]
-        seen = -1 if strategy.amateur_prompt == "last" else 0
-        prompts = (rows[:, seen:].repeat_interleave(strategy.beams, 0) for rows in (ids, mask))
+        first = -1 if strategy.amateur_prompt == "last" else 0
+        prompts = ids[:, first:].repeat_interleave(strategy.beams, 0)
+        masks = mask[:, first:].repeat_interleave(strategy.beams, 0)
         cached = Abilities.of(model).choose_passes(TOKENS) is not PlainPasses
-        self._rows = RowPasses(model, *prompts, cached=cached)
+        self._rows = RowPasses(model, prompts, masks, cached=cached)
         self._written = ids[:, :0]
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -131,7 +135,7 @@ class _Amateur:
             output = self._rows.read_prompts()
         self._written = written
         amateur = output.logits[:, -1]
-        shared = min(scores.shape[1], amateur.shape[1])  # beyond it is padding of the larger embedding
+        shared = min(scores.shape[1], amateur.shape[1])  # later rows only pad the larger embedding
         contrasted = contrast(
             scores[:, :shared],
             amateur[:, :shared],
@@ -141,9 +145,10 @@ class _Amateur:
         return pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
 
     def _find_parents(self, texts: Tensor) -> Tensor:
-        """Return the hypothesis before that each text continues, found by its tokens, `[rows]`."""
+        """Return the index of the earlier hypothesis that each text continues, `[rows]`, by its tokens."""
         beams = self._strategy.beams
-        prompts, length = len(texts) // beams, texts.shape[1]
+        prompts = len(texts) // beams
+        length = texts.shape[1]
         earlier = self._written.reshape(prompts, 1, beams, length)
         is_parent = (texts.reshape(prompts, beams, 1, length) == earlier).all(-1)
         first = beams * torch.arange(prompts, device=texts.device)
@@ -160,7 +165,8 @@ def _search_contrastively(
     ids, mask = batch.padded()
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
-    passes = Abilities.of(model).choose_passes(start + batch.limit)(model, ids, mask, batch.limit)
+    passes_class = Abilities.of(model).choose_passes(start + batch.limit)
+    passes = passes_class(model, ids, mask, batch.limit)
     failures: list[Tensor] = []
     stop = StopCriterion(batch, start) if batch.stop else None
     ends = torch.tensor(batch.ends, dtype=torch.long, device=ids.device)
@@ -172,7 +178,7 @@ def _search_contrastively(
         broken = ~logits.amax(-1).isfinite()
         proposal = propose(logits.masked_fill(broken[:, None], 0), step)
         penalty = passes.try_candidates(proposal.ids)
-        # A hidden state may be no number where the logits before it are.
+        # A hidden state may be NaN even if the logits before it are finite.
         broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
         failures.append(broken)
         index = choose(proposal, penalty.nan_to_num())
@@ -188,4 +194,4 @@ def _search_contrastively(
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.take(index)
-    return Decoded.of(batch, ids[:, start:].tolist(), failures)
+    return Decoded.from_rows(batch, ids[:, start:].tolist(), failures)

@@ -1,4 +1,4 @@
-"""Between texts and tokens: prompts to token ids, generated tokens back to continuations."""
+"""Convert prompts to token ids, and generated tokens to continuations."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from guard_eval.records import Continuation, Prompt, Recipe, content_id
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
-"""Prompts that an error names; of more it says how many."""
+"""The largest number of prompts that an error names. It gives the number of further ones."""
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _OPTIONS_OF_TEMPLATES = frozenset(inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters)
-"""Names that are no settings of a template."""
+"""Names that a setting of a template cannot have, because they are options of transformers."""
 _SHOWN_CHARACTERS = 40
-"""How much of a prompt's text an error shows."""
+"""The number of characters of a prompt's text in an error."""
 _TEMPLATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class EncodedPrompt:
-    """A prompt with the token ids that the model is given, and which of its texts is to be made."""
+    """A prompt with its token ids, and the number of the text to write among the prompt's texts."""
 
     prompt: Prompt
     ids: list[int]
@@ -47,7 +47,7 @@ class EncodedPrompt:
 def encode_texts(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
 ) -> tuple[list[EncodedPrompt], str]:
-    """Return the texts' prompts in tokens, the longest first, and what to say of those that are too long.
+    """Return the texts' prompts in tokens, the longest first, and a message about those that are too long.
 
     Raises:
         StudyError: See `encode`.
@@ -59,7 +59,7 @@ def encode_texts(
     if not recipe.chat:
         _notice_control(loaded, rows)
     context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
-    if context < 0:  # XLNet's way to say that there is no limit
+    if context < 0:  # XLNet has −1 if there is no limit
         context = math.inf
     room = context - recipe.max_new_tokens
     planned = [replace(row, run=run) for row, (_, run) in zip(rows, texts, strict=True)]
@@ -84,23 +84,23 @@ def encode(
     chat: bool = False,
     chat_template: str = "",
 ) -> list[EncodedPrompt]:
-    """Return each prompt's tokens, of which the last `max_prompt_tokens` are kept.
+    """Return the last `max_prompt_tokens` tokens of each prompt.
 
-    Tokens that the tokenizer puts before a text stay in front, and count: models were trained to see them
-    first. Those that it puts behind a text are left out, for they would end the prompt. With `chat` the
-    prompt is the user's message, and the model's template opens its answer; then the limit is on the prompt's
-    own tokens, and the template, which may not be cut, comes on top.
+    Tokens that the tokenizer adds before a text stay and count, because models are trained with them. Tokens
+    that it adds after a text are left out, because they would end the prompt. With `chat`, the prompt is the
+    user's message, and the model's template begins the answer. Then the limit is for the prompt's own tokens,
+    and the template's tokens come on top.
 
     Args:
-        loaded: The model; its weights are not used.
+        loaded: The model. Its weights are not used.
         prompts: The prompts.
-        max_prompt_tokens: How many of a prompt's last tokens are kept.
-        chat: Whether the prompts go through the chat template.
-        chat_template: The template's own settings, as JSON.
+        max_prompt_tokens: The largest number of a prompt's tokens.
+        chat: Whether prompts go through the chat template.
+        chat_template: The settings of the template, as JSON.
 
     Raises:
-        StudyError: Prompts have no tokens, or tokens that the model lacks, or the template refuses them (all
-            are named), or there is no template, or it has no such setting.
+        StudyError: Prompts have no tokens or tokens that the model does not have, or the template refuses
+            them; all of them are named. Or there is no template, or it does not have such a setting.
     """
     encode_text = partial(_encode, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
@@ -127,10 +127,10 @@ def encode(
 
 
 def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
-    """Return the settings of a model's chat template, from JSON.
+    """Read the settings of a model's chat template from JSON.
 
     Raises:
-        StudyError: There is no template, or it has no such setting.
+        StudyError: There is no template, or it does not have such a setting.
     """
     template = getattr(loaded.tokenizer, "chat_template", None)
     if not template:
@@ -149,8 +149,9 @@ def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
 
 
 def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
-    """Refuse tokens that only the tokenizer has; models with an unused end of the vocabulary are common."""
-    largest, size = max(ids), loaded.model.config.get_text_config().vocab_size
+    """Refuse tokens that the tokenizer has and the model does not have."""
+    largest = max(ids)
+    size = loaded.model.config.get_text_config().vocab_size
     if largest >= size:
         token = loaded.tokenizer.convert_ids_to_tokens(largest)
         raise StudyError(
@@ -160,7 +161,7 @@ def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
 
 
 def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
-    """Say which prompts spell control tokens, which a model reads as such where there is no chat template."""
+    """Notify the user of prompts with control tokens. Without a template they are not read as text."""
     control = control_tokens(loaded.tokenizer).items()
     spelled = {
         label_prompt(row.prompt): token
@@ -175,13 +176,13 @@ def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
 
 
 def label_prompt(prompt: Prompt) -> str:
-    """Return a prompt's id, or the beginning of its text where the id is made of the text."""
-    made_of_text = prompt.id == content_id("prompt", prompt.text)
-    return repr(prompt.text[:_SHOWN_CHARACTERS] if made_of_text else prompt.id)
+    """Return a prompt's id, or the beginning of its text if the id is a hash of the text."""
+    has_hash_as_id = prompt.id == content_id("prompt", prompt.text)
+    return repr(prompt.text[:_SHOWN_CHARACTERS] if has_hash_as_id else prompt.id)
 
 
 def name_prompts(names: Sequence[str]) -> str:
-    """Return prompts as a message names them: all of them, or the first and how many more there are.
+    """Name prompts for a message: all of them, or the first ones and the number of further ones.
 
     >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
@@ -194,11 +195,11 @@ def _encode(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
     """Return a prompt's last tokens.
 
     Raises:
-        StudyError: The model cannot be given it; the message says why.
+        StudyError: The model cannot read the prompt. The message gives the reason.
     """
     if _LONE_SURROGATE.search(text):
         raise StudyError("not valid Unicode (a lone surrogate); fix or remove it")
-    # The length is ours to limit, so the tokenizer's warning about long texts would only mislead.
+    # The text is cut below, so the tokenizer's warning about long texts would mislead.
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     start = _find_start(tokenizer)
     if not ids and not start and tokenizer.bos_token_id is not None:
@@ -209,17 +210,20 @@ def _encode(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
 
 
 def _find_start(tokenizer: Tokenizer) -> list[int]:
-    """Return the tokens that a tokenizer puts before every text."""
-    alone = tokenizer("a", add_special_tokens=False)["input_ids"]
-    whole: list[int] = tokenizer("a")["input_ids"]
-    positions = range(len(whole) - len(alone) + 1)
-    return whole[: next((at for at in positions if whole[at : at + len(alone)] == alone), 0)]
+    """Return the tokens that a tokenizer adds before every text."""
+    text_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
+    ids: list[int] = tokenizer("a")["input_ids"]
+    length = len(text_ids)
+    for position in range(len(ids) - length + 1):
+        if ids[position : position + length] == text_ids:
+            return ids[:position]
+    return []
 
 
 def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, Any]) -> list[int]:
-    """Return the tokens of the template around a prompt's last tokens; raises as `_encode`."""
+    """Return the tokens of the template with a prompt's last tokens in it. Errors are as in `_encode`."""
     try:
-        # Control tokens that a prompt spells out are data, not turns of the conversation.
+        # Control tokens in a prompt are data, not turns of the conversation.
         with _time_limit(_TEMPLATE_SECONDS):
             encoded = tokenizer.apply_chat_template(
                 [{"role": "user", "content": _last_tokens(tokenizer, text, limit)}],
@@ -230,7 +234,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
             )
     except TimeoutError:
         raise
-    except Exception as error:  # a template is a program, which may raise anything
+    except Exception as error:  # a template is a program and may raise any exception
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
         raise StudyError(
             f"refused by the model's chat template: {reason}; set generation.chat = false, or remove it"
@@ -243,7 +247,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise a `TimeoutError` in a block of other people's code that takes longer, in the main thread."""
+    """Raise a `TimeoutError` if the block takes longer. This works only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -252,7 +256,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)  # another limit goes on from where it was
+        signal.setitimer(signal.ITIMER_REAL, *timer)  # an outer time limit continues
         signal.signal(signal.SIGALRM, before)
 
 
@@ -261,30 +265,33 @@ def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
-    """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
-    fast = tokenizer.is_fast
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
+    """Return the text of the last `limit` tokens. If the tokenizer gives offsets, it is cut from `text`."""
+    has_offsets = tokenizer.is_fast
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=has_offsets, verbose=False)
     ids = encoded["input_ids"]
     if len(ids) <= limit:
         return text
-    return text[encoded["offset_mapping"][-limit][0] :] if fast else _decode(tokenizer, ids[-limit:])
+    if not has_offsets:
+        return _decode(tokenizer, ids[-limit:])
+    start, _ = encoded["offset_mapping"][-limit]
+    return text[start:]
 
 
 def control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the ids of the tokens that are no part of a text, by how they are spelled."""
+    """Return the ids of the tokenizer's control tokens, by their spelling. They are not part of a text."""
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
-    names = [*added, *tokenizer.all_special_tokens]  # of some tokenizers one has what the other lacks
+    names = [*added, *tokenizer.all_special_tokens]  # in some tokenizers one of the lists is not complete
     return {name: tokenizer.convert_tokens_to_ids(name) for name in names}
 
 
 def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
-    """Return the tokens that end a text: the tokenizer's, the model's, and those among the stop strings.
+    """Return the tokens that end a text: the tokenizer's, the model's, and the control tokens in `stop`.
 
-    Without any, only the length limit ends a text.
+    If there are none, only the length limit ends a text.
 
     Raises:
-        StudyError: The model's settings name something that is no token, or a stop string holds a control
-            token beside other text.
+        StudyError: An end token in the model's settings is not a number, or a stop string has a control token
+            beside other text.
     """
     settings = getattr(loaded.model.generation_config, "eos_token_id", None)
     listed = settings if isinstance(settings, list) else [settings]
@@ -296,14 +303,14 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
             "token; write the number of the token that ends a text"
         )
     size = loaded.model.config.get_text_config().vocab_size
-    return sorted({token for token in ids if 0 <= token < size})  # −1 stands for none
+    return sorted({token for token in ids if 0 <= token < size})  # −1 means that there is none
 
 
 def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
-    """Return the control tokens among the stop strings; no text has these, so their ids are looked for.
+    """Return the ids of the stop strings that are control tokens. Such strings never occur in a text.
 
     Raises:
-        StudyError: A stop string holds a control token beside other text.
+        StudyError: A stop string has a control token beside other text.
     """
     control = control_tokens(tokenizer)
     for string in stop:
@@ -316,35 +323,39 @@ def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
 
 
 def absent_ids(loaded: LoadedModel) -> list[int]:
-    """Return the ids that the model has and its tokenizer has not: such rows only fill up its tables.
+    """Return the ids that only the model has. They pad its tables, and the tokenizer has no text for them.
 
-    A token that ends a text needs no spelling.
+    An end token is not among them, because it needs no text.
     """
     size = loaded.model.config.get_text_config().vocab_size
     return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(eos_ids(loaded)))
 
 
 def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
-    """Return what the new tokens add to the prompt's text, special tokens left out.
+    """Return the text that the new tokens add to the prompt's text, without special tokens.
 
-    Decoded alone, SentencePiece's tokens would lose the space that they begin with.
+    The new tokens are decoded with the prompt, because alone SentencePiece's tokens would lose their first
+    space.
     """
-    before, both = _decode(tokenizer, prompt_ids), _decode(tokenizer, prompt_ids + new_ids)
+    before = _decode(tokenizer, prompt_ids)
+    both = _decode(tokenizer, prompt_ids + new_ids)
     return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
 
 
 def find_stop(text: str, strings: Sequence[str]) -> int | None:
-    """Return where the first of the stop strings begins in a text, or None.
+    """Return the position of the first stop string in a text, or None.
 
     >>> find_stop("END, and more", ["more", "END"]), find_stop("a text", ["END"])
     (0, None)
     """
-    return min((at for string in strings if (at := text.find(string)) >= 0), default=None)
+    positions = (text.find(string) for string in strings)
+    return min((position for position in positions if position >= 0), default=None)
 
 
 def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
     """Return whether the last of the `new` tokens completes one of the strings."""
-    # A token has one byte or more, special tokens none; decoders look back at a few tokens before.
+    # A token has at least one byte, but a special token has none, and decoders use some tokens before. So
+    # more tokens are decoded than the longest string has bytes.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
     return find_stop(_decode(tokenizer, list(new[-window:])), strings) is not None
 
@@ -352,18 +363,20 @@ def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[s
 def make_continuation(
     loaded: LoadedModel, recipe: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
 ) -> Continuation:
-    """Return the continuation of the tokens `new`, which took `seconds` in a batch of `batch` texts.
+    """Make the continuation of the tokens `new`, which took `seconds` in a batch of `batch` texts.
 
-    A text with a stop string ends before it. Engines may write more tokens, which are cut here. A character
-    of which the last tokens have only a part is left out.
+    A text with a stop string ends before it. Engines may write further tokens, which are cut here. An
+    incomplete character at the end is left out.
     """
     text = continuation_text(loaded.tokenizer, row.ids, new).rstrip(_REPLACEMENT)
     finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
     if new[-1] in stop_ids(loaded.tokenizer, recipe.stop):
         finish = "stop"
-    index = count = find_stop(text, recipe.stop)
+    index = find_stop(text, recipe.stop)
+    count = len(new)
     if index is not None:
-        finish, count = "stop", 1
+        finish = "stop"
+        count = 1  # becomes the smallest number of tokens whose text has the stop string
         while find_stop(continuation_text(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None:
             count += 1
     return Continuation(
@@ -373,7 +386,7 @@ def make_continuation(
         recipe=recipe,
         text=text[:index],
         prompt_tokens=len(row.ids),
-        new_tokens=count or len(new),
+        new_tokens=count,
         finish=finish,
         seconds=seconds,
         batch=batch,
@@ -388,7 +401,7 @@ def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
     try:
         text: str = tokenizer.decode(ids, **options)
     except (IndexError, KeyError, TypeError, ValueError):
-        # Tokenizers in Python fail on tokens that only the model has; the others leave them out.
+        # Tokenizers in Python fail on tokens that only the model has. Other tokenizers leave them out.
         spelled = set(tokenizer.get_vocab().values())
         text = tokenizer.decode([token for token in ids if token in spelled], **options)
     return text

@@ -1,4 +1,4 @@
-"""Generation on one machine, with transformers: planned texts in, finished batches out."""
+"""Write planned texts on one machine with transformers, batch by batch."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def open_local(plan: GenerationPlan) -> Iterator[Engine]:
     progress.notice("loading the model")
     with plan.find_models().offline():
         models = StudyModels(plan.study)
-        # The first steps load code and memory, which would distort the first batch's seconds.
+        # The first steps load code and memory, which would make the first batch look slower than it is.
         check(models.loaded.model, Greedy())
         progress.notice(str(models.loaded))
         yield Engine(models.loaded.facts, partial(models.write, trace=plan.trace))
 
 
 class StudyModels:
-    """A study's models in one process, and how many rows they write at once by each strategy.
+    """A study's models in one process, and the batch size of each strategy.
 
     Args:
         study: The study.
-        device: The models' device, if not the study's.
+        device: The models' device. Default: the study's.
     """
 
     def __init__(self, study: Study, *, device: str | None = None) -> None:
@@ -75,7 +75,7 @@ class StudyModels:
 
     @cached_property
     def amateur(self) -> LoadedModel:
-        """The second model of contrastive decoding, loaded when it is first asked for."""
+        """The second model of contrastive decoding, loaded when it is first used."""
         model = self._settings.model
         name = model.amateur_name or ""
         amateur = self._load(self._locate(name), name=name, revision=model.amateur_revision)
@@ -86,7 +86,7 @@ class StudyModels:
     def write(
         self, strategy: str, texts: Sequence[PlannedText], *, trace: bool = False
     ) -> Iterator[FinishedBatch]:
-        """Yield finished batches of planned texts; see `write_batches`. What the model can do is kept."""
+        """Yield finished batches of planned texts; see `write_batches`. Store the results of trials."""
         generation = self._settings.generation
         parsed = parse(strategy)
         if strategy not in self._sizes:
@@ -124,17 +124,17 @@ def write_batches(
         loaded: The model.
         texts: The prompts to continue, each with the number of its text.
         strategy: The strategy.
-        recipe: What `loaded.recipe` says of the strategy.
-        sizes: How many rows are written at once; fewer where memory runs out. It learns between calls.
-        amateur: Contrastive decoding's second model.
+        recipe: The strategy's `loaded.recipe`.
+        sizes: The batch sizes, which are adapted to the memory. They are kept between calls.
+        amateur: The second model of contrastive decoding.
         static: See `decode`.
-        trace: Whether to return how a strategy that adapts did so.
-        on_step: See `decode`; not together with `trace`.
+        trace: Whether to return the values that the strategy adapts.
+        on_step: See `decode`. It is not called if `trace` is true.
 
     Raises:
-        StudyError: Before the first batch: a prompt is empty, or the strategy needs what the model has not.
-            Later: memory runs out with a single row. After the last batch: prompts are too long, or the model
-            gives no probabilities for them; all of them are named.
+        StudyError: Before the first batch: a prompt is empty, or the model cannot run the strategy. Later:
+            memory runs out with a single row. After the last batch: prompts are too long, or the model gives
+            no probabilities for them; all of them are named.
     """
     if not isinstance(strategy, ContrastiveDecoding):
         amateur = None
@@ -145,8 +145,8 @@ def write_batches(
     models = [loaded_model.model for loaded_model in (loaded, amateur) if loaded_model is not None]
     check(models[0], strategy, *models[1:])
     rows, problem = encode_texts(loaded, texts, recipe)
-    of_one_length = len({len(row.ids) for row in rows}) <= 1
-    if not of_one_length and not all(Abilities.of(model).pads for model in models):
+    need_padding = len({len(row.ids) for row in rows}) > 1
+    if need_padding and not all(Abilities.of(model).pads for model in models):
         sizes = BatchSizes(1)
         static = False
     width = len(rows[0].ids) if static and rows else 0
@@ -173,9 +173,9 @@ class _Writer:
     """Writes batches of prompts by one recipe.
 
     Attributes:
-        amateur: Contrastive decoding's second model.
-        width: Tokens of the longest prompt, to which all are padded for a cache of fixed shapes; 0 without.
-        most_rows: Rows of the largest batch so far.
+        amateur: The second model of contrastive decoding.
+        width: The number of tokens to which prompts are padded for a static cache. It is 0 without one.
+        largest_batch: The number of rows in the largest batch so far.
         failed: The prompts for which the model gave no probabilities, each with the step.
     """
 
@@ -186,12 +186,12 @@ class _Writer:
     trace: bool
     on_step: Watch | None
     width: int
-    most_rows: int = 0
+    largest_batch: int = 0
     failed: list[str] = field(default_factory=list)
 
     @cached_property
     def _new_batch(self) -> partial[Batch]:
-        """Returns a batch of prompts and keys; the rest is common to all batches."""
+        """Makes a batch of prompts and keys, with the values that all batches share."""
         tokenizer = self.loaded.tokenizer
         control = control_tokens(tokenizer)
         return partial(
@@ -205,30 +205,32 @@ class _Writer:
         )
 
     def __call__(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
-        """Return the texts of prompts, without those for which the model gave no probabilities."""
+        """Write the texts of prompts. Prompts for which the model gives no probabilities have no text."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
 
         def record(step: DecodedStep) -> None:
             steps.append({name: values.tolist() for name, values in step.adapted.items()})
 
-        # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
-        filled = [*rows, *[rows[-1]] * (self.most_rows - len(rows))] if self.width else rows
-        self.most_rows = max(self.most_rows, len(rows))
+        filled = list(rows)
+        if self.width:
+            # A model with a static cache is compiled for each shape, so a smaller batch is filled up.
+            filled += [rows[-1]] * (self.largest_batch - len(rows))
+        self.largest_batch = max(self.largest_batch, len(rows))
         recipe = self.recipe
-        keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
         model = self.loaded.model
+        keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
+        prompts = [row.ids for row in filled]
         decoded = decode(
             model,
-            self._new_batch(
-                prompts=[row.ids for row in filled], keys=torch.tensor(keys, device=model.device)
-            ),
+            self._new_batch(prompts=prompts, keys=torch.tensor(keys, device=model.device)),
             self.strategy,
             amateur=self.amateur,
             static=self.width > 0,
             on_step=record if self.trace else self.on_step,
         )
-        return self._finish(rows, decoded, steps, (time.perf_counter() - began) / len(rows))
+        seconds = (time.perf_counter() - began) / len(rows)
+        return self._finish(rows, decoded, steps, seconds)
 
     def _finish(
         self,

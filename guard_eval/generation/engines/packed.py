@@ -1,8 +1,8 @@
-"""Linear layers in oneDNN's layout, which are faster than torch's for a few rows in float32.
+"""Linear layers with weights in oneDNN's layout, which are faster for a few rows in float32.
 
-Decoding multiplies the weights with a row for each text, and contrastive search with one for each candidate.
-MKL, which torch uses, rearranges the weights at every call; packed weights are rearranged once.
-With AVX-512 this takes about half the time.
+Decoding multiplies the weights by one row for each text, and contrastive search by one for each candidate.
+Torch uses MKL, which rearranges the weights at every call. Packed weights are rearranged only once. With
+AVX-512 this takes about half the time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from guard_eval.generation.engines import Model
 
 _EXPECTED_ROWS = 8
-"""The number of rows that oneDNN chooses the layout for; any number may come."""
+"""The number of rows for which oneDNN chooses the layout. Other numbers work, too."""
 _SMALL = 1 << 18
-"""Layers of fewer weights stay as they are: oneDNN takes longer to begin than torch to multiply."""
+"""Layers with fewer weights are not packed: oneDNN needs more time to start than torch to multiply."""
 
 
 class PackedLinear(nn.Module):
     """A linear layer `[..., K]` → `[..., N]` with packed weights.
 
     Attributes:
-        is_read: Whether the model has asked for the weights themselves.
+        is_read: Whether the model has read the weights themselves.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -38,7 +38,7 @@ class PackedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The weights in torch's layout, `[N, K]`, which are made anew at each reading."""
+        """The weights in torch's layout, `[N, K]`. Each access makes them again."""
         self.is_read = True
         weight: Tensor = self._packed.to_dense()
         return weight
@@ -49,7 +49,7 @@ class PackedLinear(nn.Module):
         return product
 
     def unpack(self) -> nn.Linear:
-        """Return the layer as torch has it."""
+        """Return the layer with torch's weights."""
         layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
         layer.weight = nn.Parameter(self._packed.to_dense(), requires_grad=False)
         if self.bias is not None:
@@ -59,7 +59,7 @@ class PackedLinear(nn.Module):
 
 @cache
 def can_pack() -> bool:
-    """Return whether oneDNN multiplies with packed weights on this CPU; a small product is tried."""
+    """Try a small product, and return whether oneDNN can multiply by packed weights on this CPU."""
     try:
         product = PackedLinear(torch.eye(2, 3), None)(torch.ones(4, 3))
     except (AttributeError, NotImplementedError, RuntimeError):  # torch without oneDNN, or another processor
@@ -68,12 +68,13 @@ def can_pack() -> bool:
 
 
 def pack(model: Model) -> None:
-    """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN can.
+    """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN supports it.
 
-    A few tokens are tried: layers whose weights the model reads by itself stay as they are, and so do all of
-    them if the model fails or gives other logits.
+    A few tokens are tried. A layer is not packed if the model reads its weights directly. No layer is packed
+    if the model fails or gives other logits.
     """
-    if model.device.type != "cpu" or model.dtype != torch.float32 or not can_pack():
+    is_on_cpu_in_float32 = model.device.type == "cpu" and model.dtype == torch.float32
+    if not is_on_cpu_in_float32 or not can_pack():
         return
     before = _try_tokens(model)
     if before is None:
@@ -89,9 +90,9 @@ def pack(model: Model) -> None:
 
 
 def _children(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Any]]:
-    """Yield the layers of exactly one class, each after its parent and its name there; they can be replaced.
+    """Yield each layer of exactly this class, with its parent and its name there, so that it can be replaced.
 
-    No layer is held longer than that, so that the memory of its weights is free when it is replaced.
+    No reference to a layer is kept, so that the memory of its weights is free when it is replaced.
     """
     parents = [module for module in model.modules() if next(module.children(), None) is not None]
     for parent in parents:

@@ -1,9 +1,9 @@
-"""Forward passes: of a batch's next tokens, and of all candidates of contrastive search.
+"""Forward passes of the next tokens of a batch, and of all candidates of contrastive search.
 
-The candidates pass as a tree where the model allows: k queries at one place, each seeing the text so far and
-itself, so that one cache serves them all. Where it does not, the cache is repeated for each candidate, which
-costs k times its memory. A model without such a cache reads each text from its beginning. Which of them a
-model can do, `probe.py` tries.
+If the model allows it, the candidates of a text are a tree: k queries at one position, and each sees the text
+so far and itself. They all use one cache. Otherwise the cache is repeated for each candidate, which takes k
+times its memory. A model without such a cache reads each text from its beginning. `probe.py` tries which of
+the three a model can do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from guard_eval.generation.decoding.contrastive import degeneration_penalty, uni
 from guard_eval.generation.engines import Model
 
 _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
-"""The names of the cache in `forward`: since transformers 5.24, before it, and of Mamba before it."""
+"""The names of the cache in `forward`: since transformers 5.24, before 5.24, and for Mamba before 5.24."""
 
 
 def forward(
@@ -33,15 +33,15 @@ def forward(
     keep: int = 1,
     **options: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Run a model on new tokens `[B, n]`, without arguments that it does not take.
+    """Run a model on new tokens `[B, n]`. Arguments that the model does not accept are left out.
 
     Args:
-        model: A transformers model for causal language modelling.
+        model: A causal language model of transformers.
         ids: The new tokens, `[B, n]`.
         mask: The mask of the whole text, `[B, T]`, which decides the positions.
-        cache: What the model keeps of the tokens before, changed in place; None for a pass without one.
-        keep: At how many of the last tokens logits are needed.
-        options: Further arguments, which every model takes.
+        cache: The cache of the earlier tokens, changed in place, or None for a pass without a cache.
+        keep: The number of last tokens whose logits are needed.
+        options: Further arguments that every model accepts.
     """
     accepted = inspect.signature(model.forward).parameters
     optional = {
@@ -55,7 +55,7 @@ def forward(
 
 
 def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
-    """Return the cache as the argument that a model's `forward` takes."""
+    """Return the cache as an argument of the model's `forward`, by its name there."""
     if cache is None:
         return {}
     accepted = inspect.signature(model.forward).parameters
@@ -66,10 +66,10 @@ def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCa
 
 
 class RowPasses:
-    """The forward passes of texts, each of which continues some text of the pass before.
+    """The forward passes of texts. Each text continues some text of the pass before.
 
     Attributes:
-        cache: What the model keeps of the texts, if it keeps anything.
+        cache: The model's cache of the texts, or None.
     """
 
     def __init__(self, model: Model, ids: Tensor, mask: Tensor, *, cached: bool) -> None:
@@ -79,11 +79,11 @@ class RowPasses:
         self._mask = mask
 
     def read_prompts(self) -> Any:  # noqa: ANN401
-        """Read the prompts; return the model's output."""
+        """Read the prompts, and return the model's output."""
         return self._run(self._texts)
 
     def extend(self, rows: Tensor, tokens: Tensor) -> Any:  # noqa: ANN401
-        """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`; return the model's output."""
+        """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`, and return the model's output."""
         self._texts = torch.cat([self._texts[rows], tokens], 1)
         self._mask = pad(self._mask[rows], (0, 1), value=1)
         if self.cache is None:
@@ -96,7 +96,7 @@ class RowPasses:
 
 
 class TreePasses:
-    """The forward passes of a batch of R rows with k candidates each, which share the cache of their row.
+    """The forward passes of R rows with k candidates each. The candidates share the cache of their row.
 
     Attributes:
         hidden: The hidden states of the newest candidates, `[R, k, D]`.
@@ -112,48 +112,54 @@ class TreePasses:
         self._limit = limit
         self._mask = pad(mask, (0, limit), value=1)
         self._present = self._mask.bool()
-        self._absent = torch.finfo(model.dtype).min * (self._mask == 0)[:, None, None].to(model.dtype)
-        self._context = self._directions = torch.empty(0)
+        is_padding = (self._mask == 0)[:, None, None].to(model.dtype)
+        self._padding_bias = torch.finfo(model.dtype).min * is_padding
+        self._context = torch.empty(0)
+        self._directions = torch.empty(0)
 
     def prefill(self) -> Tensor:
-        """Read the prompts `[R, P]`; return the logits after them, `[R, V]`, float32."""
+        """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
         output = self._rows.read_prompts()
         self._context = pad(unit(output.hidden_states[-1]), (0, 0, 0, self._limit))
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def try_candidates(self, ids: Tensor) -> Tensor:
-        """Return the largest cosine of each candidate's hidden state with the text's; `[R, k]` both."""
-        self.hidden = self._pass(ids)
+        """Return the degeneration penalty of each candidate, `[R, k]`, by the candidates' ids `[R, k]`."""
+        self.hidden = self._run_candidates(ids)
         self._directions = unit(self.hidden)
         context = self._context[:, : self._length]
-        return degeneration_penalty(self._directions, context, self._present[:, : self._length])
+        present = self._present[:, : self._length]
+        return degeneration_penalty(self._directions, context, present)
 
     def take(self, index: Tensor) -> Tensor:
-        """Append the candidates `index`, `[R]`; return the logits after them, `[R, V]`, float32."""
+        """Append the candidates `index` `[R]`, and return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
-        logits = self._keep(rows, index)
+        logits = self._choose_candidates(rows, index)
         self._context[:, self._length] = self._directions[rows, index]
         self._length += 1
         return logits.float()
 
-    def _pass(self, ids: Tensor) -> Tensor:
-        """Return the candidates' hidden states, `[R, k, D]`; the cache then holds all of them."""
+    def _run_candidates(self, ids: Tensor) -> Tensor:
+        """Return the candidates' hidden states, `[R, k, D]`. The cache then contains all candidates."""
         rows, k = ids.shape
-        absent = self._absent[..., : self._length].expand(rows, 1, k, -1)
-        least = torch.finfo(absent.dtype).min
-        others = torch.full((k, k), least, dtype=absent.dtype, device=ids.device)
+        text_bias = self._padding_bias[..., : self._length].expand(rows, 1, k, -1)
+        lowest = torch.finfo(text_bias.dtype).min
+        # Each candidate attends to itself and not to the others.
+        candidate_bias = torch.full((k, k), lowest, dtype=text_bias.dtype, device=ids.device).fill_diagonal_(
+            0
+        )
         position = self._mask[:, : self._length].sum(-1, keepdim=True)
         output = self._model.base_model(
             input_ids=ids,
             position_ids=position.expand_as(ids),
-            attention_mask=torch.cat([absent, others.fill_diagonal_(0).expand(rows, 1, k, k)], -1),
+            attention_mask=torch.cat([text_bias, candidate_bias.expand(rows, 1, k, k)], -1),
             use_cache=True,
             **_name_cache(self._model.base_model, self._rows.cache),
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
-    def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Keep the chosen candidates alone, and return the logits after them, `[R, V]`."""
+    def _choose_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Remove all candidates but the chosen ones from the cache. Return the next logits, `[R, V]`."""
         length = self._length
         position = (length + index)[:, None, None, None]
         layers: Any = self._rows.cache.layers if self._rows.cache else []
@@ -167,20 +173,20 @@ class TreePasses:
 
 
 class RepeatedPasses(TreePasses):
-    """The forward passes with a text, and a cache, for each candidate."""
+    """The forward passes with a text and a cache for each candidate."""
 
     def prefill(self) -> Tensor:
-        """Read the prompts; see above."""
+        """Read the prompts; see `TreePasses`."""
         self._chosen = torch.arange(len(self._mask), device=self._mask.device)
         return super().prefill()
 
-    def _pass(self, ids: Tensor) -> Tensor:
+    def _run_candidates(self, ids: Tensor) -> Tensor:
         rows, k = ids.shape
         output = self._rows.extend(self._chosen.repeat_interleave(k), ids.reshape(-1, 1))
         self._logits = output.logits[:, -1].view(rows, k, -1)
         return output.hidden_states[-1][:, -1].view(rows, k, -1)  # type: ignore[no-any-return]
 
-    def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
+    def _choose_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
         self._chosen = rows * self.hidden.shape[1] + index
         logits: Tensor = self._logits[rows, index]
         return logits

@@ -1,6 +1,6 @@
-"""What a model can do, found out by trials on a few tokens and not by names in its settings.
+"""Find out the abilities of a model by trials on a few tokens, not by names in its settings.
 
-A trial compares logits with those of the same text alone, or in one pass. It runs when it is first needed.
+A trial compares logits with those of the same text alone or in one pass. It runs when it is first needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from guard_eval.generation.strategies import (
 from guard_eval.reporting.writing import write_whole
 
 TOKENS = 8
-"""The length of the texts of a trial."""
+"""The length of a trial's texts, in tokens."""
 _PADDING = 3
 _STEPS = 2
 _FIRST = 1
@@ -47,16 +47,16 @@ _PASSES: dict[type[TreePasses], str] = {
     PlainPasses: "no cache",
 }
 Pairs = Iterator[tuple[Tensor, Tensor]]
-"""Numbers that a trial found, each with those that are right."""
+"""Pairs of a trial's numbers and the right numbers."""
 
 
 class TrialResults(BaseModel):
-    """What trials with one model found.
+    """The results of trials with one model.
 
     Attributes:
         made_with: The model's class, and the versions of the libraries.
-        reasons: By what was tried: "", or the reason that it failed.
-        lengths: The longest text that passes of a kind are right for, and the shortest that they are not.
+        reasons: The reason of failure of each trial, or "" if it succeeded.
+        lengths: For each kind of passes, the longest length that succeeded and the shortest that failed.
     """
 
     made_with: tuple[str, str]
@@ -65,10 +65,10 @@ class TrialResults(BaseModel):
 
 
 class Abilities:
-    """What one model can do, as far as it was tried.
+    """The abilities of one model, which are tried when they are first needed.
 
     Attributes:
-        results: What was found.
+        results: The results of the trials.
     """
 
     _of_models: ClassVar[WeakKeyDictionary[Model, Abilities]] = WeakKeyDictionary()
@@ -81,12 +81,12 @@ class Abilities:
 
     @classmethod
     def of(cls, model: Model) -> Abilities:
-        """Return the abilities of a model; trials that have run are kept."""
+        """Return the abilities of a model. Results of earlier trials are kept."""
         return cls._of_models.setdefault(model, cls(model))
 
     @property
     def writes(self) -> bool:
-        """Whether it continues a text at all."""
+        """Whether the model can continue a text."""
         return self._can("one text", lambda: ((logits, logits) for logits in self._alone))
 
     @property
@@ -96,14 +96,14 @@ class Abilities:
 
     @property
     def reorders(self) -> bool:
-        """Whether beams can keep a cache."""
+        """Whether beam search gives the same logits with a cache."""
         return self._can("beams with a cache", self._compare_beams, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
-        """Return the fastest passes of candidates that are right for texts of up to `tokens` tokens.
+        """Return the fastest kind of passes that gives the right numbers for texts of up to `tokens` tokens.
 
         Raises:
-            StudyError: None of them is.
+            StudyError: No kind of passes does.
         """
         for kind, what in _PASSES.items():
             right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
@@ -122,11 +122,11 @@ class Abilities:
         )
 
     def keep(self, path: Path) -> None:
-        """Write the results to a file."""
+        """Store the results in a file."""
         write_whole(path, self.results.model_dump_json(indent=2).encode())
 
     def recall(self, path: Path, versions: str) -> None:
-        """Take the results of a file, if they are for this class and these versions of libraries."""
+        """Read the results from a file, if they are for this model class and these versions of libraries."""
         self.results.made_with = self._name, versions
         with suppress(OSError, ValueError):
             results = TrialResults.model_validate_json(read_bytes(path, limit=_LARGEST_FILE))
@@ -135,11 +135,11 @@ class Abilities:
 
     @property
     def tried(self) -> str:
-        """What failed, and why."""
+        """The failed trials, with their reasons."""
         return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items() if reason)
 
     def _can(self, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
-        """Return whether a trial succeeds, and say once what is used if it does not."""
+        """Return whether a trial succeeds. If it fails, tell the user once what is used instead."""
         reasons = self.results.reasons
         if what not in reasons:
             reasons[what] = self._try(compare)
@@ -149,7 +149,7 @@ class Abilities:
         return not reasons[what]
 
     def _try(self, compare: Callable[[], Pairs]) -> str:
-        """Compare a trial's numbers with the right ones, up to rounding; return why it fails, or ""."""
+        """Compare a trial's numbers with the right ones, up to rounding. Return why it fails, or ""."""
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
@@ -158,12 +158,12 @@ class Abilities:
             raise
         except Exception as error:  # noqa: BLE001 (another library's model may raise anything)
             return first_line(error)
-        # NaN is no failure: what gives no probabilities is reported with its prompt.
+        # NaN does not count as a failure, because it is reported later with its prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
     @cached_property
     def _alone(self) -> tuple[Tensor, ...]:
-        """The logits of a short text alone, at each step."""
+        """The logits of a short text in a batch by itself, at each step."""
         return self._generate(self._draw(TOKENS)[:, _PADDING:], _force_one, _STEPS)
 
     def _compare_padding(self) -> Pairs:
@@ -177,7 +177,7 @@ class Abilities:
             yield actual[1], expected[0]
 
     def _compare_beams(self) -> Pairs:
-        """Compare the logits of two beams, whose rows have just changed places, with those of their texts."""
+        """Compare the logits of two beams after an exchange of their rows with those of their texts."""
         ids = self._draw(TOKENS)
         beams = self._generate(ids, _force_exchange, 3, num_beams=2)
         ends = torch.tensor([[_SECOND, _FIRST], [_SECOND, _SECOND]], device=ids.device)
@@ -187,7 +187,7 @@ class Abilities:
     def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
         """Compare the second of two candidates, at two steps, with one pass over the text."""
         length = max(tokens, TOKENS) - _STEPS
-        # Repeated tokens, for a mean over them shows best whether a layer sees only the last tokens.
+        # Tokens are repeated, because this shows best whether a layer sees only the last tokens.
         ids = self._draw(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
         candidates = self._draw(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
@@ -245,7 +245,7 @@ def _force_one(_input_ids: Tensor, scores: Tensor) -> Tensor:
 
 
 def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Make two tokens likely, and after the second one more so: both beams then continue the second one."""
+    """Make two tokens likely, and more likely after the second one. Both beams then continue it."""
     forced = _force_one(input_ids, scores)
     forced[:, _FIRST] = torch.where(input_ids[:, -1] == _SECOND, 0, -10)
     forced[:, _SECOND] = forced[:, _FIRST] - 1
@@ -253,16 +253,17 @@ def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
 
 
 def _distance(actual: Tensor, expected: Tensor) -> float:
-    """Return how far numbers are from those expected, as a share of their own spread."""
-    spread = (expected.float() - expected.float().mean(-1, keepdim=True)).norm()
-    return float((actual.float() - expected.float()).norm() / spread)
+    """Return the distance between numbers and the expected ones, as a share of the spread of the latter."""
+    expected = expected.float()
+    spread = (expected - expected.mean(-1, keepdim=True)).norm()
+    return float((actual.float() - expected).norm() / spread)
 
 
 def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
-    """Make sure that a model, and contrastive decoding's amateur, can run a strategy.
+    """Check that a model, and the amateur of contrastive decoding, can run a strategy.
 
     Raises:
-        StudyError: They cannot; the message says what was tried.
+        StudyError: They cannot. The message names the failed trials.
     """
     for tested in filter(None, (model, amateur)):
         abilities = Abilities.of(tested)

@@ -1,12 +1,13 @@
-"""Texts by workers of a Ray cluster: chunks of prompts out, continuations back as they come.
+"""Write texts with the workers of a Ray cluster.
 
-A worker gets a chunk when it runs. If it dies, or its machine is lost, its chunk goes to another worker. The
-driver appends texts as they come, so a run that is stopped goes on where it was.
+A worker gets a chunk of prompts when it is ready. If it dies, or its machine is lost, another worker gets its
+chunk. The driver stores texts when they arrive, so a run that is stopped can continue.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 from collections import Counter, deque
@@ -27,9 +28,9 @@ from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
 ATTEMPTS = 4
-"""How often a chunk is given out."""
+"""The largest number of workers that try one chunk."""
 ROOM_SECONDS = 120.0
-"""How long to wait for room in a cluster where no worker runs."""
+"""The time to wait for room in a cluster if no worker runs."""
 _STORE_BYTES = 1 << 30
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -37,7 +38,7 @@ _QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
-"""No report of its use to Ray's makers, and no pages of warnings; Ray's log files have all of them."""
+"""Settings against usage reports to Ray's makers and pages of warnings. Ray's log files have all warnings."""
 
 
 @contextmanager
@@ -45,12 +46,12 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
     """Connect to the cluster that RAY_ADDRESS names, or start one on this machine.
 
     Raises:
-        StudyError: There is no such cluster, or it has no room.
+        StudyError: The cluster does not exist, or it has no room.
         MissingExtraError: Ray is not installed.
     """
     if find_spec("ray") is None:
         raise MissingExtraError("ray", "ray")
-    for name, value in _QUIET.items():  # read on being imported
+    for name, value in _QUIET.items():  # Ray reads these variables when it is imported
         os.environ.setdefault(name, value)
     ray = import_module("ray")
     model = plan.study.settings.model
@@ -80,7 +81,7 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
 class Worker:
     """An actor that writes texts by one of the study's strategies, one chunk after the other.
 
-    A model's folder must lie at the same path on every machine; the files of users' own strategies need not.
+    A model's folder must have the same path on every machine. The files of users' own strategies are sent.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class Worker:
 
         for path, text in self._sources.items():
             own.use_text(path, text)
-        os.environ.pop("OMP_NUM_THREADS", None)  # Ray's doing; it would keep a small model from one thread
+        os.environ.pop("OMP_NUM_THREADS", None)  # set by Ray; with it, a small model would not use one thread
         torch.set_num_threads(self._threads)
-        return StudyModels(self._study, device=self._device)  # it sees its own GPU alone
+        return StudyModels(self._study, device=self._device)  # the worker sees only its own GPU
 
     def ready(self) -> None:
         """Return when the worker runs."""
@@ -111,22 +112,22 @@ class Worker:
         """Return the batches of planned texts, and the error that ended them, or ""."""
         batches: list[FinishedBatch] = []
         try:
-            batches.extend(self._models.write(self._strategy, texts))  # those before an error stay
-        except StudyError as error:  # which Ray would disfigure
+            batches.extend(self._models.write(self._strategy, texts))  # batches before an error are kept
+        except StudyError as error:  # Ray would add its own text to an exception
             return batches, str(error)
         return batches, ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Workers:
-    """Workers on a cluster, and how they write a strategy's texts.
+    """The workers of a cluster.
 
     Attributes:
-        ray: The module, whose types are not imported.
-        study: The study; its folder is absolute.
-        count: How many workers write at once.
-        device: What each of them has.
-        threads: How many threads each of them uses.
+        ray: Ray's module.
+        study: The study, with an absolute folder.
+        count: The number of workers that write at once.
+        device: The kind of device of each worker.
+        threads: The number of threads of each worker.
     """
 
     ray: Any
@@ -136,19 +137,20 @@ class _Workers:
     threads: int
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield the batches of each chunk as some worker has written it.
+        """Yield the batches of each chunk when a worker has written it.
 
         Raises:
             StudyError: A worker refused a prompt or a model, the machines have different models, or workers
-                died again and again. What was yielded stays good.
+                died several times. The yielded texts are valid.
         """
         on_cpu = self.device == "cpu"
-        least = 32 if on_cpu else 256
+        smallest_chunk = 32 if on_cpu else 256
         size = self.study.settings.generation.batch_size
-        rows = least if size == "auto" else size * -(-least // size)
+        # A chunk consists of full batches.
+        rows = smallest_chunk if size == "auto" else size * math.ceil(smallest_chunk / size)
         ordered = sorted(texts, key=lambda planned: -len(planned[0].text))
-        short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
-        chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
+        without_references = [(replace(prompt, reference=None), run) for prompt, run in ordered]
+        chunks = [without_references[start : start + rows] for start in range(0, len(ordered), rows)]
         options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}
         facts = {"device": self.device, "threads": self.threads, "sources": own.texts}
         new_worker = partial(self.ray.remote(**options)(Worker).remote, self.study, strategy, **facts)
@@ -177,15 +179,16 @@ class _Workers:
     def _hand_out(
         self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], Any]
     ) -> Iterator[tuple[list[FinishedBatch], str]]:
-        """Yield what workers return for chunks, which go to running workers alone.
+        """Give chunks to workers that run, and yield the results.
 
         Raises:
             StudyError: No worker runs, and the cluster has no room for one.
-            RayError: A chunk was given out `ATTEMPTS` times, or as many new workers died.
+            RayError: A chunk failed `ATTEMPTS` times, or as many new workers died.
         """
         queue = deque(range(len(chunks)))
         attempts = Counter[int | None]()
-        at_work: dict[Any, tuple[Any, int | None]] = {}  # by answer; without a chunk, the worker starts
+        # The worker and its chunk, by the pending answer. A worker that starts has no chunk yet.
+        at_work: dict[Any, tuple[Any, int | None]] = {}
 
         def start_worker() -> None:
             worker = new_worker()
@@ -217,7 +220,7 @@ class _Workers:
                 self.ray.kill(worker)
 
     def _wait(self, at_work: Mapping[Any, tuple[Any, int | None]]) -> list[Any]:
-        """Return answers that are here.
+        """Wait for answers, and return those that have arrived.
 
         Raises:
             StudyError: No worker runs, and there is no room for one.
@@ -232,7 +235,7 @@ class _Workers:
 
 
 def sum_resources(nodes: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
-    """Return the resources of the machines that are alive; Ray's own sum counts lost ones for a while."""
+    """Return the resources of all live machines. Ray's own sum includes lost machines for some time."""
     resources = Counter[str]()
     for node in nodes:
         resources.update(node["Resources"] if node["Alive"] else {})
@@ -242,32 +245,35 @@ def sum_resources(nodes: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
 def choose_workers(
     resources: Mapping[str, float], *, device: str, workers: int | None
 ) -> tuple[int, Literal["cpu", "cuda"]]:
-    """Return how many workers a cluster has room for, and on what: one a GPU; without GPUs one a CPU.
+    """Return the number of workers and their kind of device: one worker for each GPU, or else for each CPU.
 
     Raises:
-        StudyError: There is no room for so many, or no GPU where one is asked for.
+        StudyError: There is no room for `workers`, or the study needs a GPU and there is none.
     """
-    gpu = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
-    kind = "GPU" if gpu else "CPU"
+    has_gpu = resources.get("GPU", 0) >= 1
+    use_gpu = device.startswith("cuda") or (device == "auto" and has_gpu)
+    kind = "GPU" if use_gpu else "CPU"
     room = int(resources.get(kind, 0))
     if room < (workers or 1):
         raise StudyError(
             f"the Ray cluster has {room} {kind}s: give at most so many --workers, or set another model.device"
         )
-    return workers or room, "cuda" if gpu else "cpu"
+    return workers or room, "cuda" if use_gpu else "cpu"
 
 
 def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
-    """Connect Ray to the cluster at `address`, or without one to a cluster of this machine."""
+    """Connect Ray to the cluster at `address`. Without an address, start a cluster on this machine."""
     progress.notice(f"joining the Ray cluster at {address}" if address else "starting Ray on this machine")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         options |= {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
     try:
         host, _, port = (address or "").rpartition(":")
-        if host and port.isdecimal():  # does anything listen? Ray would try for minutes
+        if (
+            host and port.isdecimal()
+        ):  # if nothing listens there, this fails at once; Ray would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        with chdir(Path(__file__).parents[3]):  # its workers take modules from the folder it is started in
+        with chdir(Path(__file__).parents[3]):  # workers import modules from the folder where Ray starts
             ray.init(address or "local", **options)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         raise StudyError(

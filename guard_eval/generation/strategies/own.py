@@ -1,6 +1,6 @@
-"""Users' own strategies, from files that the command line names.
+"""Load users' own strategies from files that the command line names.
 
-No settings file names a file of code: a study.toml may be a stranger's, and names strategies alone.
+A study.toml never names a file of code, because it may come from a stranger. It names only strategies.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from guard_eval.generation.strategies.values import (
 )
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
-"""The environment variable of files, joined by `os.pathsep`: how a command passes them to its processes."""
+"""The environment variable that passes the files to child processes, joined by `os.pathsep`."""
 _MODULE = "guard_eval_own_"
-"""What the name of a file's module begins with; the hash of the file's text follows."""
+"""The beginning of the name of a file's module. The hash of the file's text follows."""
 
 _classes: dict[str, type[Step]] = {}
 texts: dict[str, str] = {}
-"""The files in use, by path; workers on other machines, which do not have them, get their texts."""
+"""The texts of the files in use, by path. Workers on other machines get these texts."""
 spellings: dict[str, Strategy] = {}
-"""The strategies with a step of the user's own that were parsed, by the text that names them."""
+"""The parsed strategies with an own step, by the text that names them."""
 recorded: dict[str, Recorded] = {}
-"""What studies recorded of strategies, by the text that names them; it counts while no file is loaded."""
+"""The strategies that studies have recorded, by the text that names them. Used if no file is loaded."""
 
 
 def use_file(path: Path) -> None:
-    """Make the strategies of a Python file known here and in the processes that are started from here.
+    """Load the strategies of a Python file for this process and its child processes.
 
     Raises:
-        StudyError: The file cannot be read or run, or has no strategy, or one has another's name.
+        StudyError: The file cannot be read or run, has no strategy, or a name is already in use.
     """
     path = path.absolute()
     use_text(str(path), read_text(path))
@@ -55,7 +55,7 @@ def use_file(path: Path) -> None:
 
 
 def use_text(path: str, text: str) -> None:
-    """Make the strategies of a file's text known; `path` names it in errors."""
+    """Load the strategies of a file's text. Errors name `path`."""
     if texts.get(path) != text:
         for kind in _run(f"{_MODULE}{_digest(text)}", path, text):
             _check(kind, path)
@@ -88,7 +88,7 @@ def find_unloaded(signatures: Iterable[str]) -> list[str]:
 
 
 def check_loaded(signatures: Iterable[str]) -> None:
-    """Raise a `StudyError` if the file of a strategy is needed, to make texts, and not in use."""
+    """Raise a `StudyError` if the file of one of these strategies is not loaded."""
     for name in find_unloaded(signatures):
         raise StudyError(
             f"the strategy {name} is your own, and texts by it need its file; name it: --code FILE.py"
@@ -96,16 +96,17 @@ def check_loaded(signatures: Iterable[str]) -> None:
 
 
 def file_of(kind: type) -> str:
-    """Return where a strategy is written."""
+    """Return the file that defines a strategy, or else its module."""
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
 
 def _run(name: str, path: str, text: str) -> list[type[Step]]:
     """Run a file's text as the module `name`, and return the strategies that it defines."""
-    module = sys.modules[name] = ModuleType(name)  # where dataclasses and type hints look names up
+    module = ModuleType(name)
     module.__file__ = path
+    sys.modules[name] = module  # dataclasses and type hints look names up here
     try:
-        exec(compile(text, path, "exec"), vars(module))  # noqa: S102 (named on the command line)
+        exec(compile(text, path, "exec"), vars(module))  # noqa: S102 (the command line names the file)
         kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Step)]
         kinds = [kind for kind in kinds if kind.__module__ == name and get_type_hints(kind)]
     except (Exception, SystemExit) as error:
@@ -124,8 +125,9 @@ def _run(name: str, path: str, text: str) -> list[type[Step]]:
 
 
 def _check(kind: type[Step], path: str) -> None:
-    """Refuse a class that is no strategy, or has another strategy's name."""
-    name, settings = name_of(kind), vars(kind).get("__dataclass_params__")
+    """Refuse a class that is not a complete strategy, or has the name of another one."""
+    name = name_of(kind)
+    settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
         raise _refuse(path, f"{kind.__name__} is no frozen dataclass; {above}")
@@ -144,7 +146,7 @@ def _refuse(path: str, problem: str) -> StudyError:
 def _hash_source(kind: type) -> str:
     if kind.__module__.startswith(_MODULE):
         return kind.__module__.removeprefix(_MODULE)
-    try:  # it is defined in a program, which named no file
+    try:  # the class is defined in a program, not in a file of strategies
         return _digest(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
     except (OSError, TypeError) as error:
         raise StudyError(

@@ -1,4 +1,4 @@
-"""From a signature to the strategy that it names."""
+"""Parse the signatures of strategies."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LIST = re.compile(r"\[([^][]*)\]")
 
 
 class Grid(NamedTuple):
-    """A strategy whose parameters have lists of values.
+    """A strategy whose parameters may have lists of values.
 
     Attributes:
-        text: The text, or the signature of a strategy without lists.
-        settings: The signatures of all combinations of the values, in their order.
+        text: The text in study.toml, or the signature of a strategy without lists.
+        settings: The signatures of all combinations of values, in their order.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Grid(NamedTuple):
 
 
 def parse(text: str) -> Strategy:
-    """Read a strategy from its name or signature; parameters left out take their defaults.
+    """Parse the name or signature of a strategy. Parameters that are left out have their defaults.
 
     >>> parse("guard(window=4)") == parse("guard(window = 4)")
     True
@@ -39,12 +39,12 @@ def parse(text: str) -> Strategy:
     ('contrastive(k=10, alpha=0.6)', 'beam(beams=3)')
 
     Raises:
-        StudyError: An unknown name, parameter or word (the message offers the nearest), or a value out of
-            range.
+        StudyError: A name, a parameter or a word is unknown (the message offers the nearest one), or a value
+            is out of range.
     """
     try:
-        short = len(text) <= _MOST_CHARACTERS
-        strategy = _build(text, ast.parse(text.strip(), mode="eval").body if short else None)
+        tree = ast.parse(text.strip(), mode="eval").body if len(text) <= _MOST_CHARACTERS else None
+        strategy = _build(text, tree)
     except StudyError:
         if text in own.recorded and not own.classes():
             return own.recorded[text]
@@ -60,20 +60,20 @@ def parse(text: str) -> Strategy:
 
 
 def read_grid(text: str) -> Grid:
-    """Read a strategy whose parameters may have lists of values.
+    """Parse a strategy whose parameters may have lists of values.
 
     >>> read_grid("top_p(p=[0.9, 0.8])")
     Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'))
 
     Raises:
-        StudyError: As of `parse`, or the settings are too many, or not all different.
+        StudyError: As in `parse`, or there are too many settings, or two of them are equal.
     """
     lists = [listed.split(",") for listed in _LIST.findall(text)]
     if not lists or len(text) > _MOST_CHARACTERS:
         strategy = str(parse(text))
         return Grid(strategy, (strategy,))
     count = prod(map(len, lists))
-    # The parts between the lists, and then the lists themselves, are at every other place.
+    # The lists are at every second position, between the parts of the text around them.
     parts = _LIST.split(text)
     settings: dict[str, None] = {}
     for values in product(*lists) if count <= _MOST_SETTINGS else ():

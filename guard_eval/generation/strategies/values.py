@@ -1,9 +1,9 @@
-"""The strategies as frozen dataclasses, their signatures, and what they do at a step. No torch.
+"""The strategies as frozen dataclasses, their signatures, and the functions of a step. No torch.
 
-Three functions dispatch on a strategy's class. `apply_step` is all that most strategies have. A strategy that
-remembers numbers from step to step also has an `initial_state`; `update_state` changes them when the token is
-known. The built-in strategies register theirs in `guard_eval.generation.decoding`, and users' own strategies
-in their own file (docs/own_strategy.md).
+Functions are registered for the class of a strategy. Most strategies have only `apply_step`. A strategy that
+remembers numbers from step to step also has `initial_state`, and `update_state` can change them when the
+token is chosen. The functions of built-in strategies are in `guard_eval.generation.decoding`, and those of
+users' own strategies in their own file (docs/own_strategy.md).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ STRATEGIES: dict[str, type[Any]] = {}
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Signed:
-    """What all strategies have in common: a signature, and parameters checked by their annotations.
+    """The base of all strategies: it has a signature, and checks parameters by their annotations.
 
-    A built-in strategy is made a frozen dataclass, and is entered under its name in signatures.
+    A built-in strategy becomes a frozen dataclass and an entry of `STRATEGIES`.
 
     Attributes:
         draws: Whether tokens are drawn.
-        source: Who described it.
+        source: The publication that describes it.
     """
 
     draws: ClassVar[bool] = False
@@ -54,17 +54,18 @@ class _Signed:
 
     def __init_subclass__(cls, *, name: str = "", source: str = "") -> None:
         if name:
-            dataclass(frozen=True, kw_only=True)(cls)  # it is changed in place
-            STRATEGIES[name], cls.source = cls, source
+            dataclass(frozen=True, kw_only=True)(cls)  # this changes the class in place
+            STRATEGIES[name] = cls
+            cls.source = source
 
     def __str__(self) -> str:
         return signature(cast("Strategy", self))
 
     def __add__(self, other: Step | Chain) -> Chain:
-        """Return a chain; only steps go into it.
+        """Join this strategy and another one to a chain of steps.
 
         Raises:
-            StudyError: This strategy or the other one chooses the token itself.
+            StudyError: One of them is not a step, because it chooses the token itself.
         """
         if not isinstance(other, _Signed):
             return NotImplemented
@@ -99,35 +100,35 @@ def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401
 
 
 class Step(_Signed):
-    """A strategy that changes or cuts the logits of a step, so that another can come after it.
+    """A strategy that changes or cuts the logits of a step. Another step can follow it in a chain.
 
-    Users' own strategies derive from one of its two subclasses (docs/own_strategy.md). A subclass's name in
-    signatures is its class name in lower case with underscores: `TopA` is `top_a`.
+    Users' own strategies derive from its subclasses `Sampler` and `Penalty` (docs/own_strategy.md). A name in
+    signatures is the class name in lower case with underscores: `TopA` is `top_a`.
     """
 
 
 class Sampler(Step):
-    """A strategy that cuts a step's distribution and draws from what is left."""
+    """A strategy that cuts a step's distribution and draws from the remaining tokens."""
 
     draws: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation(Sampler):
-    """A sampler whose logits are divided by a temperature before it cuts them."""
+    """A sampler that divides the logits by a temperature before it cuts them."""
 
     temperature: _Positive = 1.0
 
 
 class Penalty(Step):
-    """A strategy that changes logits by the tokens so far."""
+    """A strategy that changes logits depending on the tokens so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded(Step):
-    """A strategy of the user's own that a study recorded, while the file that defines it is not loaded.
+    """A user's own strategy that a study has recorded, used if the file that defines it is not loaded.
 
-    It has what every command needs that makes no text.
+    It is enough for all commands that write no text.
 
     Attributes:
         text: Its signature.
@@ -145,11 +146,11 @@ class Greedy(_Signed, name="greedy", source="the likeliest token"):
 
 
 class BeamSearch(_Signed, name="beam", source="Freitag and Al-Onaizan 2017, arXiv 1702.01806"):
-    """The continuation y of the highest Σ ln p(y_t | x, y_<t) / |y|^length_penalty that a search finds.
+    """The continuation y with the highest Σ ln p(y_t | x, y_<t) / |y|^length_penalty in a beam search.
 
     Attributes:
-        beams: How many hypotheses it follows.
-        length_penalty: 0 leaves the sum, and prefers short texts; more than 1 prefers long ones.
+        beams: The number of hypotheses.
+        length_penalty: 0 uses the plain sum, which prefers short texts. A value above 1 prefers long texts.
     """
 
     beams: _Beams = 5
@@ -223,19 +224,19 @@ class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007
 
 
 class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
-    """l_v / θ for the logits of tokens in prompt or text, θ the `penalty`; l_v · θ if they are negative."""
+    """l_v / θ for the logits of tokens in prompt or text, with θ the `penalty`, or l_v · θ if l_v < 0."""
 
     penalty: Annotated[float, Field(ge=0.01, le=100)] = 1.2
 
 
 class FrequencyPenalty(Penalty, name="frequency_penalty", source="OpenAI's API"):
-    """l_v − α c_v: take α, the `penalty`, from a logit for each of the c_v times that v was written."""
+    """l_v − α c_v: subtract α, the `penalty`, from a logit for each of the c_v times that v was written."""
 
     penalty: _Finite = 0.5
 
 
 class PresencePenalty(Penalty, name="presence_penalty", source="OpenAI's API"):
-    """l_v − α [c_v > 0]: take α, the `penalty`, from the logits of the tokens that were written."""
+    """l_v − α [c_v > 0]: subtract α, the `penalty`, from the logits of tokens that were written."""
 
     penalty: _Finite = 0.5
 
@@ -243,19 +244,21 @@ class PresencePenalty(Penalty, name="presence_penalty", source="OpenAI's API"):
 class NoRepeatNgram(
     Penalty, name="no_repeat_ngram", source="Paulus, Xiong and Socher 2018, arXiv 1705.04304"
 ):
-    """Leave out tokens that would end a sequence of `n` that prompt or text hold already."""
+    """Mask tokens that would repeat a sequence of `n` tokens of the prompt or the text."""
 
     n: _AtLeastOne = 3
 
 
 class Dry(Penalty, name="dry", source="p-e-w 2024, text-generation-webui, pull request 5677"):
-    """Take multiplier · base^(n − allowed_length) from the logit of a token that would repeat a sequence.
+    """Subtract multiplier · base^(n − allowed_length) from the logit of a token that would repeat a sequence.
+
+    n is the number of repeated tokens before the token.
 
     Attributes:
-        multiplier: The penalty where the sequence before the token is as long as is allowed.
-        base: By how much it grows with each token of the sequence.
-        allowed_length: Of so many tokens before it, n, the repeated sequence must be at least.
-        breakers: Which tokens no sequence reaches across: `none`, or the author's (`DRY_BREAKERS`).
+        multiplier: The penalty for n = allowed_length.
+        base: The factor by which the penalty grows with each further token.
+        allowed_length: The smallest n that has a penalty.
+        breakers: The tokens at which sequences end: `none`, or the author's (`DRY_BREAKERS`).
     """
 
     multiplier: _NotNegative = 0.8
@@ -276,12 +279,12 @@ class ContrastiveDecoding(
     p is the model's distribution, p_amateur that of a smaller one, the amateur.
 
     Attributes:
-        alpha: Only tokens at least so many times as likely as the model's most likely one come into question.
+        alpha: α. Only tokens with p(v) ≥ α max p can be chosen.
         amateur_tau: The amateur's temperature.
-        beams: How many beams.
-        amateur_prompt: What the amateur sees of the prompt: its last token, as in its authors' main setting
-            (Li et al. 2023, section 3.4; `--ignore_prefix yes` of their program), or the whole. What is
-            written after the prompt both models see.
+        beams: The number of beams.
+        amateur_prompt: The part of the prompt that the amateur sees: its `last` token, as in the main setting
+            of its authors (Li et al. 2023, section 3.4; `--ignore_prefix yes` of their program), or the
+            `whole` prompt. Both models see the text after the prompt.
     """
 
     alpha: _PositiveShare = 0.1
@@ -301,14 +304,14 @@ class AdaptiveDecoding(Sampler, name="adaptive", source="Zhu et al. 2024, arXiv 
 
 
 class ContrastiveSearch(_Signed, name="contrastive", source="Su et al. 2022, arXiv 2202.06417"):
-    """Of the `k` most likely tokens v the one with the highest (1 − α) p(v) − α max_j cos(h_v, h_j)."""
+    """The token v with the highest (1 − α) p(v) − α max_j cos(h_v, h_j) among the `k` most likely tokens."""
 
     k: _AtLeastOne = 10
     alpha: _Share = 0.6
 
 
 class AdaptiveContrastiveSearch(_Signed, name="acs", source="Garces Arias et al. 2024, arXiv 2407.18698"):
-    """Contrastive search whose k and α follow the step's entropy H_t; `q` scales how strongly.
+    """Contrastive search whose k and α depend on the step's entropy H_t. `q` scales this effect.
 
     k_t = 10 σ(q arctanh((H_t − med H_<t) / ln V)) + 5, rounded, with the sigmoid σ, and
     α_t = σ(q arctanh((H_t^k − med H_<t^k) / ln k_t)), H_t^k the entropy of the k_t likeliest, renormalised.
@@ -320,21 +323,21 @@ class AdaptiveContrastiveSearch(_Signed, name="acs", source="Garces Arias et al.
 class Guard(_Signed, name="guard", source="the paper"):
     """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
 
-    Of the k_t likeliest tokens it takes that with the highest p(v | x_<t) α_t^(count of v) (`eq:acs`), with
+    It takes the token with the highest p(v | x_<t) α_t^(count of v) (`eq:acs`) among the k_t likeliest, with
     k_t = 10 σ(λ_k δ_loc + (1 − λ_k) δ_glob) + 5 (`eq:kt`), rounded down, the sigmoid σ, and the local median
     med: δ_loc = q arctanh((H_t − med) / ln V) (`eq:deltaloc`), δ_glob = q arctanh((med − H_glob,t) / ln V)
     (`eq:deltaglob`). α_t is σ of the same sum with ln k_t for ln V (`eq:alphat`). q and λ_k:
     `decoding/guard/equations.py`.
 
     Attributes:
-        window: w of `eq:deltaloc`, in steps: how far back the local median looks.
-        decay: λ of `eq:hglob`: the weight of an entropy one step older.
-        formulation: Which of its three descriptions: the paper's equations, its Algorithm 1 (`app:C`), or the
-            authors' released program. They differ; `docs/adr/0004-guard-formulations.md` says how.
-        aggregation: What replaces med in every formulation (`tab:median_selection`): the median, the mean,
-            or the mean with a tenth of the values at either end drawn in to their neighbours.
-        mapping: What replaces arctanh: itself, or the logarithmic sign(x) · ln(1 + |x|).
-        select: The best of the penalised candidates, or a draw from them, renormalised.
+        window: w of `eq:deltaloc`: the number of steps in the local median.
+        decay: λ of `eq:hglob`: the factor of an entropy's weight for each step of age.
+        formulation: The description that is followed: the paper's equations, its Algorithm 1 (`app:C`), or
+            the authors' released program. `docs/adr/0004-guard-formulations.md` lists their differences.
+        aggregation: The function in place of med (`tab:median_selection`): the median, the mean, or the mean
+            with a tenth of the values at each end replaced by a quantile.
+        mapping: The function in place of arctanh: itself, or sign(x) · ln(1 + |x|).
+        select: Take the best of the penalised candidates, or draw one of them.
     """
 
     window: _AtLeastOne = 7
@@ -355,13 +358,13 @@ class Guard(_Signed, name="guard", source="the paper"):
 
 @singledispatch
 def apply_step(strategy: object, logits: Any, context: Any) -> Any:  # noqa: ANN401, ARG001 (tensors)
-    """Return the logits that a strategy leaves, `[B, V]`, float32; −inf marks a removed token.
+    """Return the logits after a strategy's step, `[B, V]`, float32. −inf marks a removed token.
 
     Args:
-        strategy: Its class decides which registered function is called.
-        logits: `[B, V]`, float32, with at least one finite number in each row.
-        context: Tokens so far, random keys, step and state: `decoding.Context`. The state may be
-            changed in place.
+        strategy: The strategy. Its class decides which registered function is called.
+        logits: The logits before, `[B, V]`, float32, with at least one finite number in each row.
+        context: The tokens so far, random keys, step and state: `decoding.Context`. The state may be changed
+            in place.
     """
     name = type(strategy).__name__
     raise StudyError(
@@ -378,32 +381,33 @@ def initial_state(strategy: object) -> list[float]:  # noqa: ARG001 (the default
 
 @singledispatch
 def update_state(strategy: object, state: Any, logits: Any, tokens: Any) -> None:  # noqa: ANN401
-    """Change the state `[B, S]` in place when the tokens `[B]` are chosen.
+    """Change the state `[B, S]` in place after the tokens `[B]` are chosen.
 
-    `logits` `[B, V]` are those that the strategy was given at this step.
+    `logits` `[B, V]` are the strategy's input at this step.
     """
 
 
 @singledispatch
 def trace_values(strategy: object, before: Any, after: Any) -> dict[str, Any]:  # noqa: ANN401, ARG001
-    """Return what a trace records of a step by name, `[B]` each, from the states `[B, S]` around it."""
+    """Return a step's values for the trace, by name, `[B]` each, from the states `[B, S]` around it."""
     name = type(strategy).__name__
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
 
 
 def to_python(value: Any) -> Any:  # noqa: ANN401 (whatever a user gives)
-    """Return a number of NumPy as one of Python, and everything else as it is."""
+    """Convert a number of NumPy to a number of Python. Return other values unchanged."""
     return value.item() if getattr(value, "shape", None) == () else value
 
 
 def draws(strategy: Strategy) -> bool:
-    """Return whether tokens are drawn, so that another run can write another text."""
+    """Return whether a strategy draws tokens, so that another run can write another text."""
     if isinstance(strategy, Guard):
         return strategy.select == "sample"
     if isinstance(strategy, Recorded):
         return strategy.drawn
     steps = steps_of(strategy)
-    return any(step.draws for step in steps) and not any(isinstance(s, TopK) and s.k == 1 for s in steps)
+    has_one_candidate = any(isinstance(step, TopK) and step.k == 1 for step in steps)
+    return any(step.draws for step in steps) and not has_one_candidate
 
 
 _LONGEST_CHAIN = 200
@@ -411,9 +415,9 @@ _LONGEST_CHAIN = 200
 
 @dataclass(frozen=True)
 class Chain(_Signed):
-    """Steps one after the other: each sees the logits that the one before it leaves.
+    """A sequence of steps. The input of each is the output of the step before.
 
-    The token is drawn from what the last one leaves, or the likeliest is taken if none of them draws.
+    The token is drawn from the last output. If no step draws, the likeliest token is taken.
     """
 
     steps: tuple[Step, ...]
@@ -438,15 +442,15 @@ def steps_of(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also what turns
 
 
 LogitStrategy = Greedy | Step | Chain | Guard
-"""Strategies that need no more of the model than the logits of each step."""
+"""Strategies that need only the logits of each step from the model."""
 Strategy = LogitStrategy | BeamSearch | ContrastiveDecoding | ContrastiveSearch | AdaptiveContrastiveSearch
 
 
 def signature(strategy: Strategy) -> str:
-    """Return the string that names the strategy in files, tables and legends; `parse` reads it back.
+    """Return the text that names a strategy in files, tables and legends. `parse` reads it.
 
-    As in the paper's tables a strategy that has to be tuned always shows its parameters. Settings with a
-    neutral default (GUARD's, a temperature, a length penalty, breakers) are shown where they differ from it.
+    As in the paper's tables, a strategy that needs tuning always shows its parameters. Settings with a
+    neutral default (GUARD's, a temperature, a length penalty, breakers) are shown only if they are changed.
 
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
     ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')
@@ -467,13 +471,13 @@ def signature(strategy: Strategy) -> str:
 
 
 def name_of(kind: type) -> str:
-    """Return what a class of strategies is called in signatures."""
+    """Return the name of a strategy's class in signatures."""
     snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
     return next((name for name, built_in in STRATEGIES.items() if built_in is kind), snake_case)
 
 
 def is_own(strategy: object) -> bool:
-    """Return whether a step is a user's own."""
+    """Return whether a step is a user's own, and not built in."""
     return type(strategy) not in STRATEGIES.values()
 
 

@@ -10,15 +10,15 @@ from guard_eval.generation.decoding.candidates import smallest_best, top_candida
 
 @pytest.mark.parametrize("vocabulary", [1, 7, 15, 128, 129, 1000, 2048, 5000, 40_001])
 @pytest.mark.parametrize("n", [1, 5, 15, 50])
-def test_equals_a_stable_sort_even_among_many_ties(vocabulary: int, n: int):
+def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary: int, n: int):
     generator = torch.Generator().manual_seed(vocabulary)
     logits = (torch.randn(4, vocabulary, generator=generator) * 3).bfloat16().float()
     logits[1] = 0.5  # everything ties
     logits[2] = logits[2].round()
     logits[3, : vocabulary // 2] = -torch.inf
-    for each in (logits, torch.randn(2, vocabulary, generator=generator)):
-        values, ids = top_candidates(each, n)
-        expected = torch.sort(each, dim=-1, descending=True, stable=True)
+    for scores in (logits, torch.randn(2, vocabulary, generator=generator)):
+        values, ids = top_candidates(scores, n)
+        expected = torch.sort(scores, dim=-1, descending=True, stable=True)
         assert torch.equal(ids, expected.indices[:, :n])
         assert torch.equal(values, expected.values[:, :n])
 
@@ -26,13 +26,13 @@ def test_equals_a_stable_sort_even_among_many_ties(vocabulary: int, n: int):
 @given(
     st.lists(st.sampled_from([-torch.inf, -2.5, -0.0, 0.0, 1e-45, 3.25, 3.4e38]), min_size=1, max_size=300)
 )
-def test_orders_every_kind_of_float(row: list[float]):
+def test_top_candidates_order_every_kind_of_float(row: list[float]):
     _, ids = top_candidates(torch.tensor([row]), 15)
     by_hand = sorted(range(len(row)), key=lambda token: (-row[token], token))
     assert ids[0].tolist() == by_hand[:15]
 
 
-def test_of_equal_scores_the_smallest_id_wins():
+def test_smallest_id_wins_among_equal_scores():
     scores = torch.tensor([[1.0, 3.0, 3.0, 2.0], [5.0, 5.0, 5.0, -torch.inf]])
     ids = torch.tensor([[4, 9, 6, 1], [3, 2, 8, 0]])
     assert smallest_best(scores, ids).tolist() == [2, 1]

@@ -6,7 +6,7 @@ import torch
 from guard_eval.generation.decoding.contrastive import Proposal, choose, contrast, degeneration_penalty, unit
 
 
-def test_padding_is_compared_with_no_candidate():
+def test_degeneration_penalty_ignores_padding():
     context = unit(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
     candidates = unit(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
     # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
@@ -14,7 +14,7 @@ def test_padding_is_compared_with_no_candidate():
     assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
 
 
-def test_a_candidate_beyond_the_rows_own_number_is_not_chosen():
+def test_candidates_beyond_k_t_are_not_chosen():
     # α = .6: .2 − .54 = −.34, .12 − .24 = −.12, .04 − .18 = −.14
     ids, p, alpha = torch.tensor([[8, 3, 5]]), torch.tensor([[0.5, 0.3, 0.1]]), torch.tensor([0.6]).double()
     penalty = torch.tensor([[0.9, 0.4, 0.3]])
@@ -22,7 +22,7 @@ def test_a_candidate_beyond_the_rows_own_number_is_not_chosen():
         assert choose(Proposal(ids, p, torch.tensor([allowed]), alpha), penalty).tolist() == [best]
 
 
-def test_shifted_logits_score_the_same():
+def test_contrast_ignores_a_shift_of_logits():
     expert = torch.tensor([[1.0, 2.0, 3.0]])
     amateur = torch.tensor([[3.0, 2.0, 1.0]])
     plain = contrast(expert, amateur, alpha=0.01, amateur_tau=0.5)
@@ -30,12 +30,12 @@ def test_shifted_logits_score_the_same():
     assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
 
 
-def test_alpha_one_leaves_the_most_likely_alone():
+def test_alpha_one_keeps_only_the_most_likely_token():
     scores = contrast(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
     assert (scores > -torch.inf).tolist() == [[False, True, False]]
 
 
-def test_what_either_rules_out_does_not_come():
+def test_contrast_masks_tokens_that_a_model_rules_out():
     expert = torch.tensor([[0.0, -torch.inf, 0.0]])
     amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
     scores = contrast(expert, amateur, alpha=0.1, amateur_tau=1.0)

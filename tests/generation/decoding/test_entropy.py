@@ -12,14 +12,14 @@ def entropy_of(*probabilities: float) -> float:
     return shannon_entropy(torch.tensor([probabilities]).log())[0].item()
 
 
-def test_entropy_by_hand():
+def test_entropy_equals_hand_arithmetic():
     assert entropy_of(1 / 4, 1 / 4, 1 / 4, 1 / 4) == pytest.approx(math.log(4), abs=1e-6)
     # 1/2 · ln 2 + 2 · 1/4 · ln 4 = 1.5 ln 2
     assert entropy_of(1 / 2, 1 / 4, 1 / 4) == pytest.approx(1.5 * math.log(2), abs=1e-6)
     assert entropy_of(1, 0, 0) == 0
 
 
-def test_entropy_does_not_depend_on_a_shift_or_the_dtype_and_survives_large_logits():
+def test_entropy_ignores_shift_dtype_and_size_of_logits():
     logits = torch.tensor([[1e4, 1e4, -1e4], [30.0, 30.0, -1e4]])
     entropy, log_z = shannon_entropy(logits.bfloat16())
     assert entropy.dtype == log_z.dtype == torch.float64
@@ -28,7 +28,7 @@ def test_entropy_does_not_depend_on_a_shift_or_the_dtype_and_survives_large_logi
     assert log_z.tolist() == pytest.approx([9984 + math.log(2), 30 + math.log(2)], abs=1e-6)
 
 
-def test_smoothed_entropy_by_hand():
+def test_smoothed_entropy_equals_hand_arithmetic():
     by_hand = -(0.5 * math.log(0.5 + 1e-5) + 0.5 * math.log(0.25 + 1e-5))
     entropy, log_z = smoothed_entropy(torch.tensor([[0.5, 0.25, 0.25, 0.0]]).log())
     assert entropy.tolist() == pytest.approx([by_hand], abs=1e-7)
@@ -40,7 +40,7 @@ def test_smoothed_entropy_by_hand():
 
 
 @pytest.mark.parametrize("scale", [0.3, 3, 30])
-def test_long_rows_agree_with_float64(scale: float):
+def test_entropy_of_long_rows_equals_float64(scale: float):
     logits = torch.randn(3, 50_003, generator=torch.Generator().manual_seed(1)) * scale
     p = logits.double().softmax(-1)
     entropy, log_z = shannon_entropy(logits)
@@ -50,7 +50,7 @@ def test_long_rows_agree_with_float64(scale: float):
     assert smoothed_entropy(logits)[0].tolist() == pytest.approx(smoothed.tolist(), abs=2e-6)
 
 
-def test_arctanh_is_finite_beyond_its_domain():
+def test_arctanh_is_finite_outside_its_domain():
     # arctanh(1 − 1e-6) = ½ ln((2 − 1e-6) / 1e-6)
     edge = 0.5 * math.log((2 - 1e-6) / 1e-6)
     values = arctanh(torch.tensor([0.5, 1.0, -3.0], dtype=torch.float64)).tolist()

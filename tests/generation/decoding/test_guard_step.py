@@ -56,7 +56,7 @@ def settings_of(formulation: str) -> list[Guard]:
 
 
 @pytest.mark.parametrize("strategy", [guard for name in FORMULATIONS for guard in settings_of(name)], ids=str)
-def test_equals_the_slow_oracle(strategy: Guard):
+def test_guard_equals_the_slow_reference(strategy: Guard):
     rows = 4
     logits = bursty_logits(200, rows, 60, seed=3)
     prompts = some_prompts(rows, 60)
@@ -85,21 +85,21 @@ def test_equals_the_slow_oracle(strategy: Guard):
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str):
+def test_guard_breaks_ties_by_the_smallest_id(formulation: str):
     # 40 equal logits, k_1 = 10: the candidates are 0 … 9. Their counts are 0, 0, 1, 1, 2 … with α = 1/2.
     tokens, _ = run(torch.zeros(12, 1, 40), f"guard(formulation={formulation})")
     assert tokens[0, :9].tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_vocabulary_smaller_than_the_candidates(formulation: str):
+def test_guard_accepts_a_small_vocabulary(formulation: str):
     # Entropy never changes, so α = 1/2: e² wins, e²/2 = 3.7 wins over e = 2.7, then e²/4 = 1.8 does not
     tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), f"guard(formulation={formulation})")
     assert tokens.tolist() == [[1, 1, 2]]
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
+def test_guard_never_chooses_a_masked_token(formulation: str):
     logits = torch.full((1, 30), -torch.inf)
     logits[0, 4], logits[0, 9] = 1.0, 0.9
     for select in ("argmax", "sample"):
@@ -108,7 +108,7 @@ def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
         assert set(tokens[0].tolist()) == {4, 9}
 
 
-def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
+def test_released_formulation_drops_a_vanishing_penalty():
     # Logits 0, −1 and three of −200, whose p is 0 in float32. α_1 = 1/2; 2^−150 is 0 in float32, too.
     logits = torch.tensor([[[0.0, -1.0, -200.0, -200.0, -200.0]]])
     both_gone = torch.tensor([[0] * 160 + [1] * 155])
@@ -119,7 +119,7 @@ def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_sampling_follows_the_penalised_scores(formulation: str):
+def test_guard_samples_by_the_penalised_scores(formulation: str):
     from scipy import stats
 
     rows, logits = 20_000, bursty_logits(3, 1, 40, seed=8)
@@ -156,15 +156,15 @@ class NoHostCopies(TorchDispatchMode):
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
-def test_the_step_never_waits_for_the_device(formulation: str, select: str):
+def test_guard_step_never_waits_for_the_device(formulation: str, select: str):
     """On a CPU, which never waits, so many logits that the search for the best takes no short cut."""
     logits = bursty_logits(5, 4, 20_000, seed=7)
     strategy = parse(f"guard(formulation={formulation}, select={select}, window=3)")
     state, tokens = torch.zeros(4, len(first_state(strategy))).double(), some_prompts(4, 3000)
     with NoHostCopies() as watch:
         for step in range(5):
-            known = context(torch.arange(4), step, tokens=tokens, written=tokens, state=state)
-            apply_step(strategy, logits[step], known)
+            text_context = context(torch.arange(4), step, tokens=tokens, written=tokens, state=state)
+            apply_step(strategy, logits[step], text_context)
     assert watch.operations > 0
     with pytest.raises(AssertionError, match="waits"), NoHostCopies():
         tokens.max().item()

@@ -7,7 +7,7 @@ import torch
 from torch._inductor.utils import run_and_get_code
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.generation.decoding.guard.step import compile_step, leave_candidates
+from guard_eval.generation.decoding.guard.step import compile_step, mask_others
 from guard_eval.generation.decoding.processor import first_state
 from guard_eval.generation.strategies import Guard
 
@@ -43,7 +43,7 @@ class Calls(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("formulation", ["equations", "algorithm1", "released"])
-def test_a_compiled_step_makes_at_most_20_calls(formulation):
+def test_compiled_step_makes_at_most_20_calls(formulation):
     """Of generated code, and of the operations of PyTorch beside it (sort and topk); without it about 100."""
     strategy, source = Guard(formulation=formulation), torch.Generator().manual_seed(2)
     logits = torch.randn(ROWS, VOCABULARY, generator=source) * 3
@@ -51,9 +51,9 @@ def test_a_compiled_step_makes_at_most_20_calls(formulation):
     tokens = torch.randint(VOCABULARY, (ROWS, 20), generator=source)
     with torch.inference_mode():
         with Calls() as calls:
-            expected, expected_state = leave_candidates(strategy, logits, state, STEP, tokens)
-        (left, after), codes = run_and_get_code(compile_step(), strategy, logits, state, STEP, tokens)
-    assert torch.equal(left, expected)
+            expected, expected_state = mask_others(strategy, logits, state, STEP, tokens)
+        (remaining, after), codes = run_and_get_code(compile_step(), strategy, logits, state, STEP, tokens)
+    assert torch.equal(remaining, expected)
     assert torch.allclose(after, expected_state, rtol=1e-4, atol=1e-5)
     body = "".join(code[code.index("def call(") :] for code in codes)
     compiled = len(

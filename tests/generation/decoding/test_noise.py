@@ -13,7 +13,7 @@ def keys(*names: str, seed: int = 1) -> torch.Tensor:
     return torch.tensor([row_key(seed, name, "top_k(k=50)") for name in names])
 
 
-def test_is_splitmix64():
+def test_noise_equals_published_splitmix64():
     # The first numbers of the stream with seed 1234567, as published with Vigna's splitmix64.c test vectors.
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     ours = split_mix(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
@@ -21,7 +21,7 @@ def test_is_splitmix64():
 
 
 @pytest.mark.slow
-def test_uniform_over_tokens_steps_and_prompts():
+def test_noise_is_uniform_over_tokens_steps_prompts():
     over_tokens = uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
     over_steps = torch.cat([uniform(keys("a"), step, torch.tensor([[17]])) for step in range(2000)]).flatten()
     over_prompts = uniform(keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)).flatten()
@@ -31,20 +31,20 @@ def test_uniform_over_tokens_steps_and_prompts():
         assert stats.kstest(numbers.numpy(), "uniform").pvalue > 0.01
 
 
-def test_the_ends_are_never_reached():
+def test_uniform_numbers_exclude_zero_and_one():
     ends = to_unit(torch.tensor([0, 2**12 - 1, 2**12, -1, -(2**63)]))  # -1: every bit set
     assert ends.tolist() == [2**-53, 2**-53, 3 * 2**-53, 1 - 2**-53, 0.5 + 2**-53]
     assert (-(-ends.log()).log()).isfinite().all()
 
 
-def test_numbers_have_52_bits_not_a_float32s_24():
+def test_uniform_numbers_have_52_bits():
     numbers = uniform(keys("a"), 0, torch.arange(200_000)[None])[0]
     assert numbers.dtype == torch.float64
     assert len(numbers.unique()) == 200_000  # 2^24 values would give about a thousand repetitions
     assert (numbers.float().double() != numbers).sum() > 199_000
 
 
-def test_the_same_in_any_batch():
+def test_noise_is_the_same_in_any_batch():
     both = uniform(keys("a", "b"), 9, IDS.expand(2, -1))
     assert torch.equal(uniform(keys("b"), 9, IDS)[0], both[1])
     assert torch.equal(uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
@@ -56,7 +56,7 @@ def test_the_same_in_any_batch():
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_a_draw_is_the_largest_sum_of_weight_and_noise(share, rows):
+def test_draw_takes_the_largest_weight_plus_noise(share, rows):
     """Whether few or many tokens are kept, and in any number of rows: against one sum for every token."""
     source = torch.Generator().manual_seed(rows)
     weights = torch.randn(rows, 3000, generator=source)

@@ -62,7 +62,7 @@ def examples(own_registry, tmp_path):
     assert list(own.classes()) == ["last_tokens", "wave"]
 
 
-def test_names_and_values_read_back(examples):
+def test_own_signatures_are_parsed_back(examples):
     assert signature(parse("last_tokens")) == "last_tokens(n=3)"
     assert signature(parse("dry + wave(kind=down)")).endswith(" + wave(kind=down)")
     assert parse(signature(parse("last_tokens(n=7)"))) == parse("last_tokens(n=7)")
@@ -85,7 +85,7 @@ def test_processes_find_the_file_by_the_environment(examples, tmp_path, monkeypa
         parse("wave")
 
 
-def test_the_hash_is_the_source(examples, tmp_path):
+def test_source_hash_covers_all_own_steps(examples, tmp_path):
     first = own.source_of(parse("wave"))
     assert own.source_of(parse("dry + wave(kind=down)")) == first
     assert own.source_of(parse("wave + last_tokens")) == f"{first}+{first}"
@@ -113,7 +113,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("text", BAD_FILES)
-def test_bad_files_are_named(own_registry, tmp_path, text):
+def test_bad_files_are_named_with_a_remedy(own_registry, tmp_path, text):
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     with pytest.raises(StudyError) as error:
         own.use_file(tmp_path / "mine.py")
@@ -135,7 +135,7 @@ BAD_FUNCTIONS = {
 
 
 @pytest.mark.parametrize("body", BAD_FUNCTIONS)
-def test_what_goes_wrong_in_a_function_is_an_error_of_the_file(own_registry, body):
+def test_an_error_in_an_own_function_names_the_file(own_registry, body):
     function = IDENTITY.replace("return logits", body)
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
     says = re.escape(BAD_FUNCTIONS[body])
@@ -156,14 +156,14 @@ def test_what_goes_wrong_in_a_function_is_an_error_of_the_file(own_registry, bod
         ),
     ],
 )
-def test_values_that_are_refused(own_registry, lines, value, says):
+def test_own_strategy_refuses_bad_values(own_registry, lines, value, says):
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY)
     with pytest.raises(StudyError, match=re.escape(says)):
         parse(f"a({value})")
 
 
 @pytest.mark.parametrize("numbers", ["5", "['x']"])
-def test_an_initial_state_is_a_list_of_numbers(own_registry, numbers):
+def test_initial_state_must_be_a_list_of_numbers(own_registry, numbers):
     state = f"@initial_state.register(A)\ndef _(strategy):\n    return {numbers}\n"
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
     with pytest.raises(StudyError, match=r"mine\.py: the function of A failed: (TypeError|ValueError)"):
@@ -181,7 +181,7 @@ def without_the_best(strategy: InAProgram, logits: torch.Tensor, context: object
     return logits
 
 
-def test_defined_in_a_program():
+def test_own_strategy_works_without_a_file():
     logits = torch.tensor([[1.0, 5.0, 4.0]])
     before = logits.clone()
     chain = Chain(steps=(InAProgram(), InAProgram()))
@@ -190,7 +190,7 @@ def test_defined_in_a_program():
     assert len(own.source_of(InAProgram())) == 16
 
 
-def test_a_state_is_traced_by_its_place(examples):
+def test_trace_names_states_by_their_position(examples):
     follower = Follower("wave", torch.tensor([1, 2]))
     for step in torch.randn(3, 2, 9, generator=torch.Generator().manual_seed(1)):
         follower(step)

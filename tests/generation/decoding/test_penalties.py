@@ -22,26 +22,26 @@ def logits(rows: int = 20) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
-def test_repetition_equals_transformers(theta: float):
+def test_repetition_penalty_equals_transformers(theta: float):
     tokens = texts(6)
-    made = left(f"repetition_penalty(penalty={theta})", logits(), tokens=tokens)
-    assert torch.equal(made, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
+    penalised = left(f"repetition_penalty(penalty={theta})", logits(), tokens=tokens)
+    assert torch.equal(penalised, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("length", [1, 3, 9, 60])
 def test_no_repeat_ngram_equals_transformers(n: int, length: int):
     tokens = texts(length) % 5
-    made = left(f"no_repeat_ngram(n={n})", logits(), tokens=tokens)
-    assert torch.equal(made, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
+    penalised = left(f"no_repeat_ngram(n={n})", logits(), tokens=tokens)
+    assert torch.equal(penalised, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
 
 
-def test_no_repeat_ngram_leaves_something():
+def test_no_repeat_ngram_never_masks_all_tokens():
     everything = torch.arange(V)[None]
     assert torch.equal(left("no_repeat_ngram(n=1)", logits(1), tokens=everything), logits(1))
 
 
-def test_counts_by_hand():
+def test_count_penalties_equal_hand_arithmetic():
     written = torch.tensor([[3, 3, 5, -1], [-1, -1, -1, -1]])
     start = torch.zeros(2, V)
     often = left("frequency_penalty(penalty=0.5)", start, written=written)
@@ -57,7 +57,7 @@ def dry(logits, tokens, breakers=None, **settings):
     return left(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
 
 
-def test_dry_across_a_breaker_by_hand():
+def test_dry_with_breakers_equals_hand_arithmetic():
     """The published steps: 7 ends a sequence, is not lowered itself, and after it nothing repeats yet.
 
     "1 7 2 3 4 1 7 2 3": of "7 2 3" only "2 3" counts, so 4 loses multiplier · base⁰.
@@ -66,8 +66,8 @@ def test_dry_across_a_breaker_by_hand():
     text = torch.tensor([[1, 7, 2, 3, 4, 1, 7, 2, 3]])
 
     def taken(tokens, **more):
-        made = dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
-        return {n: made[0, n].item() for n in range(V) if made[0, n]}
+        penalised = dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
+        return {n: penalised[0, n].item() for n in range(V) if penalised[0, n]}
 
     assert taken(text, allowed_length=2) == {4: pytest.approx(-0.8)}
     assert taken(text, allowed_length=3) == {}
@@ -98,36 +98,40 @@ def slow_dry(
     allowed=st.integers(1, 4),
     breakers=st.sampled_from([(), (0,), (1, 3)]),
 )
-def test_dry_against_lists(rows, allowed, breakers):
+def test_dry_equals_a_search_in_lists(rows, allowed, breakers):
     width = max(map(len, rows))
     tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
     settings = {"multiplier": 0.8, "base": 1.5, "allowed_length": allowed}
-    made = dry(
+    penalised = dry(
         torch.zeros(len(rows), V), tokens, **settings, breakers=torch.tensor(breakers, dtype=torch.long)
     )
     for row, text in enumerate(rows):
         expected = slow_dry(text, **settings, breakers=breakers)
-        assert {n: -made[row, n].item() for n in range(V) if made[row, n]} == pytest.approx(expected)
+        assert {n: -penalised[row, n].item() for n in range(V) if penalised[row, n]} == pytest.approx(
+            expected
+        )
 
 
-def test_a_long_loop_stays_finite():
+def test_dry_penalty_of_a_long_loop_is_finite():
     loop = torch.tensor([[1, 2] * 200])
-    made = dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
-    assert made.isfinite().all()
-    assert made[0, 1] < -1e30
-    assert made[0, 2] == 0
+    penalised = dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
+    assert penalised.isfinite().all()
+    assert penalised[0, 1] < -1e30
+    assert penalised[0, 2] == 0
 
 
-def test_padding_is_no_token():
+def test_penalties_ignore_padding():
     tokens = torch.tensor([[-1, -1, 3, 4, 3]])
     short = torch.tensor([[3, 4, 3]])
-    for one in (
+    for step in (
         lambda x: left("repetition_penalty(penalty=1.5)", logits(1), tokens=x),
         lambda x: left("frequency_penalty(penalty=1.5)", logits(1), written=x),
         lambda x: left("no_repeat_ngram(n=2)", logits(1), tokens=x),
         lambda x: dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
     ):
-        assert torch.equal(one(tokens), one(short))
-        assert not torch.equal(one(tokens), logits(1))
-        assert torch.equal(one(torch.full((1, 4), -1)), logits(1))  # nothing yet
-        assert torch.equal(one(torch.tensor([[V + 3, V + 3, V + 3]])), logits(1))  # beyond the model's tokens
+        assert torch.equal(step(tokens), step(short))
+        assert not torch.equal(step(tokens), logits(1))
+        assert torch.equal(step(torch.full((1, 4), -1)), logits(1))  # nothing yet
+        assert torch.equal(
+            step(torch.tensor([[V + 3, V + 3, V + 3]])), logits(1)
+        )  # beyond the model's tokens

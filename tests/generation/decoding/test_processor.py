@@ -46,7 +46,7 @@ def one_by_one(model, prompt: list[int], oracle) -> list[int]:
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 @pytest.mark.parametrize("formulation", ["equations", "algorithm1", "released"])
-def test_generate_equals_the_oracle_in_batches_of_one_and_left_padded(make, formulation: str):
+def test_generate_equals_the_reference_with_padding(make, formulation: str):
     model = make()
     prompts = [[5, 6, 7, 8, 6], [9, 11], [40, 41, 42]]
     longest = max(map(len, prompts))
@@ -63,7 +63,7 @@ def test_generate_equals_the_oracle_in_batches_of_one_and_left_padded(make, form
 
 
 @pytest.mark.parametrize("name", ["top_p(p=0.9)", "dry + min_p", "mirostat", "guard(select=sample)"])
-def test_draws_depend_on_the_prompt_and_the_seed_alone(name: str):
+def test_draws_depend_only_on_prompt_and_seed(name: str):
     ids = torch.tensor([[PAD, PAD, 7, 8], [5, 6, 9, 4], [5, 6, 9, 4]])
     model, mask = llama(), (ids != PAD).long()
     together = generate(model, ids, mask, StrategyProcessor(name, seed=3, attention_mask=mask))[:, 4:]
@@ -77,7 +77,7 @@ def test_draws_depend_on_the_prompt_and_the_seed_alone(name: str):
 
 
 @pytest.mark.parametrize("length", [2, 2 + NEW, 50])
-def test_a_second_text_is_refused(length: int):
+def test_processor_refuses_a_second_call_of_generate(length: int):
     model, processor = llama(), StrategyProcessor("guard")
     generate(model, torch.tensor([[5, 6]]), torch.ones(1, 2).long(), processor)
     ids, mask = torch.full((1, length), 7), torch.ones(1, length).long()
@@ -99,7 +99,7 @@ def test_a_second_text_is_refused(length: int):
         (lambda: call(StrategyProcessor("guard"), torch.nan), "row 1 of the batch has no probabilities"),
     ],
 )
-def test_what_cannot_run_is_named(make, says):
+def test_processor_names_what_it_cannot_run(make, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         make()
 

@@ -27,14 +27,14 @@ P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
 NONE = -torch.inf
 
 
-def test_top_p_of_exact_sums():
+def test_top_p_keeps_sums_that_equal_p():
     # 1/2 + 1/4 reaches 3/4 exactly, so nothing more is needed
     eighths = torch.tensor([[0.5, 0.25, 0.125, 0.125]])
     assert kept(left("top_p(p=0.75)", eighths.log())) == {0, 1}
     assert kept(left("top_p(p=0.875)", eighths.log())) == {0, 1, 2}
 
 
-def test_equal_probabilities_stay_in_by_id():
+def test_truncations_keep_equal_tokens_by_id():
     flat = torch.zeros(1, 8)
     assert kept(left("top_k(k=3)", flat)) == {0, 1, 2}
     assert kept(left("top_p(p=0.5)", flat)) == {0, 1, 2, 3}
@@ -42,12 +42,12 @@ def test_equal_probabilities_stay_in_by_id():
     assert kept(left("min_p(p=1.0)", flat)) == set(range(8))
 
 
-def test_top_p_one_keeps_a_long_tail():
+def test_top_p_one_keeps_every_token():
     logits = torch.randn(4, 50_000, generator=torch.Generator().manual_seed(0))
     assert (left("top_p(p=1.0)", logits) > -torch.inf).all()
 
 
-def test_confidence_gains_by_hand():
+def test_confidence_gain_equals_hand_arithmetic():
     """Take p = 1/2, 1/4, 1/8, 1/8 of four tokens; R_k = 1/2, 1/4, 1/8, 0; ln 4 is two of ln 2."""
     p = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8]]).double()
     log2 = math.log2
@@ -66,7 +66,7 @@ def test_confidence_gains_by_hand():
     assert kept(left("adaptive(epsilon=0.5)", p.log())) == {0}  # at least one
 
 
-def test_adaptive_decoding_at_the_edges():
+def test_adaptive_decoding_of_one_or_equal_tokens():
     assert kept(left("adaptive(epsilon=0.001)", torch.tensor([[-torch.inf, 0.0, -torch.inf]]))) == {1}
     assert kept(left("adaptive(epsilon=0.001)", torch.zeros(1, 6))) == {0}  # nothing gained by any
     assert kept(left("adaptive(epsilon=0.001)", torch.zeros(1, 1))) == {0}
@@ -74,7 +74,7 @@ def test_adaptive_decoding_at_the_edges():
     assert sampling.confidence_gain(torch.tensor([[1 - 1e-9, 1e-9, 0, 0]]).double()).isfinite().all()
 
 
-def test_temperature_comes_before_the_truncation():
+def test_temperature_is_applied_before_truncation():
     # squares over .275: .036 .582 .009 .145 .227; in order .582 .809 .955: p = .7 needs two rather than three
     keys = torch.arange(400)
     rows = P.log().expand(400, -1)
@@ -102,7 +102,7 @@ WARPERS = {
 
 @pytest.mark.parametrize("name", WARPERS)
 @pytest.mark.parametrize("tau", [1.0, 0.6, 1.7])
-def test_equals_transformers(name: str, tau: float):
+def test_samplers_equal_transformers(name: str, tau: float):
     logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(6)) * 3
     mine = left(name, sampling.tempered(logits, tau))
     expected = WARPERS[name](None, TemperatureLogitsWarper(tau)(None, logits.double()))
@@ -128,7 +128,7 @@ KEYS = torch.tensor([row_key(11, str(row), "any") for row in range(ROWS)])
     ids=str,
 )
 @pytest.mark.parametrize("step", [0, 5])
-def test_tokens_are_drawn_as_often_as_they_should(strategy, exact: list[float], step: int):
+def test_draw_frequencies_equal_the_probabilities(strategy, exact: list[float], step: int):
     tokens = choose(parse(strategy), P.log().expand(ROWS, -1), context(KEYS, step))
     counts = torch.bincount(tokens, minlength=5)
     possible = [token for token in range(5) if exact[token] > 0]
@@ -137,12 +137,12 @@ def test_tokens_are_drawn_as_often_as_they_should(strategy, exact: list[float], 
     assert stats.chisquare(counts[possible].numpy(), expected).pvalue > 0.01
 
 
-def test_greedy_takes_the_first_of_equals():
+def test_greedy_takes_the_first_of_equal_tokens():
     logits = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
     assert Follower("greedy", torch.zeros(2).long())(logits).tolist() == [1, 0]
 
 
-def test_noise_for_the_kept_alone_is_the_noise_for_all():
+def test_noise_of_kept_tokens_equals_noise_of_all():
     """What is left out gets no noise on a CPU and some on a GPU: neither draws it, and both draw the same."""
     logits = torch.randn(2000, 50, generator=torch.Generator().manual_seed(2)) * 2
     keys = torch.arange(2000)
@@ -161,7 +161,7 @@ def test_noise_for_the_kept_alone_is_the_noise_for_all():
         "mirostat(temperature={})",
     ],
 )
-def test_a_temperature_beyond_float32_is_the_limit(name: str):
+def test_temperature_beyond_float32_equals_the_limit(name: str):
     """Near 0 the likeliest token comes, and far above nothing that cannot come: 1e-46 is 0 in float32."""
     logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
     for key in range(20):
@@ -191,7 +191,7 @@ AUTHORS = {
 
 
 @pytest.mark.parametrize("name", AUTHORS)
-def test_equals_the_authors_program(name: str):
+def test_samplers_equal_the_authors_programs(name: str):
     i = torch.arange(120, dtype=torch.float64)
     for height, tokens in zip((3, 9), AUTHORS[name], strict=True):
         logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float()
@@ -206,7 +206,7 @@ def test_mirostat_equals_the_authors_formulas():
         assert (left("mirostat", logits, state=mu[:, None]) > NONE).sum(-1).tolist() == k
 
 
-def test_what_the_authors_programs_are_not_asked():
+def test_special_cases_of_samplers_by_hand():
     assert kept(left("p_less", torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
     # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; what cannot come does not count
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, NONE, NONE]])
@@ -224,7 +224,7 @@ def test_what_the_authors_programs_are_not_asked():
     rows=st.lists(st.lists(st.floats(-30, 30, width=32), min_size=6, max_size=6), min_size=2, max_size=4),
     banned=st.integers(0, 5),
 )
-def test_one_token_stays_and_rows_do_not_meet(rows, banned):
+def test_samplers_keep_one_token_and_separate_rows(rows, banned):
     logits = torch.tensor(rows)
     logits[0, :banned] = NONE
     mu = torch.linspace(-50, 80, len(rows), dtype=torch.float64)[:, None]

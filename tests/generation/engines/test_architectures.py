@@ -36,21 +36,21 @@ def generated(model, prompt: list[int], **settings) -> list[int]:
 
 
 @every_kind
-def test_greedy_is_generates(kind):
+def test_greedy_equals_generate(kind):
     expected = [generated(tiny(kind), prompt, eos_token_id=list(MANY_ENDS)) for prompt in PROMPTS]
     assert continue_rows(tiny(kind), PROMPTS, "greedy", ends=MANY_ENDS).tokens == expected
 
 
 @every_kind
 @pytest.mark.parametrize(("beams", "power", "ends"), [(5, 1.0, (0,)), (3, -1.0, MANY_ENDS)])
-def test_beam_search_is_generates(kind, beams, power, ends):
+def test_beam_search_equals_generate(kind, beams, power, ends):
     settings = {"num_beams": beams, "eos_token_id": list(ends), "length_penalty": power}
     expected = [generated(tiny(kind), prompt, early_stopping=False, **settings) for prompt in PROMPTS]
     strategy = f"beam(beams={beams}, length_penalty={power})"
     assert continue_rows(tiny(kind), PROMPTS, strategy, ends=ends).tokens == expected
 
 
-def test_the_models_own_settings_change_nothing():
+def test_generation_settings_of_a_model_are_ignored():
     model = tiny("llama")
     expected = continue_rows(model, PROMPTS, "greedy").tokens
     model.generation_config.repetition_penalty = 5.0
@@ -61,13 +61,13 @@ def test_the_models_own_settings_change_nothing():
 
 @every_kind
 @pytest.mark.parametrize("name", ["guard", "dry + min_p"])
-def test_a_static_cache_writes_the_same_texts(kind, name):
+def test_a_static_cache_writes_equal_texts(kind, name):
     model = tiny(kind)
     assert continue_rows(model, PROMPTS, name, static=True) == continue_rows(model, PROMPTS, name)
 
 
 @every_kind
-def test_contrastive_search_equals_the_definition_by_tree_and_by_repetition(kind):
+def test_contrastive_search_equals_the_definition(kind):
     model = tiny(kind)
     expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
     assert continue_rows(model, PROMPTS, "contrastive(k=6, alpha=0.6)").tokens == expected
@@ -90,7 +90,7 @@ def test_acs_equals_the_definition(q):
         def adapt(p: list[float]) -> tuple[int, float]:
             k = round(10 / (1 + math.exp(-exponent(p, inside=False))) + 5)
             top = sorted(p, reverse=True)[:k]
-            x = exponent([each / sum(top) for each in top], inside=True)
+            x = exponent([probability / sum(top) for probability in top], inside=True)
             return k, round(1 / (1 + math.exp(-x)), 2)
 
         return adapt
@@ -149,7 +149,7 @@ def test_contrastive_search_row_by_row_equals_the_definition(kind):
 
 
 @pytest.mark.parametrize("kind", ["rwkv", "mamba", "lfm2", "openai-gpt"])
-def test_foreign_beam_search_equals_search_without_a_cache(kind):
+def test_foreign_beam_search_equals_search_without_cache(kind):
     model = tiny(kind)
     settings = {"num_beams": 3, "eos_token_id": [0], "early_stopping": False, "use_cache": False}
     expected = [generated(model, prompt, **settings) for prompt in PROMPTS]

@@ -40,12 +40,12 @@ def run(rows, memory, sizes):
     return [(list(batch), texts) for batch, texts in in_batches(rows, memory, sizes)]
 
 
-def test_batches_double_until_memory_runs_out_and_then_stay():
+def test_batches_double_until_memory_runs_out():
     """Rows of 64 tokens in a memory of 1280: 20 fit. 8, 16, 32 (no), then 16 each, also in the next call."""
     memory, sizes = Memory(1280), BatchSizes()
-    made = run([64] * 80, memory, sizes)
+    batches = run([64] * 80, memory, sizes)
     assert memory.tried == [8, 16, 32, 16, 16, 16, 8]
-    assert [len(batch) for batch, _ in made] == [8, 16, 16, 16, 16, 8]
+    assert [len(batch) for batch, _ in batches] == [8, 16, 16, 16, 16, 8]
     later = Memory(1280)
     run([64] * 40, later, sizes)
     assert later.tried == [16, 16, 8]
@@ -55,25 +55,25 @@ def test_batches_double_until_memory_runs_out_and_then_stay():
 @given(
     rows=st.lists(st.integers(1, 300), max_size=60),
     tokens=st.integers(300, 4000),
-    most=st.none() | st.integers(1, 40),
+    max_rows=st.none() | st.integers(1, 40),
 )
-def test_every_row_is_made_once_and_in_order(rows, tokens, most):
+def test_every_row_is_decoded_once_in_order(rows, tokens, max_rows):
     rows = sorted(rows, reverse=True)
     memory = Memory(tokens)
-    results = run(rows, memory, BatchSizes(most))
+    results = run(rows, memory, BatchSizes(max_rows))
     assert [row for batch, _ in results for row in batch] == rows
     assert [text for _, texts in results for text in texts] == [f"text of {row}" for row in rows]
-    assert all(n <= (most or 10**9) for n in memory.tried)
+    assert all(n <= (max_rows or 10**9) for n in memory.tried)
 
 
-def test_a_row_that_does_not_fit_alone_is_an_error():
+def test_a_single_row_without_memory_is_an_error():
     memory = Memory(100)
     with pytest.raises(torch.OutOfMemoryError):
         run([200, 50], memory, BatchSizes())
     assert memory.tried == [2, 1]
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory():
+def test_other_errors_do_not_shrink_batches():
     def broken(rows):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
@@ -81,7 +81,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory():
         run([1, 1], broken, BatchSizes())
 
 
-def test_a_cpu_says_so_in_words():
+def test_lack_of_cpu_memory_is_recognised():
     with pytest.raises(torch.OutOfMemoryError, match="DefaultCPUAllocator"):
         run([1], lambda rows: torch.empty(1 << 60, dtype=torch.uint8), BatchSizes())
 
@@ -96,9 +96,9 @@ def test_a_cpu_says_so_in_words():
         ("auto", "cuda", 7 * 10**9, 1, 64),
     ],
 )
-def test_only_a_gpu_tries_more_and_more(batch_size, device, parameters, beams, rows):
+def test_batches_grow_only_on_a_gpu(batch_size, device, parameters, beams, rows):
     model = types.SimpleNamespace(device=torch.device(device), num_parameters=lambda: parameters)
     sizes = BatchSizes.choose(batch_size, model, parse(f"beam(beams={beams})"))
     for _ in range(3):
-        sizes.succeed(sizes.rows)
+        sizes.grow(sizes.rows)
     assert sizes.rows == rows

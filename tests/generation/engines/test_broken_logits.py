@@ -58,7 +58,7 @@ def run(model, prompts, strategy, amateur=None):
         ("top_p", "nothing", 4),
     ],
 )
-def test_a_step_without_numbers_is_named(strategy, value, after):
+def test_a_step_with_nan_logits_is_named(strategy, value, after):
     """One text alone, from the first step or a later one."""
     model, amateur = tiny("llama"), tiny("gpt2")
     Breaking(model, *VALUES[value], after, strategy=strategy, amateur=amateur)
@@ -69,7 +69,7 @@ def test_a_step_without_numbers_is_named(strategy, value, after):
     ("strategy", "value"),
     [("greedy", "nan"), ("top_p", "nothing"), ("acs", "+inf"), ("guard", "nan"), ("beam(beams=1)", "nan")],
 )
-def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
+def test_a_broken_text_does_not_change_other_texts(strategy, value):
     whole = run(tiny("llama"), PROMPTS, strategy)
     model = tiny("llama")
     breaking = Breaking(model, *VALUES[value], 2, strategy=strategy)
@@ -80,7 +80,7 @@ def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
         assert result.tokens[row] == whole.tokens[row]
 
 
-def test_an_amateur_without_numbers_is_named():
+def test_an_amateur_with_nan_logits_is_named():
     expert, amateur = tiny("llama"), tiny("gpt2")
     strategy = "contrastive_decoding(beams=3)"
     run(expert, PROMPTS, strategy, amateur)
@@ -88,7 +88,7 @@ def test_an_amateur_without_numbers_is_named():
     assert run(expert, PROMPTS[:1], strategy, amateur).failed_at == [3]
 
 
-def test_a_broken_beam_that_is_not_the_first_is_named():
+def test_a_broken_second_beam_is_named():
     """Token 9 has no embedding: the hypothesis that writes it is broken, whichever place it holds."""
     clean = tiny("llama")
     first = run(clean, PROMPTS[:1], "greedy").tokens[0][0]
@@ -102,7 +102,7 @@ def test_a_broken_beam_that_is_not_the_first_is_named():
 
 
 @pytest.mark.parametrize("strategy", ["contrastive(k=4)", "acs"])
-def test_a_candidate_without_a_hidden_state_is_named(strategy):
+def test_a_candidate_with_nan_state_is_named(strategy):
     """Its logits are never asked for unless it is chosen, and a NaN compares with nothing."""
     model = tiny("llama")
     with torch.inference_mode():

@@ -34,19 +34,19 @@ def no_waiting():
 
 @pytest.mark.parametrize("name", [*GUARDS, *OTHERS])
 @torch.inference_mode()
-def test_a_step_does_not_wait(name, no_waiting):
+def test_a_step_does_not_wait_for_the_gpu(name, no_waiting):
     logits = [torch.randn(4, 5000, device="cuda") * 3 for _ in range(12)]
     ids, processor = torch.randint(0, 5000, (4, 9), device="cuda"), StrategyProcessor(name)
     state = torch.tensor([first_state(parse(name))] * 4, dtype=torch.float64, device="cuda")
-    known = Context(torch.arange(4, device="cuda"), 1, ids, ids, state)
-    choose(processor.strategy, logits[0], known)
+    text_context = Context(torch.arange(4, device="cuda"), 1, ids, ids, state)
+    choose(processor.strategy, logits[0], text_context)
     no_waiting()
     for step in logits[1:]:
-        choose(processor.strategy, step, known)
+        choose(processor.strategy, step, text_context)
 
 
 @torch.inference_mode()
-def test_a_proposal_does_not_wait(no_waiting):
+def test_a_proposal_does_not_wait_for_the_gpu(no_waiting):
     logits = torch.randn(4, 5000, device="cuda") * 3
     for strategy in ("contrastive", "acs"):
         propose = Proposer(parse(strategy), 4, 9, logits.device)
@@ -59,14 +59,14 @@ def test_a_proposal_does_not_wait(no_waiting):
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gpt2"])
 @pytest.mark.parametrize("name", [*GUARDS, "greedy", "top_p", "contrastive(k=6)", "acs", "beam(beams=3)"])
 @pytest.mark.parametrize("static", [False, True])
-def test_texts_are_the_cpus_in_float32(kind, name, static):
+def test_gpu_texts_equal_cpu_texts_in_float32(kind, name, static):
     """Rounding differs, but seldom by enough to change a choice among these tokens."""
     torch.backends.cuda.matmul.allow_tf32 = False
     expected = continue_rows(tiny(kind), PROMPTS, name, limit=40).tokens
     assert continue_rows(tiny(kind).cuda(), PROMPTS, name, limit=40, static=static).tokens == expected
 
 
-def test_memory_that_runs_out_costs_no_text():
+def test_lack_of_memory_loses_no_text():
     """Leave room for a few dozen rows with wide logits, and let batches grow until they do not fit."""
     torch.manual_seed(5)
     config = LlamaConfig(hidden_size=32, num_attention_heads=2, num_hidden_layers=1, vocab_size=60_000)
@@ -83,11 +83,11 @@ def test_memory_that_runs_out_costs_no_text():
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60e6) / total)
     try:
-        made = list(in_batches(prompts, write, BatchSizes()))
+        batches = list(in_batches(prompts, write, BatchSizes()))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert [row for rows, _ in made for row in rows] == prompts
-    assert [text for _, texts in made for text in texts][:4] == expected
-    worked = [len(rows) for rows, _ in made]
+    assert [row for rows, _ in batches for row in rows] == prompts
+    assert [text for _, texts in batches for text in texts][:4] == expected
+    worked = [len(rows) for rows, _ in batches]
     assert max(worked) < max(tried), "memory never ran out"
     assert worked[:2] == [8, 16]

@@ -25,37 +25,37 @@ of_each_loop = pytest.mark.parametrize(
 
 @a_llama
 @of_each_loop
-def test_a_text_is_that_of_a_study_whatever_the_order_and_the_batch(loaded, strategy):
+def test_generate_writes_the_texts_of_a_study(loaded, strategy):
     prompts = [Prompt(id=f"p{n}", dataset="d", text="the cat sat" + " on the mat" * n) for n in range(4)]
     studied = {
-        one.prompt_id: one
+        text.prompt_id: text
         for batch in write(loaded, prompts, strategy, seed=3, batch_size=4, **SHORT)
-        for one in batch
+        for text in batch
     }
     order = [2, 0, 3, 2, 1]
-    made = generate(
+    texts = generate(
         [prompts[n] for n in order], strategy, loaded, seed=3, batch_size=1, progress=False, **SHORT
     )
-    assert [one.id for one in made] == [studied[f"p{n}"].id for n in order]
-    assert [one.text for one in made] == [studied[f"p{n}"].text for n in order]
+    assert [text.id for text in texts] == [studied[f"p{n}"].id for n in order]
+    assert [text.text for text in texts] == [studied[f"p{n}"].text for n in order]
 
 
 @a_llama
 @of_each_loop
-def test_the_tokens_that_are_shown_are_the_text(loaded, strategy):
-    shown = show_text(loaded, "the cat sat", strategy=strategy, seed=3, max_new_tokens=12)
+def test_show_text_shows_the_tokens_of_the_text(loaded, strategy):
+    result = show_text(loaded, "the cat sat", strategy=strategy, seed=3, max_new_tokens=12)
     (text,) = generate("the cat sat", strategy, loaded, seed=3, max_new_tokens=12, progress=False)
-    assert shown.text == text.text
-    painted = "".join(token["text"] for token in shown.tokens)
+    assert result.text == text.text
+    painted = "".join(token["text"] for token in result.tokens)
     assert text.text.startswith(painted)
     assert set(text.text[len(painted) :]) <= {"\N{REPLACEMENT CHARACTER}"}  # the limit cut a character
-    assert len(shown.tokens) == text.new_tokens
+    assert len(result.tokens) == text.new_tokens
     adapts = any(name in strategy for name in ("guard", "mirostat", "acs"))
-    assert (len(shown.tokens[0]) > 3) == adapts
+    assert (len(result.tokens[0]) > 3) == adapts
 
 
 @a_llama
-def test_entropy_and_probability_are_the_models(loaded):
+def test_show_text_has_entropies_and_probabilities(loaded):
     """Over the tokens that the tokenizer has: the rest of the model's table is never written."""
     first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
     ids = loaded.tokenizer("the cat sat", return_tensors="pt")
@@ -67,7 +67,7 @@ def test_entropy_and_probability_are_the_models(loaded):
 
 
 @a_llama
-def test_mirostats_state_follows_its_algorithm(loaded):
+def test_show_text_traces_the_state_of_mirostat(loaded):
     """Basu et al. 2021, Algorithm 1: μ_1 = 2 τ, and then μ - η (S - τ) with S = -log2 p."""
     mu = 6.0
     for token in show_text(
@@ -78,17 +78,17 @@ def test_mirostats_state_follows_its_algorithm(loaded):
 
 
 @a_llama
-def test_a_text_with_beams_is_known_in_the_end(loaded):
-    shown = show_text(loaded, "the cat sat", strategy="beam", max_new_tokens=12)
-    assert shown.text
-    assert shown.tokens == ()
+def test_show_text_shows_beams_without_tokens(loaded):
+    result = show_text(loaded, "the cat sat", strategy="beam", max_new_tokens=12)
+    assert result.text
+    assert result.tokens == ()
 
 
 @a_llama
-def test_runs_differ_where_something_is_drawn(loaded):
+def test_runs_differ_if_tokens_are_drawn(loaded):
     drawn = generate("the cat", TopP(p=1.0), loaded, runs=3, progress=False, **SHORT)
-    assert [one.run for one in drawn] == [1, 2, 3]
-    assert len({one.text for one in drawn}) == 3
+    assert [text.run for text in drawn] == [1, 2, 3]
+    assert len({text.text for text in drawn}) == 3
     assert len(generate("the cat", Greedy(), loaded, runs=3, progress=False, **SHORT)) == 1
 
 
@@ -136,23 +136,23 @@ def test_runs_differ_where_something_is_drawn(loaded):
         (lambda loaded: measure(Texts([], []), metrics=["divers"]), "'divers'"),
     ],
 )
-def test_wrong_values_are_named(loaded, wrong, message):
+def test_generate_names_wrong_values(loaded, wrong, message):
     with pytest.raises(StudyError, match=message):
         wrong(loaded)
 
 
 @a_llama
-def test_numbers_may_be_numpys(loaded):
+def test_generate_accepts_numbers_of_numpy(loaded):
     number = np.int64(3)
-    given = {"seed": number, "max_new_tokens": number, "max_prompt_tokens": number, "batch_size": number}
-    made = generate("the cat sat", TopP(p=0.9), loaded, progress=False, **given)
-    assert made[0] == replace(
-        generate("the cat sat", TopP(p=0.9), loaded, progress=False, **dict.fromkeys(given, 3))[0],
-        seconds=made[0].seconds,
+    settings = {"seed": number, "max_new_tokens": number, "max_prompt_tokens": number, "batch_size": number}
+    texts = generate("the cat sat", TopP(p=0.9), loaded, progress=False, **settings)
+    assert texts[0] == replace(
+        generate("the cat sat", TopP(p=0.9), loaded, progress=False, **dict.fromkeys(settings, 3))[0],
+        seconds=texts[0].seconds,
     )
 
 
-def test_the_package_shows_what_it_has():
+def test_the_package_lists_its_public_names():
     assert {"generate", "measure", "load_model", "Guard", "__version__"} <= set(dir(guard_eval))
     assert all(getattr(guard_eval, name) is not None for name in dir(guard_eval))
     assert {kind.__name__ for kind in STRATEGIES.values()} <= set(dir(guard_eval))

@@ -37,7 +37,7 @@ def folder(llama_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(llama_folder, tmp_path / "model"))
 
 
-def test_a_folder_is_loaded(folder):
+def test_load_reads_a_folder(folder):
     loaded = load(str(folder))
     assert loaded.name == str(folder)
     assert load(str(folder), name="bundled").name == "bundled"
@@ -47,7 +47,7 @@ def test_a_folder_is_loaded(folder):
     assert load(str(folder), dtype="bfloat16").dtype == "bfloat16"
 
 
-def test_the_revision_by_hand(tmp_path):
+def test_revision_equals_a_hash_by_hand(tmp_path):
     contents = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"[]"}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -136,7 +136,7 @@ def add(name, value):
         ),
     ],
 )
-def test_a_folder_without_a_whole_model(folder, spoil, says):
+def test_an_incomplete_folder_is_refused(folder, spoil, says):
     spoil(folder)
     refused(folder, says)
 
@@ -151,12 +151,12 @@ def test_a_folder_without_a_whole_model(folder, spoil, says):
         ("dtype", "float8", "'float8' is unknown; choose from: auto, float32"),
     ],
 )
-def test_options_that_name_nothing(folder, option, value, says):
+def test_unknown_devices_and_types_are_refused(folder, option, value, says):
     refused(folder, says, **{option: value})
 
 
 @pytest.mark.parametrize("load", [load, load_encoder])
-def test_weights_are_missing(folder, load):
+def test_missing_weights_are_refused(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
     del weights["model.norm.weight"]
@@ -169,13 +169,13 @@ def test_weights_are_missing(folder, load):
     [T5Config(architectures=["T5ForConditionalGeneration"]), BertConfig(architectures=["BertForMaskedLM"])],
     ids=["T5", "BERT"],
 )
-def test_a_model_that_does_not_continue_texts(tmp_path, config):
+def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
     config.save_pretrained(tmp_path)
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
 
 
 @pytest.mark.parametrize("load", [load, load_encoder])
-def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path, load):
+def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     config = json.loads((folder / "config.json").read_text())
     config |= {
         "model_type": "mine",
@@ -189,7 +189,7 @@ def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path, load):
 
 @pytest.mark.parametrize("spread", [*get_args(Spread), {"": "cpu"}], ids=str)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_map_on_a_machine_without_gpus(folder, spread):
+def test_a_device_map_works_without_gpus(folder, spread):
     plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
     assert (mapped.device, mapped.dtype) == ("cpu", "float32")
     ids = torch.tensor([[5, 6, 7]])
@@ -197,7 +197,7 @@ def test_a_device_map_on_a_machine_without_gpus(folder, spread):
     assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
 
 
-def test_the_arithmetic_of_a_quantised_model_is_not_forced(folder):
+def test_a_quantised_model_keeps_its_arithmetic(folder):
     """Nor can it be loaded without its package."""
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
@@ -213,7 +213,7 @@ def expert(llama_folder):
     return load(str(llama_folder), name="expert")
 
 
-def test_an_amateur_with_another_vocabulary(expert, folder):
+def test_an_amateur_with_another_vocabulary_is_refused(expert, folder):
     tokens = json.loads((folder / "tokenizer.json").read_text())
     vocabulary = tokens["model"]["vocab"]
     a, b = (name for name, number in vocabulary.items() if number in {7, 9})
@@ -234,7 +234,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_hub_model_carries_its_commit(llama_folder, tmp_path):
+def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     """Lay a model out as the Hub's cache does, and load it by its id without a network."""
     commit = "0123456789abcdef0123456789abcdef01234567"
     cache = tmp_path / "hub" / "models--me--tiny"
@@ -251,7 +251,7 @@ def test_a_hub_model_carries_its_commit(llama_folder, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
-def test_without_the_extra_the_import_names_it(package):
+def test_an_import_without_torch_names_the_extra(package):
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "from guard_eval.errors import MissingExtraError\n"
@@ -263,7 +263,7 @@ def test_without_the_extra_the_import_names_it(package):
     assert re.search(r"run: pip install -e '.+\[generate\]'", result.stdout)
 
 
-def test_the_room_itself_imports_nothing_heavy():
+def test_generation_imports_no_heavy_library():
     result = python(
         "import sys, guard_eval.generation.engines\n"
         "print('torch' in sys.modules, 'transformers' in sys.modules)"
@@ -272,7 +272,7 @@ def test_the_room_itself_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_that_wait_leave_the_cores_to_others(setting, expected):
+def test_waiting_threads_leave_cores_to_others(setting, expected):
     """It is set before PyTorch is loaded, which reads it then, and a user's own setting stays."""
     program = "import os, sys\nimport guard_eval.generation.engines\n"
     program += "print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"

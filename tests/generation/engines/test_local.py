@@ -23,7 +23,7 @@ a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 
 
 @a_llama
-def test_batches_and_their_continuations(loaded):
+def test_write_batches_returns_full_continuations(loaded):
     batches = list(write(loaded, PROMPTS, "top_k(k=5)", **SETTINGS))
     assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
     settings = GenerationSettings(max_new_tokens=8, max_prompt_tokens=32)
@@ -46,7 +46,7 @@ def test_batches_and_their_continuations(loaded):
 
 
 @a_story
-def test_a_cache_of_fixed_shapes_has_one_shape(loaded, monkeypatch):
+def test_a_static_cache_has_one_shape(loaded, monkeypatch):
     """Batches of 4, 4 and 2: the last one is filled up, and all prompts are padded to the longest."""
     shapes = []
 
@@ -84,7 +84,7 @@ def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
 
 
 @a_llama
-def test_the_last_tokens_of_a_prompt_are_kept(loaded):
+def test_a_long_prompt_keeps_its_last_tokens(loaded):
     ids = loaded.tokenizer(PROMPTS[4].text)["input_ids"]
     assert encode(loaded, PROMPTS[4:], 5)[0].ids == ids[-5:]
     assert encode(loaded, PROMPTS[4:], len(ids))[0].ids == ids
@@ -93,7 +93,7 @@ def test_the_last_tokens_of_a_prompt_are_kept(loaded):
 
 
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
-def test_texts_join_with_their_prompts(loaded):
+def test_prompt_and_text_join_to_the_tokens(loaded):
     """Cut tokens anywhere but within a character: prompt and continuation give the whole again."""
     whole = 'the cat sat on the mat, and Lily said: "naïve café"  twice\nthe end ☕ of it'
     ids = loaded.tokenizer(whole)["input_ids"]
@@ -110,7 +110,7 @@ def test_texts_join_with_their_prompts(loaded):
 
 
 @a_llama
-def test_what_does_not_fit_the_context_is_named_and_the_others_are_written(loaded):
+def test_prompts_beyond_the_context_are_named(loaded):
     texts: list = []
     says = r"'p2', 'p3', 'p4': .* = 120 more than the 128 .*max_prompt_tokens to 8 or less"
     batches = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120})
@@ -124,13 +124,13 @@ def test_what_does_not_fit_the_context_is_named_and_the_others_are_written(loade
 
 
 @a_llama
-def test_an_empty_prompt_needs_a_token_to_start_from(loaded):
+def test_an_empty_prompt_needs_a_first_token(loaded):
     with pytest.raises(StudyError, match="'nothing': empty"):
         next(write(loaded, [Prompt(id="nothing", dataset="d", text="")], "greedy", **SETTINGS))
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "guard", "top_k", "contrastive"])
-def test_logits_without_numbers_name_prompt_and_step(llama_folder, strategy):
+def test_nan_logits_name_prompt_and_step(llama_folder, strategy):
     """Poison one token's embedding: a text breaks as soon as that token is in it."""
     broken = load(str(llama_folder))
     broken.tokenizer.eos_token = broken.model.generation_config.eos_token_id = None
@@ -145,18 +145,18 @@ def test_logits_without_numbers_name_prompt_and_step(llama_folder, strategy):
         list(write(broken, [PROMPTS[0], bad], strategy, **SETTINGS))
 
 
-def test_a_tokenizer_with_neither_padding_nor_end(llama_folder):
+def test_a_tokenizer_without_special_tokens_works(llama_folder):
     bare = load(str(llama_folder))
     bare.tokenizer.eos_token = None
     bare.model.generation_config.eos_token_id = None
     assert bare.tokenizer.pad_token_id is bare.tokenizer.eos_token_id is None
     assert eos_ids(bare) == []
-    made = [c for batch in write(bare, PROMPTS, "greedy", **SETTINGS) for c in batch]
-    assert {(c.new_tokens, c.finish) for c in made} == {(8, "length")}
+    texts = [c for batch in write(bare, PROMPTS, "greedy", **SETTINGS) for c in batch]
+    assert {(c.new_tokens, c.finish) for c in texts} == {(8, "length")}
 
 
 @a_llama
-def test_contrastive_decoding_carries_its_amateur(loaded):
+def test_contrastive_decoding_records_its_amateur(loaded):
     with pytest.raises(StudyError, match=r"needs a second, smaller model; name it as model.amateur"):
         next(write(loaded, PROMPTS, "contrastive_decoding", **SETTINGS))
     texts = next(write(loaded, PROMPTS, "contrastive_decoding(beams=2)", amateur=loaded, **SETTINGS))

@@ -28,8 +28,8 @@ DRAWN = {
 
 @pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 @pytest.mark.parametrize("name", [*STRATEGIES, *CHAINS])
-def test_the_batch_does_not_change_a_text(loaded, name):
-    def made(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
+def test_batches_do_not_change_a_text(loaded, name):
+    def write_texts(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
         batches = write(
             loaded,
             prompts,
@@ -42,8 +42,8 @@ def test_the_batch_does_not_change_a_text(loaded, name):
         )
         return {c.prompt_id: (c.text, c.new_tokens, c.finish) for batch in batches for c in batch}
 
-    alone = made(PROMPTS, 1)
+    alone = write_texts(PROMPTS, 1)
     assert len(alone) == len(PROMPTS)
-    assert made(PROMPTS[::-1], 3) == alone
-    assert made(PROMPTS, 7) == alone
-    assert (made(PROMPTS, 7, seed=5) != alone) == (name in DRAWN)
+    assert write_texts(PROMPTS[::-1], 3) == alone
+    assert write_texts(PROMPTS, 7) == alone
+    assert (write_texts(PROMPTS, 7, seed=5) != alone) == (name in DRAWN)

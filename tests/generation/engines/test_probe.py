@@ -57,7 +57,7 @@ def packing(monkeypatch):
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_foreign_models_write_batches_as_single_texts(kind):
+def test_foreign_models_write_equal_texts_in_batches(kind):
     """Against transformers' greedy search, without packed layers or a batch."""
     loaded, reference = load_foreign(kind), tiny(kind)
     texts = {c.prompt_id: c.text for b in write(loaded, PROMPTS, "greedy", batch_size=3, **LIMITS) for c in b}
@@ -85,7 +85,7 @@ def test_models_that_ignore_padding_write_row_by_row(kind):
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", ["mamba", "falcon-mamba", "jamba"])
-def test_layers_whose_weights_are_read_are_not_packed(kind):
+def test_layers_with_weights_in_use_are_not_packed(kind):
     plain, model = tiny(kind), tiny(kind)
     pack(model)
     kinds = {name.split(".")[-1]: type(layer) for name, layer in model.named_modules()}
@@ -111,7 +111,7 @@ class OlderCache(LlamaForCausalLM):
         return super().forward(input_ids, attention_mask, position_ids, **kwargs)
 
 
-def test_contrastive_search_takes_the_cache_by_either_name():
+def test_contrastive_search_accepts_both_cache_names():
     plain = tiny("mistral")
     renamed = OlderCache(tiny("llama").config).eval()
     renamed.load_state_dict(tiny("llama").state_dict())
@@ -122,7 +122,7 @@ def test_contrastive_search_takes_the_cache_by_either_name():
     assert continue_rows(plain, prompts, "beam(beams=3)", limit=8).tokens
 
 
-def test_a_model_that_fails_is_refused_with_what_was_tried():
+def test_a_refused_model_names_the_failed_trials():
     model = tiny("llama")
     model.model.layers[1].mlp.up_proj = torch.nn.Linear(7, 7)
     with pytest.raises(
@@ -136,7 +136,7 @@ def test_a_model_that_fails_is_refused_with_what_was_tried():
         check(tiny("xlnet"), ContrastiveSearch())
 
 
-def test_the_longest_proven_text_needs_no_other_trial(monkeypatch):
+def test_a_shorter_text_needs_no_other_trial(monkeypatch):
     model = tiny("llama")
     abilities = Abilities.of(model)
     kind = abilities.choose_passes(40)
@@ -144,13 +144,15 @@ def test_the_longest_proven_text_needs_no_other_trial(monkeypatch):
     assert abilities.choose_passes(20) is kind
 
 
-def test_a_length_that_failed_is_not_tried_again(monkeypatch):
+def test_a_failed_length_is_not_tried_again(monkeypatch):
     """One cache for all candidates is wrong for Mistral beyond its window of 24 tokens."""
     model = tiny("mistral", sliding_window=24)
     abilities = Abilities.of(model)
     tried = []
     compare = abilities._compare_passes
-    monkeypatch.setattr(abilities, "_compare_passes", lambda *given: tried.append(given) or compare(*given))
+    monkeypatch.setattr(
+        abilities, "_compare_passes", lambda *arguments: tried.append(arguments) or compare(*arguments)
+    )
     kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
     assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2
     assert tried == [
@@ -158,16 +160,16 @@ def test_a_length_that_failed_is_not_tried_again(monkeypatch):
     ]  # fmt: skip
 
 
-def test_what_was_tried_is_kept_beside_the_revision(tmp_path, monkeypatch):
+def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
     """A later run with the same versions tries nothing, and says again what it uses."""
     model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
     Abilities.of(model).recall(path, "torch 2")
     assert not Abilities.of(model).pads
     Abilities.of(model).choose_passes(20)
     Abilities.of(model).keep(path)
-    for versions, kept in [("torch 3", False), ("torch 2", True)]:
+    for versions, is_used in [("torch 3", False), ("torch 2", True)]:
         Abilities.of(other).recall(path, versions)
-        assert (Abilities.of(other).results == Abilities.of(model).results) == kept
+        assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
     monkeypatch.setattr(Abilities, "_try", None)
     notices = Notices()
     with progress.attached(notices):
@@ -186,7 +188,7 @@ def test_a_broken_file_of_results_is_not_used(tmp_path, content):
     Abilities.of(model).recall(tmp_path / "none.json", "torch 2")
 
 
-def test_a_model_of_3_million_parameters_is_tried_within_a_second():
+def test_trials_of_a_small_model_take_under_a_second():
     """In processor time: all that any strategy asks for, of texts of 296 tokens."""
     loaded = load_model("bundled")
     began = time.process_time()

@@ -40,7 +40,7 @@ def study(folder, model=""):
     return Study.open(folder)
 
 
-def made(folder):
+def generated_texts(folder):
     paths = [*(folder / "continuations").glob("*/greedy.jsonl")]
     paths.sort(key=lambda path: path.stat().st_mtime_ns)
     return [text.recipe for path in paths for text in read_continuations(path)]
@@ -69,12 +69,12 @@ def half(folder, study):
     ("change", "finished"),
     [("dtype", True), (other_weights, False), (other_tokenizer, True)],
 )
-def test_what_was_made_with_something_else_is_made_again(folder, change, finished):
+def test_changed_settings_write_texts_again(folder, change, finished):
     first = study(folder)
     generate_texts(first)
     if not finished:
         half(folder, first)
-    before = made(folder)
+    before = generated_texts(folder)
     if change == "dtype":
         changed = study(folder, 'dtype = "bfloat16"')
     else:
@@ -86,34 +86,34 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     preview = generate_texts(changed, dry_run=True)
     assert (preview.missing, preview.written) == (8, {})
     assert any("would make 8 continuations" in line for line in preview.lines)
-    assert made(folder) == before
+    assert generated_texts(folder) == before
     printed = " ".join(generate_texts(changed).lines)
     assert "another run is kept and not used: " in printed
     assert ("'float32', not 'bfloat16'" if change == "dtype" else "revision = 'sha256:") in printed
-    after = made(folder)
+    after = generated_texts(folder)
     assert after[: len(before)] == before
     (new,) = set(after[len(before) :])
     assert len(after) == len(before) + 4
     prompts = read_prompts(folder / "prompts.jsonl")
     texts = find_generated(changed, ["greedy", "guard"], prompts)
-    assert {one.recipe for one in texts["greedy"].values()} == {new}
+    assert {text.recipe for text in texts["greedy"].values()} == {new}
     assert all(len(result) == 4 for result in texts.values())
     pair(changed)
     assert generate_texts(changed).written == {}
-    assert made(folder) == after
+    assert generated_texts(folder) == after
 
 
 def test_a_finished_study_without_its_model_stays_finished(folder):
     first = study(folder)
     generate_texts(first)
     shutil.move(folder / "model", folder / "away")
-    again = generate_texts(first)
-    assert "not compared with model, which is not on this machine" in "\n".join(again.lines)
-    assert (again.written, again.missing) == ({}, 0)
-    assert len(made(folder)) == 4
+    second = generate_texts(first)
+    assert "not compared with model, which is not on this machine" in "\n".join(second.lines)
+    assert (second.written, second.missing) == ({}, 0)
+    assert len(generated_texts(folder)) == 4
 
 
-def test_a_dry_run_gives_the_template_its_settings(folder):
+def test_a_dry_run_uses_the_template_settings(folder):
     (folder / "model" / "chat_template.jinja").write_text("{{ messages[0].content }}{{ brief }}")
     study(folder)
     chat = Study.open(folder, ["generation.chat=true", "generation.chat_template={brief = true}"])

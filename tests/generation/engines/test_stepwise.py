@@ -38,7 +38,7 @@ def encoded(loaded: LoadedModel) -> list[list[int]]:
 
 @pytest.mark.slow
 @every_model
-def test_what_people_combine_is_what_transformers_combines(loaded):
+def test_chains_equal_chains_of_transformers(loaded):
     """Its processors in its order, and a draw from what they leave by our numbers."""
     processors = [
         RepetitionPenaltyLogitsProcessor(1.3),
@@ -63,7 +63,7 @@ def test_what_people_combine_is_what_transformers_combines(loaded):
 
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
-def test_breakers_are_the_tokens_of_line_ends_colons_quotes_and_stars(loaded):
+def test_breakers_are_line_ends_colons_quotes_stars(loaded):
     """Each is the last token of its string after a letter."""
     decoded = {loaded.tokenizer.decode([token]) for token in breaker_ids(loaded.tokenizer)}
     assert decoded == {"\n", ":", '"', "*"}

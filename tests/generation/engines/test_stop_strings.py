@@ -29,9 +29,9 @@ NAMES = ["greedy", "top_k(k=50)", "guard", "contrastive(k=5, alpha=0.6)", "acs(q
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
-def made(loaded, name, batch_size=4, **more):
+def write_texts(loaded, name, batch_size=4, **more):
     batches = write(loaded, PROMPTS, name, **SETTINGS, batch_size=batch_size, **more)
-    return {one.prompt_id: one for batch in batches for one in batch}
+    return {text.prompt_id: text for batch in batches for text in batch}
 
 
 def pieces(texts, seed=1):
@@ -48,27 +48,27 @@ def pieces(texts, seed=1):
 
 @pytest.mark.parametrize("loaded", ["llama", "stories260k"], indirect=True)
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_are_those_without_stop_strings_cut_before_them(loaded, name):
+def test_stop_strings_cut_the_text_of_a_run_without(loaded, name):
     """Tokens are words' parts and single bytes, so the strings begin and end within them."""
-    whole = made(loaded, name)
-    for size, stop in enumerate(pieces([one.text for one in whole.values()]), start=1):
-        for prompt, one in made(loaded, name, size, stop=[stop]).items():
+    whole = write_texts(loaded, name)
+    for size, stop in enumerate(pieces([text.text for text in whole.values()]), start=1):
+        for prompt, text in write_texts(loaded, name, size, stop=[stop]).items():
             before, result, _ = whole[prompt].text.partition(stop)
-            assert one.text == before
-            assert one.finish == ("stop" if result else whole[prompt].finish)
-            assert one.new_tokens <= whole[prompt].new_tokens
-            assert one.recipe.stop == (stop,)
-            assert one.id != whole[prompt].id
+            assert text.text == before
+            assert text.finish == ("stop" if result else whole[prompt].finish)
+            assert text.new_tokens <= whole[prompt].new_tokens
+            assert text.recipe.stop == (stop,)
+            assert text.id != whole[prompt].id
 
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
-def test_a_hypothesis_of_a_beam_ends_at_a_stop_string(loaded):
+def test_a_beam_ends_at_a_stop_string(loaded):
     """As with an end token its score is then its sum over its length; no text goes on beyond the string."""
-    whole = made(loaded, "beam(beams=3)")
-    for stop in pieces([one.text for one in whole.values()]):
-        for one in made(loaded, "beam(beams=3)", stop=[stop]).values():
-            assert stop not in one.text
-            assert one.finish in {"stop", "length", "eos"}
+    whole = write_texts(loaded, "beam(beams=3)")
+    for stop in pieces([text.text for text in whole.values()]):
+        for text in write_texts(loaded, "beam(beams=3)", stop=[stop]).values():
+            assert stop not in text.text
+            assert text.finish in {"stop", "length", "eos"}
 
 
 BYTES = bytes_of(["der Bär aß süße 🍓 and the cat sat\n\nthen"] * 3, 290)
@@ -79,7 +79,7 @@ BYTES = bytes_of(["der Bär aß süße 🍓 and the cat sat\n\nthen"] * 3, 290)
     st.lists(st.integers(0, 289), min_size=1, max_size=30),
     st.lists(st.text("aä🍓\n the", min_size=1, max_size=4), min_size=1, max_size=2),
 )
-def test_the_shortest_text_with_a_stop_string_is_kept(tokens, stops):
+def test_new_tokens_end_at_the_stop_string(tokens, stops):
     """Against reading every beginning of the text from its start."""
     loaded = LoadedModel(
         model=SimpleNamespace(generation_config=None, config=GPT2Config(vocab_size=290)),
@@ -98,7 +98,7 @@ def test_the_shortest_text_with_a_stop_string_is_kept(tokens, stops):
     assert texts[-1].startswith(text.text)
 
 
-def test_a_character_of_several_tokens_and_special_tokens_between():
+def test_stop_strings_of_several_tokens_are_found():
     stops, end = ["🍓", "\n\n"], BYTES.eos_token_id
     berry = BYTES("x🍓")["input_ids"]
     ends = [ends_with_stop(BYTES, berry[:count], stops) for count in range(1, len(berry) + 1)]
@@ -109,17 +109,17 @@ def test_a_character_of_several_tokens_and_special_tokens_between():
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 @pytest.mark.parametrize("name", ["greedy", "guard", "acs(q=1)", "beam(beams=3)"])
-def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
+def test_a_stop_string_in_the_prompt_ends_no_text(loaded, name):
     """A string that begins in the prompt and ends in the text is none of the text's."""
-    whole = made(loaded, name)["p1"]
+    whole = write_texts(loaded, name)["p1"]
     stop = PROMPTS[1].text[-2:] + whole.text[0]
-    text = made(loaded, name, stop=["never", stop])["p1"]
+    text = write_texts(loaded, name, stop=["never", stop])["p1"]
     assert text.text == whole.text.partition(stop)[0] != ""
 
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_trace_ends_with_its_text(loaded):
-    stop = list(pieces([made(loaded, "guard")["p1"].text]))
+    stop = list(pieces([write_texts(loaded, "guard")["p1"].text]))
     planned = [(prompt, 1) for prompt in PROMPTS]
     (batch,) = write_planned(loaded, planned, "guard", **SETTINGS, stop=stop, batch_size=4, trace=True)
     lengths = {text.id: text.new_tokens for text in batch.texts}

@@ -29,32 +29,32 @@ def seen(loaded, prompt, limit):
     return loaded.tokenizer.decode(encode(loaded, [prompt], limit, chat=True)[0].ids)
 
 
-def test_the_prompt_is_what_a_user_says(chat):
+def test_chat_sends_the_prompt_as_the_user(chat):
     assert seen(chat, PROMPT, 64) == f"<|endoftext|>user: {PROMPT.text}\nassistant:"
 
 
-def test_what_is_cut_is_the_prompt_and_not_the_template(chat):
+def test_a_long_chat_cuts_the_prompt_only(chat):
     tokens = chat.tokenizer(PROMPT.text, add_special_tokens=False)["input_ids"]
     for limit in range(1, len(tokens) + 2):
-        kept = chat.tokenizer.decode(tokens[-limit:])
-        assert seen(chat, PROMPT, limit) == f"<|endoftext|>user: {kept}\nassistant:"
+        end = chat.tokenizer.decode(tokens[-limit:])
+        assert seen(chat, PROMPT, limit) == f"<|endoftext|>user: {end}\nassistant:"
 
 
-def test_a_cut_within_a_character_keeps_the_character(chat):
+def test_a_cut_within_a_character_keeps_it(chat):
     """A byte-level tokenizer spends three bytes on ☕ and knows no longer token for it."""
     cup = Prompt(id="c", dataset="d", text="the ☕")
     assert len(chat.tokenizer("☕")["input_ids"]) == 3
     assert seen(chat, cup, 1) == "<|endoftext|>user: ☕\nassistant:"
 
 
-def test_control_tokens_in_a_prompt_are_words(chat):
+def test_chat_reads_control_tokens_in_a_prompt_as_text(chat):
     end = chat.tokenizer.eos_token_id
     ids = encode(chat, [Prompt(id="x", dataset="d", text="the <|endoftext|> cat")], 64, chat=True)[0].ids
     assert ids[0] == end
     assert end not in ids[1:]
 
 
-def test_chat_enters_the_recipe_and_changes_the_text(chat):
+def test_chat_changes_the_recipe_and_the_text(chat):
     settings = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 1}
     plain, talked = (next(write(chat, [PROMPT], "greedy", **settings, chat=c))[0] for c in (False, True))
     assert (plain.recipe.chat, talked.recipe.chat) == (False, True)
@@ -62,12 +62,12 @@ def test_chat_enters_the_recipe_and_changes_the_text(chat):
     assert talked.prompt_tokens > plain.prompt_tokens
 
 
-def test_a_model_without_a_template(llama_folder):
+def test_a_model_without_a_template_is_refused(llama_folder):
     with pytest.raises(StudyError, match=r"'plain' has no chat template; set generation.chat = false"):
         encode(load(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
 
 
-def test_a_template_that_refuses(chat):
+def test_a_template_that_refuses_a_prompt_is_named(chat):
     chat.tokenizer.chat_template = "{{ raise_exception('only pictures here') }}"
     other = replace(PROMPT, id="q")
     with pytest.raises(StudyError, match=r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
@@ -86,7 +86,7 @@ def test_all_empty_prompts_are_named(llama_folder):
 
 
 @pytest.mark.timeout(60)
-def test_a_template_without_an_end_is_stopped(chat, monkeypatch):
+def test_an_endless_template_is_stopped(chat, monkeypatch):
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 0.2)
     loop, end = "{% for n in range(100000) %}", "{% endfor %}"
     chat.tokenizer.chat_template = loop * 5 + end * 5
@@ -108,7 +108,7 @@ def test_a_template_without_an_end_is_stopped(chat, monkeypatch):
         ("{{ '' }}", "left empty by the model's chat template; set generation.chat = false"),
     ],
 )
-def test_a_template_that_fails_as_a_program_does(chat, template, says):
+def test_an_exception_in_a_template_is_named(chat, template, says):
     chat.tokenizer.chat_template = template
     with pytest.raises(StudyError, match=f"the prompt 'p': .*{says}"):
         encode(chat, [PROMPT], 8, chat=True)

@@ -52,7 +52,7 @@ def replace_processor(loaded, pair: str):
     return dict(ids)
 
 
-def test_a_token_after_every_prompt_is_left_out(folder):
+def test_a_token_after_every_prompt_is_removed(folder):
     loaded = load(str(folder))
     plain = encode(loaded, PROMPTS, 32)[0].ids
     expected = written(loaded)[0].text
@@ -62,7 +62,7 @@ def test_a_token_after_every_prompt_is_left_out(folder):
     assert written(loaded)[0].text == expected
 
 
-def test_a_token_before_every_prompt_stays_in_front(folder):
+def test_a_token_before_every_prompt_stays(folder):
     loaded = load(str(folder))
     plain = encode(loaded, PROMPTS, 32)[0].ids
     first = replace_processor(loaded, "<first> $A <last>")["<first>"]
@@ -71,7 +71,7 @@ def test_a_token_before_every_prompt_stays_in_front(folder):
     assert encode(loaded, [Prompt(id="e", dataset="d", text="")], 3)[0].ids == [first]
 
 
-def test_an_unused_token_of_the_tokenizer_is_no_fault(folder):
+def test_unused_extra_tokens_do_no_harm(folder):
     """The model has 320 tokens; the tokenizer gets more, as fine-tunes with a token for padding have."""
     tokenizer = load(str(folder)).tokenizer
     tokenizer.add_tokens([f"<extra{number}>" for number in range(40)])
@@ -102,7 +102,7 @@ def test_tokens_without_text_are_never_written(folder, name):
     assert len(loaded.tokenizer(text.text)["input_ids"]) > 0
 
 
-def test_a_character_that_is_cut_is_left_out(folder):
+def test_an_incomplete_character_is_left_out(folder):
     """Each text of n tokens begins the text of more tokens, wherever a character is cut."""
     loaded = load(str(folder))
     whole = written(loaded, "temperature(tau=3)", max_new_tokens=30)[0].text
@@ -134,13 +134,13 @@ def test_an_end_token_outside_the_model_never_comes(folder, value, ends):
 
 
 @pytest.mark.parametrize("value", ["</s>", "2", "", 2.0, True, [[2]], [True], {"a": 1}], ids=repr)
-def test_an_end_token_that_is_no_number_is_refused(folder, value):
+def test_an_end_token_must_be_a_number(folder, value):
     loaded = load(str(folder))
     loaded.model.generation_config.eos_token_id = value
-    shown = value[0] if isinstance(value, list) else value
+    number = value[0] if isinstance(value, list) else value
     with pytest.raises(
         StudyError,
-        match=rf"eos_token_id = {re.escape(repr(shown))} in its generation_config.json is no token",
+        match=rf"eos_token_id = {re.escape(repr(number))} in its generation_config.json is no token",
     ):
         written(loaded)
 
@@ -183,7 +183,7 @@ def words():
     ],
     ids=["byt5", "canine", "perceiver", "t5", "bert"],
 )
-def test_tokens_around_a_prompt_of_published_tokenizers(folder, tokenizer, before, after):
+def test_published_tokenizers_keep_only_first_tokens(folder, tokenizer, before, after):
     """What stands before a prompt stays, what comes after it goes."""
     loaded = replace(load(str(folder)), tokenizer=tokenizer)
     loaded.model.config.vocab_size = 60_000
@@ -203,7 +203,7 @@ class Notices(progress.Reporter):
         self.texts.append(text)
 
 
-def test_a_prompt_that_spells_a_control_token_is_named(folder):
+def test_a_prompt_with_a_control_token_is_named(folder):
     notices, loaded = Notices(), load(str(folder))
     prompts = [*PROMPTS, Prompt(id="odd", dataset="d", text="the <|endoftext|> cat")]
     with progress.attached(notices):

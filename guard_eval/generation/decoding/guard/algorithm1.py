@@ -1,12 +1,13 @@
-"""GUARD as the paper's Algorithm 1 has it (`app:C`), where that departs from its equations.
+"""GUARD by the paper's Algorithm 1 (`app:C`), where it differs from the paper's equations.
 
-The window's last entropy is the current one. Until there are w of them, q = 1, δ_loc = 0 and δ_glob compares
-the current entropy with all so far. r_diff is divided by H_glob,T. For α_t the deltas are multiplied by
-ln k_t, where the equations divide by it within arctanh.
+The window's last entropy is the current one. Until there are w entropies, q = 1, δ_loc = 0 and δ_glob
+compares the current entropy with all so far. r_diff is divided by H_glob,T. For α_t the deltas are multiplied
+by ln k_t, where the equations divide by it within arctanh.
 
-Where it is silent or cannot be meant: arrays count from 1, so `entropy_history[T-1]` is H_{T−1} (counted from
-0 it would be the current entropy, and r_change always 0); at t = 1 of w = 1, without any before, r_change is
-0; k_t is rounded down before its logarithm is taken; arctanh's argument is held as in the equations.
+Where the algorithm does not define a detail, or cannot mean what it says: arrays count from 1, so
+`entropy_history[T-1]` is H_{T−1} (counted from 0 it would be the current entropy, and r_change would always
+be 0); for w = 1, r_change is 0 at t = 1; k_t is rounded down before its logarithm; arctanh's argument is
+clamped as in the equations.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ from guard_eval.generation.strategies import Guard
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t, and what they are made of; arguments as in `equations.adapt`."""
-    entropy, local = entropies[-1], aggregate(entropies[-strategy.window :], strategy.aggregation)
+    """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
+    entropy = entropies[-1]
+    local = aggregate(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:
-        change = difference = torch.zeros_like(overall)
+        change = torch.zeros_like(overall)
+        difference = torch.zeros_like(overall)
         gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
     else:
         change = relative_change(entropy, entropies[max(-2, -len(entropies))])
-        # Its arguments change places: here H_glob,T divides.
+        # The arguments are exchanged, because here H_glob,T divides.
         difference = relative_difference(overall, local)
         gaps = differences(entropy, local, overall)
     q = amplification(change, difference)

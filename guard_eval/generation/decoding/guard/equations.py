@@ -1,12 +1,13 @@
 """GUARD as the paper's equations are printed (`eq:hglob`, `eq:kt` to `eq:alphat`).
 
-Where they are silent: steps count from t = 1; the window H(X)_{t−w:t−1} leaves the current step out and is as
-long as the steps before allow; at t = 1, without any, all differences are 0; H_glob,t is a number and so its
-own median; arctanh's argument is held within ±(1 − 1e-6); k_t is rounded down; `eq:alphat` takes that whole
-number's logarithm for ln|V| within arctanh, and the λ_k of `eq:lanbda`; x_<k_t in `eq:acs` reads x_<t; tokens
-are counted among those generated; of equal scores the smallest token id wins.
+Where the equations do not define a detail: steps count from t = 1; the window H(X)_{t−w:t−1} is without the
+current step, and shorter than w at the beginning; at t = 1 it is empty, and all differences are 0; H_glob,t
+is one number, so it is its own median; arctanh's argument is clamped to ±(1 − 1e-6); k_t is rounded down;
+`eq:alphat` has the logarithm of this whole number in place of ln|V| within arctanh, and the λ_k of
+`eq:lanbda`; x_<k_t in `eq:acs` means x_<t; counts are over generated tokens; of equal scores, the smallest
+token id wins.
 
-Scalars are float64. No function copies anything to the host, so that steps queue up on a GPU.
+Scalars are float64. No function waits for the device, so that steps queue up on a GPU.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ K_MIN, K_RANGE = 5, 10
 
 
 class Adapted(NamedTuple):
-    """What a step's entropies make of GUARD's parameters, `[B]` each, float64.
+    """GUARD's parameters at a step, and the numbers that lead to them, `[B]` each, float64.
 
     Attributes:
         k: k_t, a whole number.
-        log_alpha: ln α_t, finite where α_t rounds to 0.
+        log_alpha: ln α_t. It is finite even if α_t rounds to 0.
         q: q.
         change: r_change.
         difference: r_difference.
@@ -59,12 +60,12 @@ def relative_difference(local: Tensor, overall: Tensor, epsilon: float = EPSILON
 
 
 def amplification(change: Tensor, difference: Tensor) -> Tensor:
-    """Return q, `[B]`, of r_change and r_difference, `[B]` each; it has no upper bound. Source: `eq:q`."""
+    """Return q, `[B]`, of r_change and r_difference, `[B]` each. It has no upper limit. Source: `eq:q`."""
     return 1 + change + difference
 
 
 def differences(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
-    """Return H(X)_t − med and med − H_glob,t, `[2, B]`: what `eq:deltaloc` and `eq:deltaglob` divide."""
+    """Return H(X)_t − med and med − H_glob,t, `[2, B]`, the numerators of the two δ."""
     return torch.stack([entropy - local, local - overall])
 
 
@@ -78,11 +79,11 @@ def deltas(
     """Return δ_loc and δ_glob, `[2, B]`.
 
     Args:
-        q: `amplification`, `[B]`.
-        gaps: `differences`, `[2, B]`.
-        log_size: ln|V| for k_t; ln k_t, `[B]`, for α_t.
-        mapping: arctanh, or what is tried in its place.
-        edge: Where arctanh's argument is held.
+        q: The result of `amplification`, `[B]`.
+        gaps: The result of `differences`, `[2, B]`.
+        log_size: ln|V| for k_t, or ln k_t, `[B]`, for α_t.
+        mapping: arctanh, or the function in its place.
+        edge: The largest absolute argument of arctanh.
 
     Source: `eq:deltaloc`, `eq:deltaglob`.
     """
@@ -101,12 +102,12 @@ def combine_deltas(weight: Tensor, deltas: Tensor) -> Tensor:
 
 
 def candidate_number(exponent: Tensor) -> Tensor:
-    """Return k_t, `[B]`, before it is rounded down, of `combine_deltas` with ln|V|. Source: `eq:kt`."""
+    """Return k_t before rounding, `[B]`, by `combine_deltas` with ln|V|. Source: `eq:kt`."""
     return K_RANGE * exponent.sigmoid() + K_MIN
 
 
 def log_penalty(exponent: Tensor) -> Tensor:
-    """Return ln α_t, `[B]`, of `combine_deltas` with ln k_t; finite where α_t rounds to 0.
+    """Return ln α_t, `[B]`, by `combine_deltas` with ln k_t. It is finite even if α_t rounds to 0.
 
     Source: `eq:alphat`.
     """
@@ -114,18 +115,20 @@ def log_penalty(exponent: Tensor) -> Tensor:
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t, and what they are made of.
+    """Return k_t and ln α_t with the numbers that lead to them.
 
     Args:
-        entropies: H(X)_{t−w} … H(X)_t, as far as they exist, `[n, B]`, n ≤ w + 1: the last is the current.
+        entropies: H(X)_{t−w} … H(X)_t as far as they exist, `[n, B]`, n ≤ w + 1. The last is the current one.
         overall: H_glob,t, `[B]`.
         log_vocabulary: ln|V|.
-        strategy: Its aggregation and mapping are used.
+        strategy: GUARD, with its aggregation and mapping.
     """
-    entropy, window = entropies[-1], entropies[:-1]
+    entropy = entropies[-1]
+    window = entropies[:-1]
     if len(window):
-        before, local = window[-1], aggregate(window, strategy.aggregation)
-    else:
+        before = window[-1]
+        local = aggregate(window, strategy.aggregation)
+    else:  # all differences become 0
         before = local = overall = entropy
     change = relative_change(entropy, before)
     difference = relative_difference(local, overall)

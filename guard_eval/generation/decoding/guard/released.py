@@ -1,15 +1,15 @@
-"""GUARD as its authors' released program computes it, where that departs from the paper's equations.
+"""GUARD by its authors' released program, where it differs from the paper's equations.
 
-The entropy is −Σ p ln(p + 1e-5). Windows end with the current step; the one compared with H_glob,t is a step
-shorter. Of an even count the median is the lower of the middle two. Until there are w steps, δ_glob and
-r_difference are 0, and δ_loc compares with all so far. Both rates are held within [0, 1], and weigh a tenth
-in q. ε is 1e-4 throughout, also where arctanh is held. For α_t, ln(k_t + 1e-4) of the unrounded k_t stands
-within arctanh, and the weight λ is computed again. Tokens are counted in the prompt, too.
+The entropy is −Σ p ln(p + 1e-5). Windows end with the current step, and the window that is compared with
+H_glob,t is one step shorter. The median of an even number of values is the lower of the middle two. Until
+there are w steps, δ_glob and r_difference are 0, and δ_loc compares with all entropies so far. Both rates are
+clamped to [0, 1] and have the weight 0.1 in q. ε is 1e-4 everywhere, also for the clamp of arctanh. For α_t,
+the divisor within arctanh is ln(k_t + 1e-4) with the unrounded k_t, and λ is computed again. Tokens of the
+prompt are counted, too.
 
-Unlike in that program: padding is not counted; each text has its own history; the scalars are float64, and
-scores are logarithms. Candidates whose product of probability and penalty vanishes, in float32, for all of
-them keep their unpenalised scores, as in that program, which tests the product, not its sum over the
-vocabulary.
+Unlike in that program, padding is not counted, each text has its own history, the scalars are float64, and
+scores are logarithms. As in that program, the penalty is dropped if the product of probability and penalty is
+0 in float32 for every candidate.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t, and what they are made of; arguments as in `equations.adapt`."""
-    entropy, before = entropies[-1], entropies[max(-2, -len(entropies))]
+    """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
+    entropy = entropies[-1]
+    before = entropies[max(-2, -len(entropies))]  # at the first step it is the current entropy
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
-        # At the same level as H_glob,t, the shorter window makes δ_glob and r_difference 0.
+        # The shorter window takes the value of H_glob,t, so that δ_glob and r_difference are 0.
         local = aggregate(entropies, strategy.aggregation, lower=True)
         shorter = overall
     else:
@@ -57,17 +58,18 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     weight = local_weight(for_k, EPSILON)
     k = candidate_number(combine_deltas(weight, for_k))
     for_alpha = deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
-    log_alpha = log_penalty(combine_deltas(local_weight(for_alpha, EPSILON), for_alpha))
+    weight_for_alpha = local_weight(for_alpha, EPSILON)
+    log_alpha = log_penalty(combine_deltas(weight_for_alpha, for_alpha))
     return Adapted(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)
 
 
-def unless_nothing_is_left(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:
-    """Return the penalised scores, or where all vanish in float32 the unpenalised ones.
+def keep_unpenalised_if_all_vanish(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:
+    """Return the penalised scores, or the unpenalised ones in rows whose penalised p are all 0 in float32.
 
     Args:
         penalised: ln(p · α_t^count), `[B, n]`, float64.
         log_p: ln p, `[B, n]`, float64.
-        allowed: Which are candidates, `[B, n]`.
+        allowed: Whether a token is one of the k_t candidates, `[B, n]`.
     """
     product = log_p.float().exp() * (penalised - log_p).float().exp()
     remaining = ((product > 0) & allowed).any(-1, keepdim=True)

@@ -1,7 +1,7 @@
-"""GUARD's step, in each of its three formulations (`equations`, `algorithm1`, `released`).
+"""One step of GUARD, in each of its three formulations (`equations`, `algorithm1`, `released`).
 
-A step is a pure function of logits, of the entropies before, and of the tokens so far. Scores are computed in
-log space, ln p + count · ln α_t, so nothing underflows.
+A step is a pure function of the logits, the earlier entropies and the tokens so far. Scores are logarithms,
+ln p + count · ln α_t, so they do not underflow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, Adapted
-from guard_eval.generation.decoding.guard.released import unless_nothing_is_left
+from guard_eval.generation.decoding.guard.released import keep_unpenalised_if_all_vanish
 from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, trace_values
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
@@ -29,28 +29,28 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
 
 TOTAL, WEIGHT = 0, 1
 _TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
-"""How a trace names the columns after these two; that of alpha has ln α_t."""
+"""The names of the next columns in a trace. The column of alpha has ln α_t."""
 ENTROPIES = 2 + len(_TRACED)
-"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, the fields of `Adapted`, and
-then H(X)_{t−w+1} … H(X)_t, zeros before the first."""
+"""The first column of entropies. The columns of the state are: the numerator and the denominator of H_glob,t,
+then H_glob,t, the fields of `Adapted`, and H(X)_{t−w+1} … H(X)_t, with zeros before the first step."""
 
 
 def score_candidates(
     strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the candidates of a step, their scores, and the state that the step leaves, `[B, S]`.
+    """Return the candidates of a step, their scores, and the state after the step, `[B, S]`.
 
-    The candidates are the 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`. A score
-    is the penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
+    The candidates are the 15 most likely tokens, or all of a smaller vocabulary, `[B, n]`. A score is the
+    penalised ln p, `[B, n]`, float64. It is −inf for all but the first k_t candidates.
 
     Args:
         strategy: GUARD.
-        logits: `[B, V]`.
-        state: What the step before left, `[B, S]`.
-        step: 0, 1, …; from the window's length on, it makes no difference.
-        tokens: What counts are taken of, `[B, t]`; −1 is no token.
+        logits: The logits, `[B, V]`.
+        state: The state after the step before, `[B, S]`.
+        step: The step 0, 1, …. All steps from the window's length on are alike.
+        tokens: The tokens that are counted, `[B, t]`. −1 marks a position without a token.
 
-    Source: `eq:hglob` to `eq:alphat`, or as the formulation has it.
+    Source: `eq:hglob` to `eq:alphat`, or the formulation.
     """
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
@@ -59,59 +59,61 @@ def score_candidates(
     weight = 1.0 + strategy.decay * state[:, WEIGHT]
     overall = total / weight  # `eq:hglob`
     window = torch.cat([state[:, ENTROPIES:], entropy[:, None]], 1)
-    adapted = _ADAPT[strategy.formulation](
-        window[:, -1 - min(step, strategy.window) :].T, overall, math.log(logits.shape[-1]), strategy
-    )
+    entropies = window[:, -1 - min(step, strategy.window) :].T
+    adapt = _ADAPT[strategy.formulation]
+    adapted = adapt(entropies, overall, math.log(logits.shape[-1]), strategy)
     log_p = values - log_z[:, None]  # in float64
     counts = (ids[:, :, None] == tokens[:, None, :]).sum(-1)
     scores = log_p + counts * adapted.log_alpha[:, None]  # `eq:acs`
     left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
     if strategy.formulation == "released":
-        scores = unless_nothing_is_left(scores, log_p, ~left_out)
+        scores = keep_unpenalised_if_all_vanish(scores, log_p, ~left_out)
     numbers = torch.stack([total, weight, overall, *adapted], 1)
     after = torch.cat([numbers, window[:, 1:]], 1)
     return ids, scores.masked_fill(left_out, -torch.inf), after
 
 
-def leave_candidates(
+def mask_others(
     strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the logits that a step leaves, `[B, V]`, and the state `[B, S]`; arguments as above.
+    """Mask all tokens but the best candidate, and return the logits `[B, V]` with the new state `[B, S]`.
 
-    The best of the candidates is left, or with `select="sample"` all of them with their penalised scores.
+    With `select="sample"`, all candidates stay, with their penalised scores. Arguments are as above.
     """
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
         return scatter(logits, ids, scores.to(logits.dtype)), after
     best = smallest_best(scores, ids)[:, None]
-    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype)), after
+    zeros = torch.zeros_like(best, dtype=logits.dtype)
+    return scatter(logits, ids.gather(1, best), zeros), after
 
 
 @cache
 def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return `leave_candidates` with its hundred operations joined into a few: each is a launch on a GPU."""
-    return torch.compile(leave_candidates, dynamic=True)
+    """Compile `mask_others`: its hundred operations become a few, so a GPU starts fewer kernels."""
+    return torch.compile(mask_others, dynamic=True)
 
 
 @apply_step.register
 def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
-    """Leave candidates; see `leave_candidates`."""
+    """Mask all tokens but the best candidates; see `mask_others`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    leave = compile_step() if context.compiled else leave_candidates
-    remaining, state = leave(strategy, logits, context.state, min(context.step, strategy.window), tokens)
+    run_step = compile_step() if context.compiled else mask_others
+    step = min(context.step, strategy.window)
+    masked, state = run_step(strategy, logits, context.state, step, tokens)
     context.state.copy_(state)
-    return remaining
+    return masked
 
 
 @initial_state.register
 def first_state(strategy: Guard) -> list[float]:
-    """Return zeros: no step was made."""
+    """Return zeros, the state before the first step."""
     return [0.0] * (ENTROPIES + strategy.window)
 
 
 @trace_values.register
 def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return every symbol of the method that a step has: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
+    """Return the method's values at a step: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
     columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
     values = {"H": after[:, -1], **dict(zip(_TRACED, columns, strict=True))}
     return values | {"alpha": values["alpha"].exp()}

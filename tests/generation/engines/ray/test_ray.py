@@ -71,7 +71,7 @@ def texts_of(study):
     )
 
 
-def test_runs_stop_strings_and_a_strategy_whose_file_workers_do_not_have(tmp_path, own_registry):
+def test_ray_writes_runs_stop_strings_own_strategies(tmp_path, own_registry):
     own.use_text("nowhere/nearly.py", OWN)
     texts = {}
     for name in ("local", "ray"):
@@ -89,7 +89,7 @@ def test_runs_stop_strings_and_a_strategy_whose_file_workers_do_not_have(tmp_pat
     assert "stop" in {text[-1] for text in texts["ray"]}
 
 
-def test_a_worker_that_dies_loses_and_doubles_nothing(tmp_path):
+def test_a_dead_worker_loses_and_doubles_no_text(tmp_path):
     killed: list[int] = []
     over = threading.Event()
 
@@ -128,7 +128,7 @@ def cluster(monkeypatch):
     cluster.shutdown()
 
 
-def test_a_lost_machine_loses_and_doubles_nothing(tmp_path, cluster):
+def test_a_lost_machine_loses_and_doubles_no_text(tmp_path, cluster):
     """One of two machines goes when the first texts are on disk; then the command runs on what remains."""
     machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
@@ -156,7 +156,7 @@ def test_a_lost_machine_loses_and_doubles_nothing(tmp_path, cluster):
     assert generate_texts(study, engine="ray", strategy=["top_k(k=50)"]).missing == 0
 
 
-def test_a_cluster_without_room_is_named(tmp_path, cluster, monkeypatch):
+def test_a_full_cluster_is_named(tmp_path, cluster, monkeypatch):
     """A machine is lost that Ray still counts: no worker can start, and the command says so."""
     monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
     monkeypatch.setattr(engine, "sum_resources", lambda _nodes: {"CPU": 1.0})
@@ -164,7 +164,7 @@ def test_a_cluster_without_room_is_named(tmp_path, cluster, monkeypatch):
         generate_texts(write_study(tmp_path / "many", prompts=2), engine="ray", strategy=["guard"])
 
 
-def test_only_machines_that_are_alive_count():
+def test_only_live_machines_count():
     nodes = [
         {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
         {"Alive": False, "Resources": {"CPU": 8.0, "GPU": 4.0}},
@@ -180,6 +180,6 @@ def test_only_machines_that_are_alive_count():
         ({"workers": 99}, "at most"),
     ],
 )
-def test_what_does_not_go_together_is_refused(tmp_path, options, says):
+def test_ray_refuses_options_that_conflict(tmp_path, options, says):
     with pytest.raises(StudyError, match=says):
         generate_texts(write_study(tmp_path / "many"), engine="ray", **options)

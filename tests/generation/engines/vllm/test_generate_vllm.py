@@ -49,48 +49,48 @@ per_dataset = 1
     return Study.open(folder)
 
 
-def run(made: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
-    generate_texts(made, engine="vllm", dry_run=dry_run, strategy=only)
+def run(vllm_study: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
+    generate_texts(vllm_study, engine="vllm", dry_run=dry_run, strategy=only)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_path, dry_run):
-    made = study(tmp_path / "s", ["acs", "contrastive(k=5, alpha=0.6)", "beam"])
+def test_vllm_refusal_names_the_other_command(tmp_path, dry_run):
+    vllm_study = study(tmp_path / "s", ["acs", "contrastive(k=5, alpha=0.6)", "beam"])
     with pytest.raises(StudyError) as refused:
-        run(made, dry_run=dry_run)
+        run(vllm_study, dry_run=dry_run)
     message = str(refused.value)
     assert message.startswith("vLLM cannot run acs(q=1); contrastive(k=5, alpha=0.6); beam(beams=5), ")
-    assert f"guard-eval generate {made.folder} --strategy 'acs(q=1)'" in message
+    assert f"guard-eval generate {vllm_study.folder} --strategy 'acs(q=1)'" in message
     assert "--strategy 'beam(beams=5)'" in message
 
 
-def test_vllm_leaves_refused_strategies_to_the_other_engine(tmp_path, monkeypatch):
-    made = study(tmp_path / "s", ["guard", "acs", "greedy"])
-    lines = generate_texts(made, engine="vllm", dry_run=True).lines
+def test_vllm_writes_all_but_refused_strategies(tmp_path, monkeypatch):
+    vllm_study = study(tmp_path / "s", ["guard", "acs", "greedy"])
+    lines = generate_texts(vllm_study, engine="vllm", dry_run=True).lines
     assert any(line.startswith("vLLM cannot run acs(q=1), because") for line in lines)
     assert any(line.startswith("would make 9 continuations") for line in lines)
-    asked = []
+    requested = []
 
     @contextmanager
     def open_engine(plan):
-        yield Engine(plan.facts, lambda name, _texts: iter(asked.append(name) or []))
+        yield Engine(plan.facts, lambda name, _texts: iter(requested.append(name) or []))
 
     monkeypatch.setattr(generation_command, "resolve_name", lambda _name: open_engine)
     with pytest.raises(StudyError, match=r"^acs\(q=1\): vLLM cannot run acs\(q=1\), "):
-        run(made)
-    assert asked == ["guard", "greedy"]
+        run(vllm_study)
+    assert requested == ["guard", "greedy"]
 
 
-def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
-    made = study(tmp_path / "s", ["guard", "greedy"])
+def test_vllm_texts_have_other_ids_and_count(tmp_path):
+    vllm_study = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")
     prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
     assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
-    append_continuations(made.continuations, [continuation(prompt=prompt, made_by=served)])
-    assert json.loads(text_file(made.folder, "guard.vllm").read_text())["engine"] == "vllm"
-    result = find_generated(made, ["guard"], [prompt])["guard"]
+    append_continuations(vllm_study.continuations, [continuation(prompt=prompt, made_by=served)])
+    assert json.loads(text_file(vllm_study.folder, "guard.vllm").read_text())["engine"] == "vllm"
+    result = find_generated(vllm_study, ["guard"], [prompt])["guard"]
     assert result["p0", 1].recipe == served
 
 
@@ -101,40 +101,40 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
         ('device = { "model.embed_tokens" = 0 }', "device = auto or balanced"),
     ],
 )
-def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, message):
+def test_vllm_refuses_settings_it_cannot_follow(tmp_path, model, message):
     with pytest.raises(StudyError, match=message):
         run(study(tmp_path / "s", ["guard", "greedy"], model))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
-def test_without_vllm_the_extra_is_named(tmp_path):
+def test_missing_vllm_names_the_extra(tmp_path):
     with pytest.raises(StudyError, match=r"pip install -e '.*\[vllm\]'"):
         run(study(tmp_path / "s", ["guard", "greedy"]))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM: make test-vllm")
 @pytest.mark.timeout(600)
-def test_a_study_by_vllm_is_the_study_by_transformers_and_goes_on_where_it_was(tmp_path):
+def test_vllm_writes_the_texts_of_transformers(tmp_path):
     """The whole command, in a process of its own: half of the prompts, then all, then nothing."""
     names = ["greedy", "guard", "top_p(p=0.9)"]
     by = {}
     for engine in ("local", "vllm"):
-        made = study(tmp_path / engine, names)
-        arguments = ["generate", made.folder, "--engine", engine]
+        vllm_study = study(tmp_path / engine, names)
+        arguments = ["generate", vllm_study.folder, "--engine", engine]
         settings = environment(VLLM_CPU_KVCACHE_SPACE="1")
         parts = (["--shard", "1/2"], ["--shard", "2/2"]) if engine == "vllm" else ([],)
-        for part in parts:
+        for piece in parts:
             ran = subprocess.run(
-                command(*arguments, *part), env=settings, capture_output=True, text=True, check=False
+                command(*arguments, *piece), env=settings, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, ran.stderr[-2000:]
-        before = {path.name: path.read_bytes() for path in made.continuations.glob("*/*.jsonl")}
+        before = {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
         ran = subprocess.run(command(*arguments), env=settings, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr[-2000:]
-        assert before == {path.name: path.read_bytes() for path in made.continuations.glob("*/*.jsonl")}
+        assert before == {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
         texts = [
             (text.recipe.strategy, text.prompt_id, text.text, text.new_tokens, text.finish)
-            for path in made.continuations.glob("*/*.jsonl")
+            for path in vllm_study.continuations.glob("*/*.jsonl")
             for text in read_continuations(path)
         ]
         by[engine] = sorted(texts)

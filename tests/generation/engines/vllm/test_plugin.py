@@ -49,13 +49,13 @@ def _breakers(monkeypatch, own_registry):
 
 def jobs(names: list[str]) -> list[Job]:
     numbers = random.Random(1)
-    made = []
+    results = []
     for index in range(max(10, 2 * len(names))):  # beside others of the same strategy
         name = str(parse(names[index % len(names)])) if names[index % len(names)] else ""
         extra = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
         prompt = [numbers.randrange(V) for _ in range(numbers.randint(1, 9))]
-        made.append(Job(prompt, parameters(extra if name else None), limit=numbers.randint(1, 30)))
-    return made
+        results.append(Job(prompt, parameters(extra if name else None), limit=numbers.randint(1, 30)))
+    return results
 
 
 def alone(job: Job, model: Model) -> list[int]:
@@ -86,25 +86,27 @@ def alone(job: Job, model: Model) -> list[int]:
     [[name] for name in [*GUARDS, *LOOKING_BACK]] + [[*GUARDS, "", *DRAWN, *LOOKING_BACK]],
     ids=" ".join,
 )
-def test_each_request_is_written_as_it_would_be_alone(names, interface):
-    model, made = Model(), jobs(names)
+def test_a_request_has_the_same_text_alone(names, interface):
+    model, all_jobs = Model(), jobs(names)
     if interface == "V1":
         processor = make_processor(config(ROOM), CPU, False)
         assert type(processor) is ForRunnerV1
-        RunnerV1(processor, model, seed=5).run(made, at_once=ROOM)
+        RunnerV1(processor, model, seed=5).run(all_jobs, at_once=ROOM)
     else:
-        RunnerV2(lambda states: make_processor(config(ROOM), states), model, seed=6, at_once=ROOM).run(made)
-    assert [job.written for job in made] == [alone(job, model) for job in made]
+        RunnerV2(lambda states: make_processor(config(ROOM), states), model, seed=6, at_once=ROOM).run(
+            all_jobs
+        )
+    assert [job.written for job in all_jobs] == [alone(job, model) for job in all_jobs]
 
 
-def test_equal_requests_side_by_side_do_not_share_what_they_remember():
+def test_equal_requests_have_separate_states():
     model = Model()
-    made = [Job([1, 2], parameters({"guard_eval": "guard"}), limit=30) for _ in range(8)]
-    RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=2).run(made, at_once=ROOM, set_back=0.2)
-    assert [job.written for job in made] == [alone(made[0], model)] * 8
+    all_jobs = [Job([1, 2], parameters({"guard_eval": "guard"}), limit=30) for _ in range(8)]
+    RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=2).run(all_jobs, at_once=ROOM, set_back=0.2)
+    assert [job.written for job in all_jobs] == [alone(all_jobs[0], model)] * 8
 
 
-def test_rows_of_others_are_left_alone_to_the_bit():
+def test_rows_without_a_strategy_stay_equal_to_the_bit():
     processor = ForRunnerV1(config(), CPU)
     outputs: list[int] = []
     added = [(1, parameters({"guard_eval": "guard"}), [1], outputs), (0, parameters(), [2], [])]
@@ -118,13 +120,13 @@ def test_rows_of_others_are_left_alone_to_the_bit():
     assert processor.apply(before) is before
 
 
-def test_missing_entropies_are_an_error():
+def test_a_missing_state_is_an_error():
     processor, extra = ForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
     with pytest.raises(RuntimeError, match="came back after 3 tokens"):
         processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))
 
 
-def test_speculative_decoding_is_refused_to_our_requests_only():
+def test_speculation_is_refused_only_with_a_strategy():
     runner = RunnerV2(
         lambda states: ForRunnerV2(config(speculative=object()), states), Model(), seed=0, at_once=2
     )
@@ -133,18 +135,18 @@ def test_speculative_decoding_is_refused_to_our_requests_only():
         runner.processor.add_request(0, parameters({"guard_eval": "guard"}))
 
 
-def test_several_rows_a_request_are_refused():
+def test_several_rows_for_a_request_are_refused():
     runner = RunnerV2(lambda states: ForRunnerV2(config(), states), Model(), seed=0, at_once=2)
     runner._add(Job([1], parameters({"guard_eval": "guard"}), limit=3))
     runner.processor.apply_staged_writes()
     index = next(iter(runner.at))
-    one = torch.tensor([index])
-    context = LogitsContext(one, one, one.numpy(), one, one, one, one.numpy() * 0 + 1)
+    row = torch.tensor([index])
+    context = LogitsContext(row, row, row.numpy(), row, row, row, row.numpy() * 0 + 1)
     with pytest.raises(RuntimeError, match="speculative"):
         runner.processor.apply(torch.randn(2, V), context)
 
 
-def test_the_older_runner_must_not_hide_the_last_token():
+def test_runner_v1_refuses_asynchronous_scheduling():
     processor, ours = ForRunnerV1(config(asynchronous=True), CPU), parameters({"guard_eval": "guard"})
     processor.update_state(BatchUpdate(1, [], [(0, parameters(), [1], [])], []))
     with pytest.raises(RuntimeError, match="--no-async-scheduling"):

@@ -101,16 +101,16 @@ def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[in
     llm, described = engine
     settings = GenerationSettings(max_new_tokens=NEW)
     recipes = [described.recipe(parse(name), settings, SEED) for name in names]
-    given = [
+    sampling = [
         generation.sampling_params(described, recipe, row) for recipe, row in zip(recipes, rows, strict=True)
     ]
-    outputs = llm.generate([{"prompt_token_ids": row.ids} for row in rows], given, use_tqdm=False)
+    outputs = llm.generate([{"prompt_token_ids": row.ids} for row in rows], sampling, use_tqdm=False)
     return [list(output.outputs[0].token_ids) for output in outputs]
 
 
-def different(one: list[list[int]], other: list[list[int]]) -> int:
+def different(first: list[list[int]], second: list[list[int]]) -> int:
     """Return how many texts differ; two engines round differently, so a draw between two tokens may flip."""
-    return sum(a != b for a, b in zip(one, other, strict=True))
+    return sum(a != b for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("name", ["greedy", *FORMULATIONS])
@@ -119,13 +119,13 @@ def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, ro
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, name):
-    made = by_vllm(engine, rows, [name] * len(rows))
-    assert different(made, by_transformers(reference, rows, name)) <= 1
+def test_vllm_draws_with_the_same_numbers(engine, reference, rows, name):
+    tokens = by_vllm(engine, rows, [name] * len(rows))
+    assert different(tokens, by_transformers(reference, rows, name)) <= 1
 
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
-def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
+def test_vllm_texts_equal_local_texts_but_for_recipes(engine, reference, rows, stop):
     llm, described = engine
     limits = {"max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": list(stop)}
     recipe = described.recipe(parse("guard"), GenerationSettings(**limits), SEED, engine=generation.ENGINE)
@@ -146,20 +146,23 @@ def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine,
         twin = expected[text.prompt_id]
         assert text.recipe == replace(twin.recipe, engine="vllm")
         assert text.id != twin.id
-        numbers = [(each.text, each.new_tokens, each.finish, each.prompt_tokens) for each in (text, twin)]
+        numbers = [
+            (continuation.text, continuation.new_tokens, continuation.finish, continuation.prompt_tokens)
+            for continuation in (text, twin)
+        ]
         assert numbers[0] == numbers[1]
 
 
 # The last one with a model: to close its engine takes from vLLM what the other one stands on.
-def test_requests_that_are_set_back_write_the_same(location, reference, rows, monkeypatch):
+def test_requests_set_back_write_equal_texts(location, reference, rows, monkeypatch):
     from vllm.v1.core.sched.scheduler import Scheduler
 
     set_back = []
     original = Scheduler._preempt_request
 
-    def counted(self, request, *given, **named):
+    def counted(self, request, *arguments, **options):
         set_back.append(len(request.output_token_ids))
-        return original(self, request, *given, **named)
+        return original(self, request, *arguments, **options)
 
     monkeypatch.setattr(Scheduler, "_preempt_request", counted)
     engine = start(location, 128, num_gpu_blocks_override=9, block_size=32, enable_prefix_caching=False)
@@ -174,7 +177,7 @@ def test_requests_that_are_set_back_write_the_same(location, reference, rows, mo
         engine[0].llm_engine.engine_core.shutdown()
 
 
-def test_stand_ins_have_the_fields_of_vllm():
+def test_fake_vllm_has_the_fields_of_vllm():
     from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
     from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext, LogitsProcRequestState
 
@@ -184,7 +187,9 @@ def test_stand_ins_have_the_fields_of_vllm():
     assert names(fake_vllm.BatchUpdate) == names(BatchUpdate)
     assert names(fake_vllm.LogitsContext) == names(LogitsContext)
     assert names(fake_vllm.LogitsProcRequestState) == names(LogitsProcRequestState)
-    assert [one.name for one in fake_vllm.MoveDirectionality] == [one.name for one in MoveDirectionality]
+    assert [direction.name for direction in fake_vllm.MoveDirectionality] == [
+        direction.name for direction in MoveDirectionality
+    ]
     neutral = vllm.SamplingParams()
     for name, value in vars(fake_vllm.parameters()).items():
         assert getattr(neutral, name) == value

@@ -9,7 +9,7 @@ from guard_eval.generation.engines.vllm.request import extra_args, read_request
 from guard_eval.generation.strategies import Guard, TopP
 
 
-def test_a_request_of_somebody_else_is_none_of_ours():
+def test_requests_without_a_strategy_are_ignored():
     assert read_request(parameters()) is None
     assert read_request(parameters({})) is None
     assert (
@@ -18,17 +18,17 @@ def test_a_request_of_somebody_else_is_none_of_ours():
     )
 
 
-def test_a_strategy_by_its_signature():
+def test_a_request_names_a_strategy_by_signature():
     result = read_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
     assert result is not None
     assert result.strategy == Guard(window=4, formulation="released")
     assert result.key == 0
 
 
-def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engines():
-    given = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
-    assert given == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
-    result = read_request(parameters(given))
+def test_request_key_equals_that_of_other_engines():
+    arguments = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
+    assert arguments == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
+    result = read_request(parameters(arguments))
     assert result is not None
     assert result.key == row_key(7, "wiki-1", "top_p(p=0.9)")
     second = read_request(parameters(extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2)))
@@ -40,7 +40,7 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
 
 
 @pytest.mark.parametrize(
-    ("given", "changes", "message"),
+    ("arguments", "changes", "message"),
     [
         ({"guard_eval": "gaurd"}, {}, "did you mean 'guard'"),
         ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
@@ -65,7 +65,7 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
         ({"guard_eval": "guard"}, {"thinking_token_budget": 9}, "thinking_token_budget"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(given, changes, message):
+def test_bad_requests_are_refused_with_a_remedy(arguments, changes, message):
     with pytest.raises(StudyError) as refused:
-        read_request(parameters(given, **changes))
+        read_request(parameters(arguments, **changes))
     assert message in str(refused.value)
