@@ -35,7 +35,7 @@ from guard_eval.reporting.words import and_list, number, p_value, plural
 FEWEST_RATED = 10
 """With fewer prompts that people rated nothing is estimated."""
 CALIBRATED = 40
-"""Coverage was measured from so many units on (docs/assisted.md)."""
+"""The smallest number of units for which coverage was measured (docs/assisted.md)."""
 RARE = 0.001
 """A part of the pairs that chance gives more rarely than this is not taken for random."""
 PREDICTION_POWERED = (

@@ -40,7 +40,7 @@ from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
 
 FEWEST_UNITS = 5
-"""Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
+"""The smallest number of units for possible ranks. With 2, they were wrong in .19 of simulated studies."""
 FEWEST_RATERS = 4
 """Raters from whom on ranks for raters like them are concluded."""
 SURE_RATERS = 8

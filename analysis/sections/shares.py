@@ -124,7 +124,7 @@ class FlippedRow(ShareRow):
     """A win share with a sign-flip test, or with a test whose p is never smaller than that.
 
     Attributes:
-        smallest_p: The smallest p that so many units could give.
+        smallest_p: The smallest p that is possible with these units.
         method: The interval and the test.
     """
 

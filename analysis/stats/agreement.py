@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
 
 FEWEST_OFF = 5
-"""An interval needs so many items with a verdict other than the most frequent one.
+"""The smallest number of items with a verdict other than the most frequent one, for an interval.
 
 In simulated studies with nearly all ties, 95 % intervals from fewer such items covered as little as .13.
 """
