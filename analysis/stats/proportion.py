@@ -24,8 +24,8 @@ def unit_proportion(
     """Estimate a proportion. Trials of one unit may depend on each other in any way.
 
     This is Wilson's interval for the effective number of trials (Korn and Graubard 1998): trials over the
-    design effect, which is at least 1, and times (z/t)², with t for this number of units. If all trials are the
-    same, a unit counts as one. With one trial in each unit it is Wilson's own interval (Wilson 1927).
+    design effect, which is at least 1, and times (z/t)², with t for this number of units. If all trials are
+    the same, a unit counts as one. With one trial in each unit it is Wilson's own interval (Wilson 1927).
 
     >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
     >>> share.n, round(share.low, 3), round(share.high, 3)
