@@ -1,4 +1,4 @@
-"""Texts of models behind servers, requested from a real server on this machine that can fail in every way."""
+"""Texts of models behind servers, from a real server on this machine that can fail in every way."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def short_pauses(monkeypatch):
 
 @pytest.fixture
 def server():
-    """A server that writes texts until a test lets it fail."""
+    """A server that writes texts unless a test makes it fail."""
     llama = LlamaServer()
     yield llama
     llama.close()
@@ -238,7 +238,7 @@ def test_costs_need_a_budget_or_a_terminal(study, server):
 
 
 def test_a_budget_holds_over_all_runs(study, server):
-    """A request costs 0.022 dollars, and at most 0.3: at a 1000 dollars for a million tokens."""
+    """At 1000 dollars for a million tokens, a request costs 0.022 dollars, and at most 0.3."""
     opened = study(COMPLETIONS + PRICED)
     with pytest.raises(StudyError, match="is used up"):
         generate_texts(opened, budget=0.31)

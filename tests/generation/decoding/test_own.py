@@ -1,4 +1,4 @@
-"""Strategies of one's own: found where the user says, in every engine, and refused with what to do."""
+"""Users' own strategies are found in the user's file, run in every engine, and are refused with a remedy."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Texts from a program, which are those of a study, and the numbers of the tokens that `try` shows."""
+"""Texts from a program equal those of a study, and `try` shows the numbers of their tokens."""
 
 import math
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_show_text_shows_the_tokens_of_the_text(loaded, strategy):
 
 @a_llama
 def test_show_text_has_entropies_and_probabilities(loaded):
-    """Over the tokens that the tokenizer has: the rest of the model's table is never written."""
+    """Only over the tokenizer's tokens, because the other rows of the model are never written."""
     first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
     ids = loaded.tokenizer("the cat sat", return_tensors="pt")
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""What requests may ask for, and why they are refused."""
+"""Requests that name strategies, and requests that are refused."""
 
 import pytest
 from fake_vllm import parameters
