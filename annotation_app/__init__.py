@@ -1,1 +1,1 @@
-"""The browser in which people compare texts; the only package that imports Streamlit."""
+"""The web app in which people compare texts. Only this package imports Streamlit."""

@@ -82,7 +82,7 @@ def annotate(
 
 
 def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
-    """Note what is served, warn of what the owner should know, and return what to say once it is served."""
+    """Prepare the study for serving, print warnings for its owner, and return lines to print at the start."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
     if not pairs:
@@ -157,13 +157,13 @@ def _bind(address: str, port: int) -> socket.socket:
 
 
 def is_local(address: str) -> bool:
-    """Return whether only this machine reaches an address on which it listens."""
+    """Return whether only this machine can reach an app that listens on this address."""
     with suppress(ValueError):
         return ip_address(address).is_loopback
     return address == "localhost"
 
 
 def address_for_others(address: str, port: int) -> str:
-    """Return the URL at which others reach an app that listens on `address`, or on all of the host's."""
+    """Return the URL at which other machines reach an app that listens on `address`."""
     host = socket.gethostname() if address in {"0.0.0.0", "::"} else address  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

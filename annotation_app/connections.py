@@ -1,7 +1,7 @@
-"""What strangers may hold of the server: connections, sessions and open files are few, and end.
+"""Limit what strangers can use up: connections, sessions and open files.
 
 Every websocket with Streamlit's session holds four open files, every other connection one. If strangers could
-hold all that the system allows, no rater could come in.
+hold all open files that the system allows, no rater could connect.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def raise_file_limit() -> int:
 
 
 def count_open_files() -> int:
-    """Return how many files this process has open; 0 where the system does not say."""
+    """Count the open files of this process; 0 if the system does not say."""
     with suppress(OSError):
         return sum(1 for _ in Path("/dev/fd").iterdir())
     return 0
 
 
 class Websockets:
-    """The websockets of visitors who are no raters, oldest first. Only the newest `limit` stay open."""
+    """The websockets of visitors who are not raters, oldest first. Only the newest `limit` stay open."""
 
     limit = MOST_STRANGERS
     _strangers: dict[str, anyio.CancelScope]
@@ -63,7 +63,7 @@ class Websockets:
         self._strangers = {}
 
     def admit(self, number: str | None) -> None:
-        """Let a rater's websocket stay, whoever else comes; `number` is in its header."""
+        """Keep a rater's websocket open, however many others come. `number` is in its header."""
         self._strangers.pop(number or "", None)
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +90,7 @@ websockets = Websockets()
 
 
 class KeptSessions(MemorySessionStorage):
-    """The sessions of raters whose websocket broke. Others end at once, and with them their open files."""
+    """Sessions of raters after their websocket broke. Other sessions end at once and close their files."""
 
     def save(self, session_info: SessionInfo) -> None:
         """Keep the session of a rater, and end any other."""
@@ -101,7 +101,7 @@ class KeptSessions(MemorySessionStorage):
 
 
 class Connection(H11Protocol):
-    """A connection that is no websocket. It ends if it asks for nothing, or if there are too many."""
+    """A connection other than a websocket. It ends without a request, or if there are too many."""
 
     limit = MOST_FILES
     _open: dict[Connection, None] = {}  # noqa: RUF012 (all connections of the process, oldest first)
@@ -112,7 +112,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (asyncio's)
-        """Note a new connection; with too many, end the oldest that is silent, or the oldest."""
+        """Add a new connection. If there are too many, end the oldest silent one, or else the oldest."""
         super().connection_made(transport)
         self._open[self] = None
         self._watch()

@@ -1,4 +1,4 @@
-"""How a visit ends, and what the rater takes back to the platform: one page for each way.
+"""The pages that end a visit, each with its completion code for the recruiting platform.
 
 | ending | when | code |
 |---|---|---|
@@ -31,15 +31,15 @@ Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined",
 def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
     """Show how a visit ended; return the name of the page.
 
-    A rater who was excluded or revoked reads that the study is over, on every page, and gets no code: whoever
-    returned the study after a pair or two has not completed it.
+    An excluded or revoked rater sees on every page that the study is over, and gets no code: somebody who
+    returned the study after a few pairs has not completed it.
     """
     if visit is not None and raters.is_out(app.store, visit.rater):
         ending = "ended"
     texts = getattr(app.words, ending)
     rated = len(visit.trail) if visit else 0
     if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
-        state.record(app, visit, "finished", {"rated": rated})
+        state.note_progress(app, visit, "finished", {"rated": rated})
     with markup.page(texts.title, fill(texts.lead, count=rated)):
         _show_code(app, ending)
         if ending == "no_place":
@@ -53,7 +53,7 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
 
 
 def _show_code(app: App, ending: Ending) -> None:
-    """Show the ending's completion code, if it has one, and where to go with it."""
+    """Show the completion code of the ending, if it has one, and the link for it."""
     recruitment = app.settings.recruitment
     texts = app.words.completed
     code = None if ending == "ended" else recruitment.codes.get(ending)
@@ -65,7 +65,7 @@ def _show_code(app: App, ending: Ending) -> None:
 
 
 def nothing_left(app: App, visit: Visit) -> str:
-    """Show the page of a rater who is handed nothing: wait for a pair that others have open, or the end."""
+    """Show the page of a rater without a pair: wait for a pair that another rater has open, or the end."""
     if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
         return show(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting

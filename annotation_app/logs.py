@@ -1,4 +1,4 @@
-"""What the server writes into its log: when, where and what, and never an invite or a text.
+"""Log without secrets: the time, place and kind of an event, but never an invite or a text.
 
 Messages of our own are written so. Of what others log, an address loses its query, which holds an invite, and
 an exception its message, which may quote what a rater wrote. Its type and the lines of code remain, to find
@@ -23,7 +23,7 @@ _last_warnings: dict[str, float] = {}
 
 
 def warn(message: str, *values: object) -> None:
-    """Log a warning that visitors can cause at will: each message once a minute, whatever its values."""
+    """Log a warning that visitors can cause: each message at most once a minute, with any values."""
     now = time.monotonic()
     if now - _last_warnings.get(message, -PAUSE_SECONDS) >= PAUSE_SECONDS:
         _last_warnings[message] = now
@@ -31,7 +31,7 @@ def warn(message: str, *values: object) -> None:
 
 
 def hide_private(record: logging.LogRecord) -> logging.LogRecord:
-    """Take queries out of a record's message, and messages out of its exception."""
+    """Remove queries from a record's message, and messages from its exception."""
     record.msg = re.sub(r"\?[^\s\"']*", "?…", record.getMessage())
     record.args = ()
     if record.exc_info and record.exc_info[1]:
@@ -46,7 +46,7 @@ def hide_private(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def set_up() -> None:
-    """Let this process log times, and nothing private of what others log."""
+    """Set up logging with times, and hide private data in records of other libraries."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     create = logging.getLogRecordFactory()
 

@@ -1,4 +1,4 @@
-"""The script that Streamlit runs for every visitor and every click: it decides which page is shown."""
+"""The script that Streamlit runs for every visitor and every click: choose the page to show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACE_SECONDS = 0.03
 
 
 def main() -> None:
-    """Show the page that fits where this visitor is."""
+    """Show the present page of this visitor."""
     if "visit" in st.session_state:
         _show(state.app)
         return
@@ -46,7 +46,7 @@ def _show(app: App) -> None:
 
 
 def _route(app: App) -> str:
-    """Show the page that fits and return its name, which differs wherever a new page begins."""
+    """Show the right page and return its name, which changes when a new page begins."""
     visit: Visit | None = st.session_state.get("visit") or sign_in.enter(app)
     if visit is None:
         return "sign-in"

@@ -1,4 +1,4 @@
-"""HTML that the app writes itself: untrusted text shown as plain text, and the few pieces around it.
+"""HTML pieces of the app. Untrusted text is shown as plain text.
 
 A text may hold HTML, Markdown, LaTeX or right-to-left text. Where pairs are compared, the panel puts it into
 the page as text nodes. Elsewhere Streamlit's own elements would render Markdown (and fetch its images), so
@@ -36,7 +36,7 @@ label = escape_markdown
 
 @contextmanager
 def page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
-    """Show a page around the rating: a narrow column that begins with a heading and a paragraph."""
+    """Show a page before or after the rating: a narrow column with a heading and a paragraph."""
     title = f'<h1 tabindex="-1">{escape(heading)}</h1><p>{escape(lead)}</p>'
     with st.container(key=key):
         st.html(f'<div class="ge-title">{title}</div>')
@@ -50,12 +50,12 @@ def definitions(heading: str, criteria: tuple[Criterion, ...]) -> str:
 
 
 def points(items: Sequence[str]) -> str:
-    """Return our own sentences as a list."""
+    """Return sentences as a list."""
     return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
 
 def problem(text: str) -> str:
-    """Return a short message that a screen reader reads out at once."""
+    """Return a short message that a screen reader announces at once."""
     return f'<div class="ge-message ge-problem" role="alert">{escape(text)}</div>'
 
 
@@ -71,25 +71,25 @@ def paragraph(text: str) -> str:
 
 
 def remark(heading: str, text: str, *, agreed: bool) -> str:
-    """Return the feedback on an answer that agrees with ours or differs, in its form too."""
+    """Return the feedback on an answer, in a style that shows whether it agrees with ours."""
     mark, kind = ("✓", "ge-agreed") if agreed else ("≠", "ge-differed")
     title = f'<h2><span aria-hidden="true">{mark} </span>{escape(heading)}</h2>'
     return f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>'
 
 
 def quoted(heading: str, text: str) -> str:
-    """Return a text to be read again, under a heading."""
+    """Return a text of the pair under a heading."""
     paragraph = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
     return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{paragraph}</section>'
 
 
 def forward(text: str, *, key: str) -> bool:
-    """Show the button that leads on, which Ctrl+Enter presses; return whether it was pressed."""
+    """Show the button to the next page, which Ctrl+Enter presses, too; return whether it was pressed."""
     return st.button(label(text), key=key, type="primary", shortcut="Ctrl+Enter")
 
 
 def unavailable(words: Wording) -> None:
-    """Say calmly that the study cannot be reached."""
+    """Show a calm message that the study cannot be reached."""
     texts = words.trouble
     # A key of its own: the page that failed may have begun already.
     with page(texts.title, texts.lead, key="trouble"):
@@ -99,7 +99,7 @@ def unavailable(words: Wording) -> None:
 # A fragment that is run again and again by itself; the first time is when the page is shown.
 @st.fragment(run_every=POLL_SECONDS)
 def poll(since: float) -> None:
-    """Show the page anew every few seconds from the time `since` on, of the monotonic clock."""
+    """Reload the page every few seconds from the monotonic time `since` on."""
     if time.monotonic() > since + POLL_SECONDS / 2:
         st.rerun()
 

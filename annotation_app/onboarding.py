@@ -1,7 +1,7 @@
-"""The pages before the first pair, in their order: consent, background, instructions, practice, check.
+"""Show the pages before the first pair: consent, background, instructions, practice and check.
 
-Each answer is a note in the store, on disk before the next page is shown: a rater who comes back, in this
-browser or another one, is not asked again.
+Each answer is a note in the store, on disk before the next page is shown. A rater who comes back in any
+browser is therefore not asked again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ANSWER_LENGTH = 300
 
 
 def show_next(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page each)
-    """Show the page that comes before the next pair, and return its name; None if the pair may come.
+    """Show the page that is due before the next pair, and return its name; None if no page is due.
 
-    Who has rated already is asked for consent and background if these were switched on later, and spared
-    the practice and the check.
+    A rater with verdicts is asked for consent and background if these were switched on later, but gets no
+    practice and no check.
     """
     pages = app.settings.pages
     notes = visit.progress
@@ -51,7 +51,7 @@ def show_next(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page ea
 
 
 def _has_agreed(visit: Visit) -> bool | None:
-    """Return what the rater answered last, or None if nothing."""
+    """Return the rater's last answer to the consent page; None if there is none."""
     consents = visit.progress["consent"]
     return consents[-1]["agreed"] if consents else None
 
@@ -68,7 +68,7 @@ def _ask_consent(app: App, visit: Visit) -> str:
     if agreed or declined:
         visit.open("")
         words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
-        state.record(app, visit, "consent", {"agreed": agreed, **words})
+        state.note_progress(app, visit, "consent", {"agreed": agreed, **words})
         st.rerun()
     return "consent"
 
@@ -81,15 +81,15 @@ def _ask_background(app: App, visit: Visit) -> str:
     with markup.page(texts.title, texts.lead):
         answers = _ask("background", texts.questions, texts.button)
     if answers is not None:
-        state.record(app, visit, "background", answers)
+        state.note_progress(app, visit, "background", answers)
         st.rerun()
     return "background"
 
 
 def _ask(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
-    """Ask questions; return the answers by name, without open questions, when the button was pressed.
+    """Ask questions; once the button is pressed and all are answered, return the answers by name.
 
-    Answers to choose from have names; only their words reach the browser.
+    Options have names, but only their words reach the browser.
     """
     chosen: dict[str, str | None] = {}
     with st.form(key, border=False):
@@ -126,7 +126,7 @@ def _show_instructions(app: App, visit: Visit) -> str:
     if pressed:
         visit.open("")
         if not begun:
-            state.record(app, visit, "instructions", {"language": app.words.language})
+            state.note_progress(app, visit, "instructions", {"language": app.words.language})
         st.rerun()
     return "instructions"
 
@@ -150,19 +150,19 @@ def _practise(app: App, visit: Visit) -> str:
 
 
 def _note_practice(app: App, visit: Visit, submission: Submission) -> None:
-    """Note the judgment; a press that is sent twice finds its pair practised."""
+    """Note the judgment. A press that arrives twice is noted once."""
     pairs = {-number: pair for number, pair in enumerate(app.practice, 1)}
     pair = pairs.get(submission.pair)
     if pair in _unpractised(app, visit):
         detail = {"pair": pair.name, "choices": submission.choices, "expected": pair.expected}
-        state.record(app, visit, "practice", detail)
+        state.note_progress(app, visit, "practice", detail)
         visit.clear_messages()
         visit.acknowledged = (submission.pair, submission.press)
         visit.open("practice")
 
 
 def _show_feedback(app: App, visit: Visit) -> str:
-    """Show what we would have chosen on the pair that was practised last."""
+    """Show the expected answers for the last practice pair."""
     words = app.words.panel
     texts = app.words.practice
     noted = visit.progress["practice"][-1]
@@ -204,6 +204,6 @@ def _check(app: App, visit: Visit) -> str:
             ]
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": not wrong}
             visit.open("instructions" if wrong else "")
-            state.record(app, visit, "check", detail)
+            state.note_progress(app, visit, "check", detail)
             st.rerun()
     return name

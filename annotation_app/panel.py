@@ -1,8 +1,8 @@
-"""The panel on which a pair is compared, a Streamlit component: what goes to the browser and comes back.
+"""The panel for comparing a pair, a Streamlit component: send data to the browser and check its answers.
 
-`panel.js` draws it and keeps every choice in the browser until Save is pressed. What comes back is not
-trusted: the models here take what has the right form. It names its pair, so that nothing depends on what this
-session believes to show: a press that comes twice, or after a restart, finds the same presentation.
+`panel.js` draws it and keeps every choice in the browser until Save is pressed. Its answers are not trusted:
+the models here accept only the right form. It names its pair, so that nothing depends on what this session
+believes to show: a press that comes twice, or after a restart, finds the same presentation.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _Comment = Annotated[str, StringConstraints(strip_whitespace=True, max_length=50
 
 
 class Submission(BaseModel):
-    """What a rater submitted. The store takes the times of a broken clock for unknown.
+    """The answers that a rater submitted. The store treats impossible times as unknown.
 
     Attributes:
-        pair: Under which number the pair was shown.
-        press: The browser's name of this press of Save, which waits until it is acknowledged.
-        base: Which stored answers the page showed; None if it does not say.
+        pair: The number of the presentation.
+        press: The browser's name for this press of Save. The browser waits until it is acknowledged.
+        base: The stored answers that the page showed; None if it does not say.
         after: The press before this one on the same page, if there was one.
         choices: By criterion; not necessarily all of them.
         comment: None if it is as before.
@@ -79,7 +79,7 @@ class Skip(BaseModel):
 
 
 class Turn(BaseModel):
-    """Where a rater turns without saving, and from which pair."""
+    """A turn to another page without saving, and the pair that it leaves."""
 
     pair: StrictInt
     to: Literal["back", "latest", "instructions"]
@@ -92,7 +92,7 @@ Actions = Mapping[str, Callable[[App, Visit, Any], None]]
 
 
 def load(words: Wording) -> None:
-    """Give the browser the panel's script, style and words: outside a fragment, not again for every pair."""
+    """Send the panel's script, style and words once, outside a fragment, and not again for every pair."""
     # Registered in every run: the registry is the running server's, and the same definition changes nothing.
     component = st.components.v2.component(
         "guard_eval_panel", js=asset("panel.js"), css=asset("panel.css"), isolate_styles=False
@@ -104,9 +104,9 @@ def load(words: Wording) -> None:
 
 
 def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], actions: Actions) -> None:
-    """Show a pair, after `load`; nothing about it is sent but its texts and its presentation's number.
+    """Show a pair, after `load`. Only its texts and its presentation's number are sent.
 
-    `view` has the other names that panel.js reads.
+    `view` has the other fields that panel.js reads.
     """
     component = st.components.v2.component("guard_eval_pair", js=_PAIR_SCRIPT, isolate_styles=False)
 

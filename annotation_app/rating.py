@@ -1,4 +1,4 @@
-"""The rating: which pair is on the screen, and what is done with the answers that the browser sends."""
+"""The rating: choose the pair on the screen, and store the answers from the browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECOUNT_SECONDS = 30.0
 
 
 def show(app: App) -> None:
-    """Show the pair before the rater with its questions."""
+    """Show the rater's present pair with its questions."""
     panel.load(app.words)
     _show_pair()
 
@@ -61,7 +61,7 @@ def _get_pair(app: App, visit: Visit) -> BlindPair | None:
 
 
 def fetch(app: App, visit: Visit) -> None:
-    """Set the pair that the rater sees next, if any, and count how many are left."""
+    """Fetch the rater's next pair, if there is one, and count the remaining pairs."""
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
         _count(app, visit)
     if visit.pair is None and visit.earlier:
@@ -81,7 +81,7 @@ def _count(app: App, visit: Visit) -> None:
 
 
 def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
-    """Return a rater's stored choices, comment and problems on a pair, and their `base`; none if unrated."""
+    """Return the stored choices, comment and problems on a pair, and their `base`; empty if unrated."""
     chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
         return {}
@@ -94,7 +94,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
 
 
 def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any]) -> bool:
-    """Return whether a submission would replace answers that came from elsewhere since its page was shown."""
+    """Return whether a submission would overwrite newer answers from another tab or browser."""
     if not answers or submission.base in {None, answers["base"]}:
         return False
     if visit.acknowledged == (submission.pair, submission.after):
@@ -108,7 +108,7 @@ def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any
 
 
 def _submit(app: App, visit: Visit, submission: Submission) -> None:
-    """Save a submission, whichever of the rater's pairs it is about, and go to the next pair."""
+    """Save a submission about any pair of the rater, and go to the next pair."""
     if not may_continue(app, visit):
         return
     with app.store.write():  # nothing is stored between the check and the answers
@@ -151,7 +151,7 @@ def _save(app: App, visit: Visit, submission: Submission) -> None:
 
 
 def may_continue(app: App, visit: Visit) -> bool:
-    """Return whether the visit's invite still holds; if not, let the visit end."""
+    """Return whether the visit's invite is still valid; end the visit if it is not."""
     if raters.sign_in(app.store, visit.token) == visit.rater:
         return True
     with suppress(StudyError):  # raised for a rater who was erased
@@ -163,7 +163,7 @@ def may_continue(app: App, visit: Visit) -> bool:
 
 
 def _skip(app: App, visit: Visit, skip: Skip) -> None:
-    """Leave a pair to another rater and go on, unless this rater has skipped too many."""
+    """Skip the pair and go on, unless this rater has skipped too many."""
     if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
         visit.problem = app.words.rating.skipped_many
         return
@@ -174,7 +174,7 @@ def _skip(app: App, visit: Visit, skip: Skip) -> None:
 
 
 def _turn(_app: App, visit: Visit, turn: Turn) -> None:
-    """Turn to another page. What was chosen stays in the browser; of two presses only the first counts."""
+    """Turn to another page. Choices stay in the browser, and only the first of two presses counts."""
     if visit.pair is None or visit.pair.presentation != turn.pair:
         return
     if turn.to == "instructions":

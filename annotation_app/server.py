@@ -1,4 +1,4 @@
-"""The server: Streamlit's application with guards around it, its settings, and its health check.
+"""Run Streamlit's application with request guards, safe settings, and a health check.
 
 uvicorn runs it in the process of `annotate`, on a socket that `annotate` has opened.
 """
@@ -108,7 +108,7 @@ _SCRIPT = Path(__file__).with_name("main.py")
 
 
 class App(st.App):
-    """Streamlit's application, which keeps the sessions of raters and of nobody else."""
+    """Streamlit's application. It keeps sessions of raters only."""
 
     def _create_runtime(self) -> Runtime:
         runtime = super()._create_runtime()
@@ -168,16 +168,16 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
 
 
 def load_options() -> None:
-    """Set Streamlit's options. A folder `.streamlit` is read in the user's home alone.
+    """Set Streamlit's options. A folder `.streamlit` is read only in the user's home.
 
-    Streamlit also obeys one in the current folder, which may be anybody's.
+    Streamlit would also read one in the current folder, which may be anybody's.
     """
     file_util.get_project_streamlit_file_path = file_util.get_streamlit_file_path
     bootstrap.load_config_options(OPTIONS)
 
 
 def show_error_page(_error: Exception) -> bool:
-    """Show a rater the same calm page for a defect, which Streamlit has logged by now."""
+    """Show a rater the same calm page for an unexpected error. Streamlit has already logged it."""
     markup.unavailable(state.app.words)
     return True
 
@@ -186,7 +186,7 @@ _last_check: list[tuple[float, str]] = [(-HEALTH_SECONDS, "")]
 
 
 async def health(_request: Request) -> JSONResponse:
-    """Answer 200 if a rating could be saved just now, and otherwise 503 and the cause; the log says more."""
+    """Answer 200 if a rating could be saved now, and otherwise 503 with the cause. The log says more."""
     checked, cause = _last_check[0]
     if time.monotonic() - checked >= HEALTH_SECONDS:
         # Requests that come meanwhile get the last answer: no stranger makes the server write more often.
@@ -200,7 +200,7 @@ async def health(_request: Request) -> JSONResponse:
 
 
 async def _find_trouble() -> str:
-    """Return why no rating could be saved just now, in two words; empty if one could."""
+    """Return in two words why no rating could be saved now; an empty text if one could."""
     files = count_open_files()
     file_limit = Connection.limit * 4
     if files > 0.9 * file_limit:
@@ -234,7 +234,7 @@ _EMPTY_PAGES = {
 
 
 async def note_empty_page(request: Request) -> Response:
-    """Log why a browser shows nothing, as `shell.html` reports it."""
+    """Log the reason for an empty page that `shell.html` reports."""
     if message := _EMPTY_PAGES.get(request.query_params.get("cause", "")):
         logs.warn(message)
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
@@ -293,17 +293,17 @@ HEADERS = {
 
 
 class RequestGuard:
-    """Let through what the page needs, and add `HEADERS`.
+    """Let only requests of the page through, and add `HEADERS` to the responses.
 
-    Streamlit never sees the rest: it accepts uploads without an invite, shows details of its program, and
-    asks the internet for this machine's address if another origin connects.
+    Streamlit never sees other requests. It would accept uploads without an invite, show details of its
+    program, and ask the internet for this machine's address if another origin connects.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does, or refuse."""
+        """Pass the request to the application, or refuse it."""
         if scope["type"] == "http":
             await self._serve_file(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -345,7 +345,7 @@ def _is_own_page(scope: Scope) -> bool:
 
 
 def _hide_path(send: Send) -> Send:
-    """Return a `send` that hides where the page's script lies: no rater need know this machine's folders."""
+    """Return a `send` that hides the path of the page's script: raters should see no folders."""
     path = str(_SCRIPT).encode()
 
     async def send_message(message: Message) -> None:
@@ -357,7 +357,7 @@ def _hide_path(send: Send) -> Send:
 
 
 def _refuse_text(receive: Receive) -> Receive:
-    """Return a `receive` for which text ends a websocket: Streamlit would log a traceback for each."""
+    """Return a `receive` that closes a websocket after a text, on which Streamlit would log a traceback."""
 
     async def receive_bytes() -> Message:
         message = await receive()

@@ -1,4 +1,4 @@
-"""How a rater signs in: by an invite, from Prolific, or with an account of an OIDC provider.
+"""Sign raters in: by an invite, from Prolific, or with an account of an OIDC provider.
 
 Every rater is signed in by a token, which is then in the page's address, where a reloaded page finds it.
 Prolific's parameters and a provider's subject become a new rater at the first visit, if the study has work
@@ -35,7 +35,7 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Arrival(NamedTuple):
-    """A visitor without an invite: from `prolific` or `oidc`, under which id, and what else is noted."""
+    """A visitor without an invite: the source `prolific` or `oidc`, the id, and further details."""
 
     source: str
     external_id: str
@@ -43,7 +43,7 @@ class Arrival(NamedTuple):
 
 
 def enter(app: App) -> Visit | None:
-    """Sign a visitor in, or show the page on which to do so."""
+    """Sign a visitor in, or show the sign-in page."""
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     token = st.query_params.get("invite", "")
@@ -65,7 +65,7 @@ def enter(app: App) -> Visit | None:
     if arrival is not None:
         detail = {"source": arrival.source, **arrival.detail}
         if detail not in visit.progress["arrival"]:
-            state.record(app, visit, "arrival", detail)
+            state.note_progress(app, visit, "arrival", detail)
         # In place of the parameters: a reloaded page need not enrol anybody.
         st.query_params.from_dict({"invite": visit.token})
     st.session_state["visit"] = visit
@@ -73,7 +73,7 @@ def enter(app: App) -> Visit | None:
 
 
 def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
-    """Return the visitor from Prolific, by the parameters that it puts into the address."""
+    """Return the visitor from Prolific, according to the parameters in the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
     valid = {
         key: parameters[name] for key, name in names.items() if _PARAMETER.fullmatch(parameters.get(name, ""))
@@ -92,7 +92,7 @@ def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> 
 
 
 def from_account(recruitment: Recruitment) -> Arrival | None:
-    """Return the visitor who signed in with an account; neither name nor address is stored."""
+    """Return the visitor who signed in with an account. Name and e-mail address are not stored."""
     # Without a provider in secrets.toml the user has no such attribute.
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
         return None
@@ -104,14 +104,14 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
 
 
 def browser_secrets() -> list[str]:
-    """Return the browser's secrets; a browser that forbids cookies has another one at every visit."""
+    """Return the browser's secrets. A browser without cookies has a new one at every visit."""
     cookies = st.context.cookies.to_dict()
     ours = [cookies[name] for name in sorted(cookies) if name.startswith(BROWSER_COOKIE)]
     return list(dict.fromkeys(ours))[:10] or [secrets.token_urlsafe()]
 
 
 def _show(app: App, refused: str) -> None:
-    """Say how to sign in, and why this visitor is not."""
+    """Show how to sign in, and why this visitor is not signed in."""
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     if recruitment.prolific and not refused:

@@ -1,4 +1,4 @@
-"""What the server holds for all raters (`App`) and for one of them (`Visit`).
+"""The server's state for all raters (`App`) and for one rater's visit (`Visit`).
 
 Streamlit loses a session when a page is reloaded; nothing here is needed to continue. The invite in the
 page's address signs the rater in again, and the store returns the pair that was open.
@@ -39,8 +39,8 @@ _ONBOARDING = {"arrival", "consent", "background", "instructions", "practice", "
 class App:
     """The study that is served.
 
-    `inode` says which file the database was when it was opened, if it is one. `latest` has each rater's
-    newest visit by the rater's id: an older one, in another tab, no longer acts.
+    `inode` identifies the file of the database that was opened, if it is a file. `latest` has each rater's
+    newest visit by the rater's id: an older visit, in another tab, can no longer save.
     """
 
     store: Store
@@ -53,7 +53,7 @@ class App:
     latest: dict[int, Visit] = field(default_factory=dict)
 
     def check_file(self) -> None:
-        """Check that the database's file is in its place: a connection would go on writing into a lost one.
+        """Check that the database's file still exists: a connection would go on writing into a deleted file.
 
         Raises:
             OSError: It is missing.
@@ -70,18 +70,18 @@ class Visit:
     Attributes:
         token: The invite, checked again now and then. A revoked rater stops at once: the store refuses.
         rater: Whose visit it is.
-        progress: What was noted of this rater on the pages around the rating, by kind.
-        trail: Presentations with a verdict, of this and all earlier visits, in the order they were shown.
-        at: Which of them is shown; beyond the last is the pair still to be rated.
-        pair: The pair before the rater, or None if nothing is left.
-        available: How many pairs are left for this rater, the open one included.
+        progress: The notes about this rater on the pages around the rating, by kind.
+        trail: The rated presentations of this and all earlier visits, in the order shown.
+        at: The index of the shown presentation in `trail`. The pair to be rated comes after the last one.
+        pair: The present pair; None if no pair remains.
+        available: The number of remaining pairs for this rater, including the open one.
         counted: When the store was last asked for this number, by the monotonic clock.
-        opened: The kind of an onboarding page that the rater opened again, or whose feedback is unread.
-        note: What just happened, such as `Saved`.
+        opened: The kind of an onboarding page that the rater opened again, or that has unread feedback.
+        note: A message about the last action, such as `Saved`.
         problem: Why the last attempt failed, if it did.
         acknowledged: The presentation that was saved last, and the press that saved it.
         failed: The press whose answers could not be saved.
-        turn: Counts the times the panel was shown; in no two visits from the same number.
+        turn: A counter of the panel's showings, which starts at a different number in each visit.
     """
 
     token: str
@@ -101,7 +101,7 @@ class Visit:
 
     @property
     def earlier(self) -> bool:
-        """Return whether a pair that was rated before is shown."""
+        """Return whether the shown pair was rated before."""
         return self.at < len(self.trail)
 
     def view(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ app: App
 
 
 def serve_study(study: Study) -> App:
-    """Let this process's pages show a study, read anew.
+    """Load a study for the pages of this process.
 
     Raises:
         StudyError: Its wording or its database cannot be used.
@@ -161,12 +161,12 @@ def _inode(store: Store) -> int:
 
 
 def log(error: Exception, doing: str) -> None:
-    """Log why something failed: a StudyError's message, or a file's, holds neither texts nor tokens."""
+    """Log an error. The message of a StudyError or OSError contains neither texts nor tokens."""
     logging.getLogger("annotation_app").error("%s failed: %s", doing, error)
 
 
 def sign_in(app: App, token: str) -> Visit | None:
-    """Return a new visit of the invite's rater, the newest from now on; None if the invite is not valid."""
+    """Start a new visit of the invite's rater, which is now the newest; None if the invite is invalid."""
     rater = raters.sign_in(app.store, token)
     if rater is None:
         return None
@@ -179,7 +179,7 @@ def sign_in(app: App, token: str) -> Visit | None:
 
 
 def is_latest(app: App, visit: Visit) -> bool:
-    """Return whether the rater has not opened the study in another tab or browser since."""
+    """Return whether this is the rater's newest visit, in any tab or browser."""
     return app.latest.setdefault(visit.rater.id, visit) is visit
 
 
@@ -193,10 +193,10 @@ def _progress(app: App, rater: Rater) -> dict[str, list[Any]]:
     return progress
 
 
-def record(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
-    """Note how far the rater is, on disk when this returns.
+def note_progress(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
+    """Note the rater's progress; it is on disk when this returns.
 
-    A second press, or another tab, may have noted the same since this page was shown: nothing is added.
+    If a second press or another tab has already noted the same since this page was shown, nothing is added.
     """
     noted = len(visit.progress[kind])
     visit.progress = _progress(app, visit.rater)

@@ -1,4 +1,4 @@
-"""The URL of a study's database: it holds no password, and names no server but the user's own."""
+"""Check the URL of a study's database: no password, and no server but the user's own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNREADABLE = (
 
 
 def check_url(text: str) -> str:
-    """Return a database's URL if it is a plain one, which has no room for a password.
+    """Return a database's URL if it is plain, so that it cannot contain a password.
 
     Raises:
         StudyError: It is not plain.

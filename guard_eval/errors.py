@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shlex
 from importlib import metadata
 from urllib.parse import unquote
 
@@ -30,14 +31,15 @@ class MissingExtraError(StudyError):
 
 def _name_with_extra(extra: str) -> str:
     """Return how pip finds this package where it was installed from: a folder, a wheel, or an index."""
-    try:
-        source = json.loads(metadata.distribution("guard-eval").read_text("direct_url.json") or "{}")
-    except metadata.PackageNotFoundError:
-        source = {}
+    # A folder of sources has metadata, too, that do not say where it was installed from.
+    installations = metadata.distributions(name="guard-eval")
+    urls = (installation.read_text("direct_url.json") for installation in installations)
+    source = json.loads(next(filter(None, urls), "{}"))
     url = source.get("url", "")
     if source.get("dir_info", {}).get("editable"):
-        return f"-e '{unquote(url).removeprefix('file://')}[{extra}]'"
-    return f"'guard-eval[{extra}] @ {url}'" if url else f"'guard-eval[{extra}]'"
+        folder = unquote(url).removeprefix("file://")
+        return "-e " + shlex.quote(f"{folder}[{extra}]")
+    return shlex.quote(f"guard-eval[{extra}] @ {url}" if url else f"guard-eval[{extra}]")
 
 
 def nearest(word: str, options: list[str]) -> str:

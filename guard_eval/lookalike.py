@@ -11,9 +11,9 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr
 
 
 def skeleton(text: str, *, case: bool = False) -> str:
-    r"""Return what a reader sees of a name: two names with one look are taken for the same.
+    r"""Return the visible form of a name: two names with the same form count as equal.
 
-    Case (unless `case` is given), white space, Unicode form and what cannot be seen make no difference.
+    Case (unless `case` is true), white space, Unicode form and invisible characters are ignored.
 
     >>> skeleton(" Bob\u200b "), skeleton("\uff22\uff4f\uff42"), skeleton("Bob  B", case=True)
     ('bob', 'bob', 'Bob B')
@@ -24,7 +24,7 @@ def skeleton(text: str, *, case: bool = False) -> str:
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a character leaves no mark; white space that is a control character counts too."""
+    """Return whether a character is invisible. White space that is a control character counts, too."""
     return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS
 
 
@@ -53,7 +53,7 @@ def look_alike(first: str, second: str) -> bool:
 
 @cache
 def _shape(name: str) -> str:
-    """Return the shapes of a name's letters: Latin letters for those of other scripts that look like them."""
+    """Return a name in which letters of other scripts are replaced by Latin letters that look the same."""
     letters = unicodedata.normalize("NFD", skeleton(name, case=True)).translate(_SHAPES).translate(_STROKES)
     return unicodedata.normalize("NFC", letters.casefold())
 
@@ -66,7 +66,7 @@ _MODEL = re.compile(
 
 
 def is_model_name(name: str) -> bool:
-    """Return whether a name is that of a language model, such as gpt-4 or meta-llama/Llama-3; Claude is not.
+    """Return whether a name is a language model's, such as gpt-4. Claude is a person's name, too.
 
     >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "Claude", "P-3")]
     [True, True, True, False, False]

@@ -1,4 +1,4 @@
-"""What a function says while it works. Nothing is shown unless a command line has attached its reporter."""
+"""Messages of functions while they work. They are shown only if a command line has attached a reporter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from guard_eval.results import Result
 
 
 class Advance(Protocol):
-    """Counts what a task has done. A note stands behind the bar until the next one."""
+    """Counts the finished steps of a task. A note is shown beside the bar until the next one."""
 
     def __call__(self, count: float = 1, /, note: str | None = None) -> None:
         """Count more of the task as done."""
 
 
 class Reporter:
-    """Shows what the functions of this module are given. This one shows nothing, and its answer is no."""
+    """Shows the messages of this module's functions. This base class shows nothing, and answers no."""
 
     def task(self, description: str, total: float | None, unit: str) -> AbstractContextManager[Advance]:
         """Show a progress bar while the context is open."""
@@ -25,7 +25,7 @@ class Reporter:
         return nullcontext(lambda *_count, **_note: None)
 
     def notice(self, text: str) -> None:
-        """Show what happens now."""
+        """Show the present step."""
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -56,17 +56,17 @@ def attached(reporter: Reporter) -> Iterator[None]:
 
 
 def task(description: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Advance]:
-    """Return a context with a progress bar up to a total, if it is known, of a unit in the plural."""
+    """Return a context with a progress bar. `unit` is in the plural; `total` is None if it is unknown."""
     return _reporters[-1].task(description, total, unit)
 
 
 def notice(text: str) -> None:
-    """Show what happens now, such as a model that is loaded, unless the user chose `--quiet`."""
+    """Show the present step, such as loading a model, unless the user chose `--quiet`."""
     _reporters[-1].notice(text)
 
 
 def warn(text: str) -> None:
-    """Show at once what should worry the user; what can wait belongs to `Result.warnings`."""
+    """Show a warning at once. A warning that can wait belongs to `Result.warnings`."""
     _reporters[-1].warn(text)
 
 
@@ -81,5 +81,5 @@ def write(text: str, style: str = "") -> None:
 
 
 def confirm(question: str) -> bool:
-    """Ask a question that is answered with y or n. Without anybody to ask, the answer is no."""
+    """Ask a question with the answers y and n. Without a user, the answer is no."""
     return _reporters[-1].confirm(question)

@@ -1,4 +1,4 @@
-"""What messages propose. Commands are complete: what is pasted into a shell works. Pages have their path."""
+"""Complete the commands and pages that messages propose, so that they can be pasted into a shell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INCOMPLETE = re.compile(r"(?<![\w/.-])(guard-eval [a-z]+(?: [a-z]+)?) STUDY\b")
 def write_command(
     name: str, folder: Path | str, *arguments: str | Path, overrides: Sequence[str] = ()
 ) -> str:
-    """Return a command on a study as a shell reads it, with the options of this run.
+    """Return a command for a study in the form of a shell, with the options of this run.
 
     >>> write_command("raters add", "my study", "Ann", overrides=["seed=3"])
     "guard-eval raters add 'my study' Ann --set seed=3"
@@ -30,7 +30,7 @@ def write_command(
 
 
 def complete_commands(message: str, folder: Path | str, overrides: Sequence[str] = ()) -> str:
-    """Put the study in place of STUDY in the commands of a message, such as one of the store.
+    """Replace STUDY by the study in the commands of a message, such as one of the store.
 
     >>> complete_commands("list them with: guard-eval raters list STUDY", "a b")
     "list them with: guard-eval raters list 'a b'"
@@ -40,7 +40,7 @@ def complete_commands(message: str, folder: Path | str, overrides: Sequence[str]
 
 
 def locate_pages(message: str) -> str:
-    """Put the path of a page in place of its name, such as docs/formats.md, where the page is found."""
+    """Replace the name of a page, such as docs/formats.md, by its path if the page exists."""
 
     def locate(page: re.Match[str]) -> str:
         paths = (folder / page[0] for folder in _DOCUMENTATION)
@@ -50,7 +50,7 @@ def locate_pages(message: str) -> str:
 
 
 def _as_argument(folder: Path | str) -> str:
-    """Return a folder's name as an argument, which no command takes for an option."""
+    """Return a folder's name as an argument that no command reads as an option."""
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 

@@ -1,6 +1,6 @@
-"""The things a study is made of: prompt, continuation, pair, rater, plan. The contract between rooms.
+"""The records of a study, which all packages share: prompt, continuation, pair, rater, plan.
 
-An id is a hash of what makes the thing what it is, so a step that is done twice does nothing.
+An id is a hash of all content that identifies a record, so repeating a step changes nothing.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ Role = Literal["study", "gold", "repeat"]
 
 
 def settings_part(name: str, kind: str) -> str:
-    """Return which part of a study's settings (`Study.declared`) holds for a rater: people's or a judge's."""
+    """Return the part of `Study.declared` that applies to a rater: that of people or of a judge."""
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
 def part_of(name: str, kind: str) -> str:
-    """Return with whom a rater decides which comparisons stop: with people, simulated raters, or nobody."""
+    """Return the group of raters that decides together which comparisons stop. A judge decides alone."""
     return kind if kind == "simulated" else settings_part(name, kind)
 
 
@@ -77,7 +77,7 @@ def content_id(*parts: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """A text to be continued; `reference` is how a human continued it, where known."""
+    """A text to be continued. `reference` is a human's continuation, if it is known."""
 
     id: str
     dataset: str
@@ -87,12 +87,12 @@ class Prompt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """Everything but the prompt that can change a continuation's text.
+    """All conditions that can change a continuation's text, except the prompt.
 
     Attributes:
         revision: The Hub's revision, or for a folder the hash of its files.
         strategy: The strategy's signature, such as `top_k(k=50)`.
-        max_prompt_tokens: How many of the prompt's last tokens are kept.
+        max_prompt_tokens: The number of the prompt's last tokens that are kept.
         amateur: Contrastive decoding's smaller model; other strategies have none.
         engine: What ran the model if that was not transformers: `vllm`, whose arithmetic rounds differently.
         source: A hash of the source of a strategy of the user's own.
@@ -191,7 +191,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gold:
-    """A pair that is no part of the study, and whose better text is known on the criteria that are clear."""
+    """A pair outside the study, with a known better text on the criteria that are clear."""
 
     pair: Pair
     expected: Mapping[str, Literal["a", "b"]]
@@ -215,7 +215,7 @@ def as_shown(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlindPair:
-    """What a rater receives: two texts and no names. The app and the judge never get anything else.
+    """The pair that a rater receives: two texts and no names. The app and the judge get nothing else.
 
     `presentation`, the number under which the verdict comes back, says nothing about methods or sides.
     """
@@ -247,7 +247,7 @@ Couple = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundPlan:
-    """How it is decided after a round of prompts which comparisons go on.
+    """The plan that decides, after a round of prompts, which comparisons go on.
 
     Attributes:
         design: `rounds`: a system that is beaten leaves. `candidate`: a comparison that is decided stops.
@@ -290,7 +290,7 @@ class Contest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandOutPlan:
-    """How pairs are handed to one rater.
+    """The plan by which pairs are handed to one rater.
 
     Attributes:
         seed: The study's seed, which decides where the search for a free slot begins.
@@ -325,7 +325,7 @@ class DeclaredPart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What a server states about an answer; None for what it does not state.
+    """A server's statements about an answer; None for missing ones.
 
     `cached_tokens` are among the input's tokens and `reasoning_tokens` among the output's.
     """

@@ -1,4 +1,4 @@
-"""What a command returns: lines and tables for a person, and the data that `--json` prints."""
+"""Results of commands: lines and tables for people, and data for `--json`."""
 
 from __future__ import annotations
 

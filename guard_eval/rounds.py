@@ -33,7 +33,7 @@ SHAPE = 0.25
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Comparison:
-    """What the rounds so far say about a couple.
+    """The result of the rounds so far for a couple.
 
     Attributes:
         couple: The two systems.
@@ -85,7 +85,7 @@ _legendre = lru_cache(np.polynomial.legendre.leggauss)
 
 
 def compare(contest: Contest) -> list[Comparison]:
-    """Return what the rounds so far say about each couple."""
+    """Test each couple on the rounds so far."""
     leads = [_find_leads(contest, number) for number in range(1, contest.done + 1)]
     tested = []
     for at, couple in enumerate(contest.couples):
@@ -116,7 +116,7 @@ def _find_leads(contest: Contest, number: int) -> Floats:
 
 
 def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
-    """Return what a couple's leads, round by round, say about it."""
+    """Test one couple on its leads, round by round."""
     sizes = contest.sizes
     leads = np.zeros(0)
     ahead = ""
@@ -137,7 +137,7 @@ def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Compari
 def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:
     """Return the couples that stop after the last of the rounds.
 
-    A beaten system stops in all its couples. If the systems that go on all beat each other in a circle, none
+    A beaten system stops in all its couples. If all remaining systems beat each other in a circle, none
     leaves.
     """
     playing = contest.playing(contest.done)

@@ -1,4 +1,4 @@
-"""The criteria and the instructions, worded once, read by the app and by the judge.
+"""The wording of criteria and instructions, for the app and for the judge.
 
 Wording: the paper's Appendix F (`app:F`), the prompt of its LLM judge. The human evaluation form is a figure
 (`fig:human_evaluation_form`) whose text the paper's source does not contain; people therefore see the same
@@ -67,7 +67,7 @@ def check_name(name: str, rubric: Collection[str]) -> None:
 
 
 def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Return a clause for each criterion whose words differ from those `before`, by name, if known."""
+    """Return a clause for each criterion whose wording differs from that `before`, by name, if known."""
     return [
         f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
         for criterion in now
@@ -76,7 +76,7 @@ def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> 
 
 
 def spelling(words: str) -> str:
-    """Return a name or title without case, spaces and marks, in which an answer may differ.
+    """Return a name or title without case, spaces and punctuation, for comparing answers.
 
     >>> spelling("Story Development") == spelling("story_development")
     True

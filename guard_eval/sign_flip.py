@@ -36,8 +36,8 @@ class _Classes:
         sizes: The steps of each class, above 0, [classes].
         counts: The units of each class, [classes].
         step: The length of a step.
-        residual: The sum of the squares of what rounding took from the scores, in steps.
-        largest_residual: The sum of what it took, in steps.
+        residual: The sum of the squared rounding errors of the scores, in steps.
+        largest_residual: The sum of the absolute rounding errors, in steps.
     """
 
     sizes: Counts
@@ -53,7 +53,7 @@ class _Classes:
 
     @property
     def points(self) -> int:
-        """Return how many neighbouring sums hold all but a negligible part of the distribution.
+        """Return the number of neighbouring sums that hold all but a negligible part of the distribution.
 
         The bound is Hoeffding's (1963), which holds for coins that are not fair, too.
         """
@@ -89,38 +89,48 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError("scores are finite numbers in one dimension")
-    magnitudes, method = np.abs(values[values != 0]), f"sign-flip test over {unit}s"
-    n, total = len(magnitudes), abs(float(values.sum()))
+    method = f"sign-flip test over {unit}s"
+    magnitudes = np.abs(values[values != 0])
+    n = len(magnitudes)
     if n == 0:
         note = f"no {unit} favours either method" if len(values) else NO_DATA
         return Estimate(unit=unit, method=method, note=note, smallest_p=1.0)
     classes = _classify(magnitudes)
-    rounded = ", with scores rounded to a step, so that p is an upper bound" if classes.residual else ""
+    if classes.residual:
+        method += ", with scores rounded to a step, so that p is an upper bound"
+    else:
+        method = f"exact {method}"
+    # Sums that differ only by the rounding of binary fractions count as equal.
+    slack = ROUNDING * float(magnitudes.sum())
     return Estimate(
         value=float(values.mean()),
-        p=_two_sided(classes, total - ROUNDING * float(magnitudes.sum())),
+        p=_two_sided(classes, abs(float(values.sum())) - slack),
         n=n,
         unit=unit,
-        method=f"{method}{rounded}" if rounded else f"exact {method}",
+        method=method,
         smallest_p=math.ldexp(1.0, 1 - n),
     )
 
 
 def _classify(magnitudes: Floats) -> _Classes:
-    """Return scores by their size in steps: those of fractions, or the finest that can be computed."""
+    """Group scores by their size in steps: those of fractions, or the finest that can be computed."""
     values, counts = np.unique(magnitudes, return_counts=True)
-    if bottom := _common_denominator(values):
+    bottom = _common_denominator(values)
+    if bottom:
         sizes = np.rint(values * bottom)
         common = int(np.gcd.reduce(sizes.astype(np.int64)))
         classes = _merge(sizes / common, counts, common / bottom)
         if classes.points <= MAX_POINTS:
             return classes
-    points = min(
-        MAX_POINTS, max(ROUNDED_POINTS, 64 * ROUNDED_POINTS // len(magnitudes), 16 * len(magnitudes))
-    )
-    step = math.sqrt(2 * float(counts @ values**2) * math.log(2 / NEGLIGIBLE)) / points
-    sizes = np.maximum(1.0, np.rint(values / step))
-    residuals = np.abs(values / step - sizes)
+    # Few scores leave time for fine steps, and many scores need them, because their errors add up.
+    n = len(magnitudes)
+    points = max(ROUNDED_POINTS, 64 * ROUNDED_POINTS // n, 16 * n)
+    points = min(MAX_POINTS, points)
+    squares = float(counts @ values**2)
+    step = math.sqrt(2 * squares * math.log(2 / NEGLIGIBLE)) / points
+    steps = values / step
+    sizes = np.maximum(1.0, np.rint(steps))
+    residuals = np.abs(steps - sizes)
     return replace(
         _merge(sizes, counts, step),
         residual=float(counts @ residuals**2),
@@ -135,15 +145,18 @@ def _merge(sizes: Floats, counts: Counts, step: float) -> _Classes:
 
 
 def _common_denominator(values: Floats) -> int:
-    """Return a number that makes all values whole, or 0 if there is none that is small enough."""
+    """Return a number that makes all values whole; 0 if no small enough number exists."""
     bottom = 1
     for value in values.tolist():
-        bottom = math.lcm(bottom, Fraction(value).limit_denominator(MAX_DENOMINATOR).denominator)
+        fraction = Fraction(value).limit_denominator(MAX_DENOMINATOR)
+        bottom = math.lcm(bottom, fraction.denominator)
         if bottom * values[-1] > MAX_POINTS:
             return 0
-    parts = values * bottom
-    are_whole = np.allclose(np.rint(parts), parts, rtol=ROUNDING, atol=ROUNDING * bottom)
-    return bottom if are_whole and np.rint(parts).all() else 0
+    numerators = values * bottom
+    whole = np.rint(numerators)
+    are_whole = np.allclose(whole, numerators, rtol=ROUNDING, atol=ROUNDING * bottom)
+    # A value that is rounded to 0 would be lost.
+    return bottom if are_whole and whole.all() else 0
 
 
 def _two_sided(classes: _Classes, total: float) -> float:
@@ -153,33 +166,46 @@ def _two_sided(classes: _Classes, total: float) -> float:
     P(b = 1) = e^(θm)/(1 + e^(θm)), so that Σ m·b has the observed sum as its mean. Then
     P(Σ m·b ≥ s) = M(θ) e^(−θs) Σ_(t ≥ s) e^(−θ(t − s)) P_θ(t).
     """
-    whole, sizes, counts = classes.total, classes.sizes, classes.counts
+    whole = classes.total
+    sizes = classes.sizes
+    counts = classes.counts
+    # The coins that show 1 have this sum.
     observed = (whole + total / classes.step) / 2
     if observed <= whole / 2:
         return 1.0
-    target = min(observed, whole - 0.5 * float(sizes.min()))
+    smallest = int(sizes.min())
+    # No load has the sum of all coins as its mean.
+    target = min(observed, whole - 0.5 * smallest)
     load = _find_load(classes, target)
     log_moment = float(counts @ (np.logaddexp(0.0, load * sizes) - math.log(2)))
     log_chernoff = log_moment - load * target
-    # What rounding may have taken from the observed sum, and the chance that it took even more.
-    likely = math.sqrt(2 * classes.residual * (SLACK - log_chernoff))
-    chance = 0.0 if likely >= classes.largest_residual else math.exp(log_chernoff - SLACK)
-    first = math.ceil(observed - min(likely, classes.largest_residual) / 2 - 1e-6)
-    if first > whole - int(sizes.min()):  # only one pattern is as extreme
-        return min(1.0, math.ldexp(2.0, -int(counts.sum())) + 2 * chance)
+    # Rounding may have taken `lost` from the observed sum, and with probability `chance` even more.
+    lost = math.sqrt(2 * classes.residual * (SLACK - log_chernoff))
+    chance = math.exp(log_chernoff - SLACK)
+    if lost >= classes.largest_residual:
+        lost = classes.largest_residual
+        chance = 0.0
+    first = math.ceil(observed - lost / 2 - 1e-6)
+    if first > whole - smallest:  # only one pattern is as extreme
+        units = int(counts.sum())
+        return min(1.0, math.ldexp(2.0, -units) + 2 * chance)
     points = classes.points
     reach = whole - first + 1 if points > whole else points // 2
-    tail = _loaded_distribution(classes, load, points)[(first + np.arange(reach)) % points]
-    weighed = math.fsum(tail * np.exp(-load * np.arange(reach)))
-    return min(1.0, 2 * (math.exp(log_moment - load * first) * weighed + chance))
+    beyond = np.arange(reach)
+    tail = _loaded_distribution(classes, load, points)[(first + beyond) % points]
+    weighed = math.fsum(tail * np.exp(-load * beyond))
+    one_sided = math.exp(log_moment - load * first) * weighed + chance
+    return min(1.0, 2 * one_sided)
 
 
 def _find_load(classes: _Classes, target: float) -> float:
     """Return the θ with which the loaded coins have about this mean."""
-    sizes, weights = classes.sizes, classes.sizes * classes.counts
+    sizes = classes.sizes
+    weights = sizes * classes.counts
 
     def excess(load: float) -> float:
-        return float(weights @ special.expit(load * sizes)) - target
+        chances = special.expit(load * sizes)
+        return float(weights @ chances) - target
 
     high = 1 / float(sizes.max())
     while excess(high) < 0:
@@ -191,14 +217,17 @@ def _loaded_distribution(classes: _Classes, load: float, points: int) -> Floats:
     """Return the chances of sums of loaded coins, by their remainders of `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)
+    # Large classes come first: they make most of the transform vanish.
     for index in np.argsort(-classes.counts):
-        size, count = int(classes.sizes[index]), int(classes.counts[index])
+        size = int(classes.sizes[index])
+        count = int(classes.counts[index])
         heads = float(special.expit(load * size))
         turn = np.exp(-2j * math.pi / points * (frequency * size % points))
         transform *= (1 - heads + heads * turn) ** count
         is_alive = np.abs(transform) > NEGLIGIBLE / points
         if 2 * is_alive.sum() < len(frequency):  # most of a long transform soon vanishes
-            frequency, transform = frequency[is_alive], transform[is_alive]
+            frequency = frequency[is_alive]
+            transform = transform[is_alive]
     whole = np.zeros(points // 2 + 1, dtype=np.complex128)
     whole[frequency] = transform
     return np.asarray(fft.irfft(whole, points))
@@ -215,12 +244,13 @@ def flip_limits(
 
     Args:
         scores: The units' summed scores, `[units]`.
-        sizes: What the units weigh, `[units]`.
+        sizes: The weights of the units, `[units]`.
         p: The p-value of `sign_flip(scores)`.
         alpha: One minus the level.
         bounds: The smallest and the largest possible shift, on either side of zero.
     """
-    values, weights = np.asarray(scores, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    values = np.asarray(scores, dtype=np.float64)
+    weights = np.asarray(sizes, dtype=np.float64)
     if math.ldexp(1.0, 1 - len(values)) > alpha:  # not even equal signs of all units could reject
         return bounds
     quantile = float(special.ndtri(1 - alpha / 2))
@@ -229,16 +259,23 @@ def flip_limits(
         shifted = values - shift * weights
         squares = shifted**2
         variance = float(squares.sum())
-        kurtosis = -2 * float((squares**2).sum()) / max(variance**2, sys.float_info.min)
+        fourth_cumulant = -2 * float((squares**2).sum())
+        kurtosis = fourth_cumulant / max(variance**2, sys.float_info.min)
         critical = quantile + (quantile**3 - 3 * quantile) / 24 * kurtosis
         return abs(float(shifted.sum())) - critical * math.sqrt(variance)
 
     mean = float(values.sum() / weights.sum())
     if excess(mean) >= 0:  # all units say the same
         return mean, mean
-    low, high = (
-        end if excess(end) <= 0 else float(optimize.brentq(excess, mean, end, xtol=1e-9)) for end in bounds
-    )
+
+    def find_limit(bound: float) -> float:
+        if excess(bound) <= 0:  # the test rejects no possible shift on this side
+            return bound
+        return float(optimize.brentq(excess, mean, bound, xtol=1e-9))
+
+    low, high = map(find_limit, bounds)
     if p is None or p > alpha * (1 + 1e-9):
         return min(low, 0.0), max(high, 0.0)
-    return (max(low, ROUNDING), high) if mean > 0 else (low, min(high, -ROUNDING))
+    if mean > 0:
+        return max(low, ROUNDING), high
+    return low, min(high, -ROUNDING)

@@ -1,1 +1,1 @@
-"""The LLM as one more rater: the prompt, the connection, the reading of answers, and the run."""
+"""Use an LLM as one more rater: write prompts, send requests, and read verdicts."""

@@ -1,8 +1,8 @@
 """Judge questions with the Batch API: half the price, up to a day, and safe to interrupt.
 
-The rows of a batch have our name for it before the provider is asked to make it, and the provider's name
-follows. So a run may be killed anywhere: the next one finds an interrupted batch again by our name, and
-collects its answers. Only the first questions, which are asked online, can be in flight when a run is killed.
+The rows of a batch store our name for it before the provider creates it, and the provider's id later. So a
+run may be killed at any moment: the next one finds an interrupted batch by our name, and collects its
+answers. Only the first questions, which are asked online, can be in flight when a run is killed.
 
 A batch that is too large for the account is halved, and from then on one batch follows the other.
 """
@@ -55,11 +55,11 @@ NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neithe
 
 @dataclass
 class Part:
-    """Questions that are asked in one batch.
+    """The questions of one batch.
 
     Attributes:
         name: Our name for the batch.
-        outcomes: What became of each request, by its key.
+        outcomes: The outcome of each request, by its key.
         batch: The batch, unless the provider refused it or no request could be reserved.
     """
 
@@ -77,7 +77,7 @@ class BatchRun:
     """One run of one judge in batches.
 
     Attributes:
-        online: Asks the first questions online, and holds what both ways of asking need.
+        online: Asks the first questions online, and holds the parts that both ways share.
         journal: Writes to the store.
         biller: Prices requests and answers.
         server: The judge's server.
@@ -93,12 +93,12 @@ class BatchRun:
         self._too_large: set[str] = set()  # our names for batches that were refused because of their size
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
-        """Collect the batches of earlier runs, then ask all other questions.
+        """Collect the batches of earlier runs, and then ask all other questions.
 
         The first questions are asked online. Only after an answer could be read is a batch sent.
 
         Raises:
-            StudyError: Only the user can mend it. What was answered until then is saved.
+            StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
         asyncio.run(self._ask(questions))
         return self.biller.ledger
@@ -115,10 +115,10 @@ class BatchRun:
                 unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
-        """Ask questions in batches: all of them, or as many as fit into one batch after one was too large.
+        """Ask questions in batches: all of them, or those of one batch after a batch was too large.
 
-        Returns the questions that are still to be asked. A request without an answer counts as a failure,
-        which the next run asks again.
+        Return the questions that are still open. A request without an answer counts as a failure, which the
+        next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
@@ -154,7 +154,7 @@ class BatchRun:
         return unsettled
 
     def _halve(self, name: str, size: int, words: str) -> None:
-        """Send half as many requests in a batch from now on, since this batch was too large.
+        """Halve the size of all further batches, because this one was too large.
 
         Raises:
             StudyError: The batch had one request.
@@ -189,7 +189,7 @@ class BatchRun:
         return batch_part
 
     def _plan(self, queue: deque[Pending]) -> Iterator[list[Planned]]:
-        """Take the next requests that a provider takes in one batch, some at a time."""
+        """Yield the next requests that fit into one batch, in groups."""
         planned: list[Planned] = []
         size = 0
         count = 0
@@ -212,7 +212,7 @@ class BatchRun:
         return f"/v1{PATHS[self.online.state.form.interface]}"
 
     def _line(self, request: Planned) -> bytes:
-        """Return a request as a line of a batch's file."""
+        """Return a request as one line of a batch's file."""
         head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._path}", "body": '
         return b"%s%s}\n" % (head.encode(), request.body)
 
@@ -222,7 +222,7 @@ class BatchRun:
             requests.change_batch(db, batch, **values)
 
     async def _adopt(self) -> list[Batch]:
-        """Return the unfinished batches of ended runs; a killed run keeps its own for one lease."""
+        """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
             with self.journal.store.write() as (db, now):
                 batches, others = requests.adopt_batches(db, self.journal.rater, self.journal.run, now)
@@ -235,7 +235,7 @@ class BatchRun:
         return [batch for batch in recovered if batch is not None]
 
     async def _recover(self, batch: Batch) -> Batch | None:
-        """Return a batch with the provider's name; None if its creation was interrupted and made none."""
+        """Return a batch with the provider's id; None if it was never created."""
         if batch.provider_id is not None:
             return batch
         try:
@@ -255,10 +255,10 @@ class BatchRun:
         return replace(batch, provider_id=provider_id)
 
     async def _create(self, batch_part: Part, file: IO[bytes]) -> Batch | None:
-        """Upload the requests and make a batch of them; return None if it is too large.
+        """Upload the requests and create a batch; return None if it is too large.
 
         Raises:
-            StudyError: The provider refuses it, or only the user can mend it.
+            StudyError: The provider refuses the batch, or only the user can fix the problem.
         """
         try:
             provider_id = await self._api.create(batch_part.name, file, self._path)
@@ -276,7 +276,7 @@ class BatchRun:
         return Batch(name=batch_part.name, provider_id=provider_id)
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
-        """Wait for batches, and store what they bring."""
+        """Wait for batches, and store their results."""
         pause = POLL_SECONDS
         unfinished = list(batches)
         while unfinished:
@@ -290,10 +290,10 @@ class BatchRun:
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
     async def _poll(self, batch: Batch) -> bool:
-        """Collect a batch if it has ended; return whether nothing more comes of it.
+        """Collect a batch if it has ended; return whether it is finished.
 
         Raises:
-            StudyError: The provider should know it, or only the user can mend what a request met.
+            StudyError: The provider does not know the batch, or only the user can fix a request's problem.
         """
         try:
             status = await self._api.read(str(batch.provider_id))
@@ -325,7 +325,7 @@ class BatchRun:
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
-        """Store what stands in a file of results."""
+        """Store the results of a file."""
         with self.journal.store.read() as db:
             rows = requests.read_batch(db, batch.name)
         settled = {}

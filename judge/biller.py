@@ -1,4 +1,4 @@
-"""What requests of one run may cost, and what its answers did cost."""
+"""Price the requests and the answers of one run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from guard_eval.study.judge_settings import Judge
 
 @dataclass(kw_only=True)
 class Ledger:
-    """What one run of one judge did.
+    """The counts of one judge's run.
 
     Attributes:
         requests: HTTP requests sent, repeated ones included.
-        verdicts: Questions that have a verdict now.
+        verdicts: Questions that got a verdict.
         in_batches: Questions whose request is in a batch that another run sent.
         failures: Questions without a verdict, by kind and sentence.
         cost: What the answers cost, in billionths of a US dollar.
@@ -61,17 +61,17 @@ class Biller:
         self._has_warned = False  # that an answer cost more than was reserved for it
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
-        """Return the most that a request can cost, or None if its price is unknown."""
+        """Return the highest cost of a request; None if its price is unknown."""
         return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
 
     def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> Settled:
-        """Return what completes the row of an answer; nothing has read it yet but for its tokens."""
+        """Return the values that complete the row of an answer, of which only the tokens have been read."""
         usage = read_usage(body)
         cost = None if self._price is None else self._price.cost(usage, batch=batch)
         return Settled(row=row, state="answered", response=body, usage=usage, cost=cost)
 
     def count_cost(self, settled: Settled, reserved: int | None) -> None:
-        """Count what a stored answer cost, or else what was reserved for it, in billionths of a US dollar.
+        """Add the cost of a stored answer, or else its reserved cost, in billionths of a US dollar.
 
         Raises:
             StudyError: There is a budget, and the answer cost more.
@@ -91,7 +91,7 @@ class Biller:
         progress.warn(words)
 
     def explain_limit(self, planned: Planned) -> StudyError:
-        """Return the error that ends a run when nothing more fits into the budget."""
+        """Return the error that ends a run if no further request fits into the budget."""
         return StudyError(
             f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is spent or set aside leaves "
             f"less than the ${(planned.cost or 0) / BILLION:.4f} that the next request can cost; what was "

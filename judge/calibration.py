@@ -1,8 +1,8 @@
-"""Pairs whose answer is known, made of the study's own texts: they measure how good a judge is.
+"""Calibration: measure a judge on pairs with a known answer, made of the study's own texts.
 
-Four checks. A text against itself must be a tie. A text should be preferred to its own words in disorder. The
-same pair the other way round should get the same verdict. And a text made longer with what says nothing new
-should not be preferred to itself. None of this is a verdict of the study.
+There are four checks. A text against itself must be a tie. A text should be preferred to its own words in
+random order. A pair with swapped sides should get the same verdict. A text should not be preferred after it
+was made longer with repeated words. None of the answers is a verdict of the study.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 def make_items(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
     """Return the questions of a study's calibration: the same for the same pairs and seed.
 
-    Texts of too few words cannot be put into disorder; that check is left out for them.
+    Texts of too few words cannot be shuffled; that check is left out for them.
     """
     drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:ITEMS]
     return [
@@ -65,7 +65,7 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
 
 
 def shuffled(text: str, *, seed: int) -> str:
-    """Return the words of `text` in an order drawn by the seed, or `text` where they are too few.
+    """Return the words of `text` in an order drawn by the seed; `text` itself if it has too few words.
 
     >>> sorted(shuffled("one two three four", seed=1).split())
     ['four', 'one', 'three', 'two']
@@ -79,7 +79,7 @@ def shuffled(text: str, *, seed: int) -> str:
 
 
 def padded(text: str, *, seed: int) -> str:
-    """Return `text`, about half as long again: its own first sentences once more, and filler.
+    """Return `text` made about half as long again: with its first sentences repeated, and filler.
 
     >>> padded("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
     True

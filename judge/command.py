@@ -1,4 +1,4 @@
-"""`guard-eval judge`: language models as raters."""
+"""The command `guard-eval judge`: let language models rate pairs."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _REMEDIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Judged(Result):
-    """What the judges of a study were asked, or would be.
+    """The result of the command: what the judges were asked, or would be asked.
 
     Attributes:
-        previews: What was left to ask of each judge, and its price.
-        judges: What each judge has taken over all runs.
-        failures: Why questions have no verdict to this day.
+        previews: The open questions of each judge, and their price.
+        judges: The requests and costs of each judge over all runs.
+        failures: The reasons of questions that still have no verdict.
     """
 
     previews: tuple[dict[str, object], ...] = ()
@@ -135,7 +135,7 @@ def judge(
             result = replace(result, next=(pairing,)) if tune else result
     if command.errors:
         progress.show(result)
-        raise command.error()
+        raise command.join_errors()
     return result
 
 
@@ -151,7 +151,7 @@ def _choose(study: Study, only: str | None) -> list[Judge]:
 
 @dataclass
 class JudgeCommand:
-    """One call of the command.
+    """One run of the command.
 
     Attributes:
         study: The study.
@@ -161,11 +161,11 @@ class JudgeCommand:
         batch: Whether to ask by the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: How many stored requests to ask again, if any.
-        servers: Those of the judges that are asked, by their names.
-        ledgers: What the judges did, by their names.
-        errors: What kept judges from their end, by their names.
-        attempts: The stored requests that are asked again, by their judges' names.
-        rechecked: What came of them, in words.
+        servers: The servers of the judges that are asked, by the judges' names.
+        ledgers: The counts of the judges' runs, by the judges' names.
+        errors: The errors that stopped judges, by the judges' names.
+        attempts: The stored requests that are sent again, by the judges' names.
+        rechecked: The results of the repeated requests, in words.
     """
 
     study: Study
@@ -183,14 +183,14 @@ class JudgeCommand:
 
     @contextmanager
     def _judge(self, judge: Judge) -> Iterator[None]:
-        """Remember what only the user can mend: it keeps no other judge waiting."""
+        """Store an error that only the user can fix, so that the other judges go on."""
         try:
             yield
         except StudyError as error:
             self.errors[judge.rater_name] = error
 
     def preview(self, judges: Sequence[Judge]) -> list[Preview]:
-        """Return what would be asked of each judge that can be asked."""
+        """Return a preview for each judge that can be asked."""
         previews = []
         seed = self.study.settings.seed
         for judge in judges:
@@ -291,7 +291,7 @@ class JudgeCommand:
                     run.judge_questions(questions)
 
     def _split(self, preview: Preview) -> Iterable[Sequence[Question]]:
-        """Return what is asked at a time: all questions, or those of one round after the other."""
+        """Return the questions in groups: all at once, or round by round."""
         judge, settings = preview.judge, self.study.settings
         plan = plan_questions(judge, seed=settings.seed)
         rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
@@ -300,7 +300,7 @@ class JudgeCommand:
         return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
     def summarize(self) -> Judged:
-        """Return what this run did, and what the judges have taken over all runs."""
+        """Summarize this run, and the judges' costs over all runs."""
         with self.store.read() as db:
             spending = judging.read_spending(db)
             failures = judging.read_reasons(db)
@@ -326,16 +326,16 @@ class JudgeCommand:
             failures=reasons,
         )
 
-    def error(self) -> StudyError:
-        """Return what kept judges from their end, as one error."""
+    def join_errors(self) -> StudyError:
+        """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
         lines = [f"{visible(name)}: {error}" for name, error in self.errors.items()]
-        return StudyError("\n  ".join(("some judges did not come to the end:", *lines)))
+        return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 
 def _show_spending(spending: Sequence[Row[Any]]) -> Table:
-    """Return a table of what each judge has taken over all runs."""
+    """Return a table of the requests and costs of each judge over all runs."""
     facts = {
         "requests": "requests",
         "of these lost": "lost",
@@ -353,7 +353,7 @@ def _show_spending(spending: Sequence[Row[Any]]) -> Table:
 
 
 def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return each judge's failures by kind, with the reasons, the most frequent first."""
+    """Return lines with each judge's failures by kind, and their most frequent reasons."""
     lines = []
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):
         listed = [row for row in reasons if (row["judge"], row["kind"]) == (judge, kind)]

@@ -1,4 +1,4 @@
-"""What follows an answer of a judge, or its failure: a function of values, without a server or a database.
+"""Decide what follows a judge's answer or failure: functions of values, without a server or a database.
 
 The first questions are asked one after the other until the form of requests is settled. The strictest form is
 given up only after two questions on which the server refused or ignored it: a verdict in a simpler form waits
@@ -50,11 +50,11 @@ _REMEDIES: dict[FailureKind, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """What came back for one request.
+    """The result of one request.
 
     Attributes:
         form: The form of the request.
-        result: The verdict, or why there is none.
+        result: The verdict, or the failure.
         max_output_tokens: The token limit of the request.
         answered: Whether an answer came, which is stored and may have been paid.
         is_new: Whether it came in this run; others are read from the store.
@@ -73,7 +73,7 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """What a run knows about its judge.
+    """The state of a judge's run.
 
     Attributes:
         judge: The study's settings for the judge.
@@ -108,19 +108,19 @@ class RunState:
 
     @property
     def is_hopeless(self) -> bool:
-        """Return whether so many answers had no verdict that no more is to be paid."""
+        """Return whether too many answers had no verdict to pay for more."""
         wasted = len(set(self.fruitless)) if self.is_settled else len(self.fruitless)
         return wasted >= MOST_FRUITLESS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """What is known when the next step on a question is decided.
+    """The facts for the next step on a question.
 
     Attributes:
-        run: What the run knows about its judge.
+        run: The state of the judge's run.
         pair_id: The pair that is asked about.
-        replies: What came back for requests about this question, oldest first.
+        replies: The results of requests about this question, oldest first.
         has_others: Whether another question can be asked first.
     """
 
@@ -143,8 +143,8 @@ class Wait:
     """Send the same request again after a pause, or ask another question first.
 
     Attributes:
-        attempts: How often the request failed, on which the pause depends.
-        seconds: The shortest pause, which the server asks for.
+        attempts: The number of failures, on which the pause depends.
+        seconds: The shortest pause that the server allows.
         for_another: Ask another question first, and then this one from its beginning.
     """
 
@@ -169,7 +169,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The run ends with a sentence for the user."""
+    """The run ends with this message for the user."""
 
     reason: str
 
@@ -178,7 +178,7 @@ Step = Send | Wait | Verdict | Failure | Stop
 
 
 def learn(history: History, reply: Reply) -> History:
-    """Return the history with one more reply, and with what it says about the judge."""
+    """Add a reply to the history, and update the run's state by it."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
     error = reply.result
@@ -202,7 +202,7 @@ def learn(history: History, reply: Reply) -> History:
 
 
 def _learn_limit(run: RunState, reply: Reply) -> RunState:
-    """Raise the limit of tokens if the model reasons, and lower it if the server does not take it.
+    """Raise the token limit if the model reasons, and lower it if the server refuses it.
 
     An answer that is cut off while the model reasons also ends the temperature of 0, at which some such
     models repeat themselves without end.
@@ -223,7 +223,7 @@ def _learn_limit(run: RunState, reply: Reply) -> RunState:
 
 
 def conclude(run: RunState, step: Verdict | Failure) -> RunState:
-    """Return what the run knows after a question is done."""
+    """Return the run's state after a question is finished."""
     of_the_server = isinstance(step, Failure) and step.error.kind in OF_THE_SERVER
     return replace(run, failures=run.failures + 1 if of_the_server else 0)
 
@@ -232,7 +232,7 @@ def next_step(history: History, form: Form) -> Step:
     """Decide what follows the last reply to a question.
 
     Args:
-        history: What came so far; the last reply is already learned.
+        history: The history, which already includes the last reply.
         form: The form of the last request, or of the first one if there is none yet.
     """
     run = history.run
@@ -253,7 +253,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return the end of a run whose last answers, so many, had no verdict."""
+    """Return the end of a run after this number of answers without a verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
@@ -263,7 +263,7 @@ def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
 
 
 def _change_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
-    """Return the request in the next form, if the form may be to blame and another one was not tried."""
+    """Return the request in the next untried form, if the form may have caused the failure."""
     run = history.run
     tried = {reply.form for reply in history.replies}
     if run.form not in tried:  # the form changed while this question was asked
@@ -285,7 +285,7 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
 
 
 def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
-    """Yield the forms that may help, the best first."""
+    """Yield forms that may help, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
         yield change_form(form, error.change, judge)
@@ -301,7 +301,7 @@ def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator
 def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
     """Ask for another sample after an answer without a verdict, up to three in all.
 
-    An answer that was cut off at a lower limit than the present one does not count among the three.
+    An answer that was cut off at a lower token limit than the present one does not count.
     """
     limit = history.run.max_output_tokens
     answers = [reply for reply in history.replies if reply.answered and reply.form == form]
@@ -313,7 +313,7 @@ def _sample_again(history: History, form: Form, error: RequestFailure) -> Send |
 
 
 def _send_again(history: History, error: RequestFailure) -> Wait | Failure | Stop:
-    """Send the same request again, unless it failed too often or only the user can mend it."""
+    """Send the same request again, unless it failed too often or only the user can fix the problem."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
             f"the server asks to wait {error.wait:.0f} seconds before the next request; run again then: "

@@ -1,4 +1,4 @@
-"""What a run writes to the store."""
+"""Write the requests and verdicts of a run to the store."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from judge.decide import Verdict
 
 
 class Journal:
-    """The store as one run of one judge writes to it.
+    """Writes to the store for one run of one judge.
 
     Attributes:
         store: The study's database.
         rater: The judge as a rater.
         run: The name of the run in the store.
-        settings: 64 digits that name what study.toml decides about the judge's requests.
+        settings: A hash (64 digits) of all settings that change the judge's requests.
     """
 
     def __init__(self, store: Store, judge: Judge, *, settings: str, limit: int | None) -> None:
-        """Check that the judge may rate, and note how its criteria are worded.
+        """Check that the judge may rate, and store the wording of its criteria.
 
         Args:
             store: The study's database.
@@ -55,11 +55,11 @@ class Journal:
         store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
 
     async def reserve(self, planned: Planned) -> Reservation:
-        """Set aside what a request may cost, unless it may not be sent now."""
+        """Reserve the cost of a request, if it may be sent now."""
         return cast("Reservation", await self.write(self._reserve, planned))
 
     def reserve_batch(self, planned: Sequence[Planned], batch: str) -> list[Reservation]:
-        """Set aside what the requests of a batch may cost."""
+        """Reserve the costs of a batch's requests."""
         with self.store.write() as (db, now):
             return self._reserve(db, now, planned, batch)
 
@@ -71,7 +71,7 @@ class Journal:
         )
 
     async def note(self, error: RequestFailure) -> None:
-        """Note why an answer brought no verdict."""
+        """Note why an answer gave no verdict."""
         if error.row is not None:
             await self.write(requests.note_failures, (error.row, error.kind, error.detail))
 
@@ -89,10 +89,10 @@ class Journal:
         judging.keep_answers(db, now, self.settings, answers)
 
     async def keep_lease(self) -> None:
-        """Renew the lease of what is under way in time.
+        """Renew the lease of open requests before it ends.
 
         Raises:
-            StudyError: It cannot be renewed; when it ends, another run may send the same requests.
+            StudyError: The lease cannot be renewed. When it ends, another run may send the same requests.
         """
         seconds = LEASE.total_seconds()
         while True:
@@ -107,7 +107,7 @@ class Journal:
                 ) from None
 
     async def renew(self, lease: timedelta) -> None:
-        """Let the run's open requests stay its own for so long from now."""
+        """Extend the lease of the run's open requests by this time from now."""
         await self.write(partial(_renew, run=self.run), lease)
 
 

@@ -1,4 +1,4 @@
-"""A dry run: what would be sent, where to, and for how much. It opens no connection and needs no key."""
+"""Preview a run: the requests, their destination and their cost. This needs no connection and no key."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TOKENS_OF_REASONING = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """What a run would do.
+    """The preview of a run.
 
     Attributes:
         judge: The study's settings for the judge.
-        name: What it is called as a rater, to be printed.
-        server: Where texts and key would go.
-        questions: What has no verdict yet.
+        name: The judge's name as a rater, to be printed.
+        server: The server that would receive the texts and the key.
+        questions: The questions without a verdict.
         open: Requests of earlier runs that have no answer yet, most of them in batches.
         requests: Requests to be paid if every answer can be read.
         price: The price of the judge's tokens, if it is known.
@@ -80,10 +80,10 @@ class Preview:
 
 
 def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, seed: int) -> Preview:
-    """Return what asking the questions would send and cost.
+    """Preview the requests for these questions and their cost.
 
     Raises:
-        StudyError: The judge cannot be asked so.
+        StudyError: The judge cannot be asked with these settings.
     """
     check_examples(store, judge)
     check_criteria(store, judge)
@@ -156,7 +156,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
 def _estimate(
     price: Price, judge: Judge, sizes: Sequence[int], spent: Row[Any] | None, *, reasons: bool
 ) -> dict[str, tuple[float, float]]:
-    """Return what requests of so many bytes cost online and in a batch: expected, and at worst."""
+    """Estimate the cost of requests of these sizes, online and in a batch: expected, and at worst."""
     if spent is not None and spent.answers and spent.input_tokens:
         prompt = round(spent.input_tokens / spent.answers)
         answer = round(spent.output_tokens / spent.answers)

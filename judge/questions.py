@@ -1,4 +1,4 @@
-"""What a judge is asked: the key, the bytes and the verdict of each question, and how a judge is a rater."""
+"""A judge's questions: their order, the key and the bytes of each request, and the verdict in each answer."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
 
 
 def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
-    """Return the questions that have no verdict of the judge, in the order in which they are asked.
+    """Return the judge's questions without a verdict, in the order in which they are asked.
 
-    In rounds it may be asked fewer of them, as comparisons stop.
+    In a study with rounds fewer of them may be asked, because comparisons stop.
     """
     with store.read() as db:
         return requests.read_questions(db, judge.rater_name, plan_questions(judge, seed=seed))
@@ -61,7 +61,7 @@ def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
 def split_rounds(
     store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
-    """Yield the questions round by round, each round when the one before it is over."""
+    """Yield the questions round by round, each round after the one before it is over."""
     waiting = {(question.pair_id, question.number) for question in unanswered}
     while True:
         with store.write() as (db, now):
@@ -78,7 +78,7 @@ class RequestBuilder:
 
     Attributes:
         judge: The study's settings for this judge.
-        settings: 64 hexadecimal digits that name all that study.toml decides about its requests.
+        settings: A hash (64 hexadecimal digits) of all settings that change its requests.
     """
 
     def __init__(self, judge: Judge, *, seed: int) -> None:
@@ -101,15 +101,15 @@ class RequestBuilder:
         )
 
     def key(self, question: Question, form: Form, sample: int = 0) -> str:
-        """Return the 64 hexadecimal digits that name a request: a SHA-256 of all that can change its answer.
+        """Return a request's key: the SHA-256 (64 hexadecimal digits) of all that can change its answer.
 
         The judge's name is part of it, so two judges of the same settings share no answer. study.toml's
         `base_url` counts, since another server may serve the model in another precision. The limit of tokens
         does not count.
 
         Args:
-            question: What is asked.
-            form: The form in which it is asked.
+            question: The question.
+            form: The form of the request.
             sample: How often it was asked before in this form because an answer had no verdict.
         """
         blind = question.blind
@@ -117,7 +117,7 @@ class RequestBuilder:
         return _digest(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
 
     def build(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
-        """Return a request as it is sent. Its own seed follows from the sample."""
+        """Return the bytes of a request. Its seed depends on the sample."""
         name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
         digest = hashlib.sha256(name.encode()).digest()
         return build_request(
@@ -129,7 +129,7 @@ class RequestBuilder:
         )
 
     def describe(self, form: Form, *, max_output_tokens: int) -> Instruction:
-        """Return what the judge is sent in a form besides the texts, with placeholders for these."""
+        """Return the instruction of a form: the request with placeholders for the texts."""
         question = Question(pair_id="", number=0, blind=PLACEHOLDERS)
         return Instruction(
             id=_digest(self.settings, form.name),
@@ -142,9 +142,9 @@ class RequestBuilder:
         )
 
     def start(self, store: Store) -> RunState:
-        """Return what a run knows before its first request.
+        """Return a run's state before its first request.
 
-        A form that gave this judge verdicts is used again, so that its verdicts do not differ in the form.
+        A form that gave this judge verdicts is used again, so that all its verdicts have the same form.
         """
         judge = self.judge
         with store.read() as db:
@@ -160,7 +160,7 @@ class RequestBuilder:
         return RunState(judge=judge, best=best, max_output_tokens=max(limits))
 
     def read(self, question: Question, form: Form, answer: Answered, *, is_new: bool = False) -> Reply:
-        """Read an answer to a question that was asked in this form."""
+        """Read an answer to a question in this form."""
         code = code_of(question.blind, self._seed)
         outcome = parse(answer.response, self.judge.criteria, code=code, titles=self._titles)
         if isinstance(outcome, RequestFailure):
@@ -181,7 +181,7 @@ class RequestBuilder:
     def replay(
         self, store: Store, questions: Sequence[Question], run: RunState
     ) -> Iterator[tuple[Question, History]]:
-        """Yield each question with what its stored answers say; `next_step` says what follows."""
+        """Yield each question with its stored answers. `next_step` decides what follows."""
         settled = replace(run, is_settled=True, failures=0)
         histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
@@ -206,10 +206,10 @@ def _digest(*parts: object) -> str:
 
 
 def check_criteria(store: Store, judge: Judge) -> None:
-    """Check that the judge is asked on the criteria on which it has judged, in words that were used before.
+    """Check that the judge's criteria and their wording are those of its earlier verdicts.
 
     Raises:
-        StudyError: It is not, so some pairs would be judged on these and some on those.
+        StudyError: They differ, so that pairs would be judged on different criteria.
     """
     name = judge.rater_name
     with store.read() as db:
@@ -229,7 +229,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
 
 
 def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
-    """Return how the judge's settings differ from those of its first verdict, setting by setting."""
+    """Describe each difference between the judge's settings and those of its first verdict."""
     part_name = settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()

@@ -1,4 +1,4 @@
-"""Ask stored requests again, byte for byte, and compare the verdicts: has the judge changed since?
+"""Send stored requests again, byte for byte, and compare the verdicts: has the judge changed?
 
 A server may replace a model under the same name. The new answers are stored and paid like all others, and
 count neither as verdicts nor as calibration. At most one request of each pair is drawn, so that the answers
@@ -44,7 +44,7 @@ Outcome = Literal["same", "changed", "failed"]
 
 
 def describe_outcomes(outcomes: Counter[Outcome]) -> str:
-    """Say how many answers give the same verdicts, and how far a share can have moved.
+    """Describe how many answers give the same verdicts, and how much a share can have changed.
 
     >>> describe_outcomes(Counter(same=38, changed=2))
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
@@ -61,9 +61,9 @@ def describe_outcomes(outcomes: Counter[Outcome]) -> str:
 
 
 def bound_change(changed: int, count: int) -> float:
-    """Return the largest share of all answers that may have changed, as Clopper and Pearson bound it.
+    """Return the upper limit of Clopper and Pearson for the share of answers that changed.
 
-    No share of wins moves by more than the share of answers that changed.
+    No win share changes by more than the share of answers that changed.
 
     >>> round(bound_change(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
     0.0722
@@ -96,7 +96,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
 
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
-    """Return what asking them again would cost: as much as before, and at worst the longest answers."""
+    """Preview the cost of sending them again: as before, or at worst with the longest answers."""
     url = server_url(judge)
     price = find_price(judge, url)
     name = visible(judge.rater_name)
@@ -123,7 +123,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
 
 
 def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
-    """Send the requests again, and say how what comes compares with what came before.
+    """Send the requests again, and describe how the new answers compare with the old ones.
 
     Raises:
         StudyError: Only the user can mend it. What was answered until then is saved.
@@ -156,7 +156,7 @@ async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter
 
 
 def _plan(online: OnlineRun, attempt: Attempt) -> Planned:
-    """Return the same request as one of today: another day it is sent once more."""
+    """Return the request with today's date in its key, so that it can be sent again on another day."""
     today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
     return Planned(
         question=replace(attempt.question, check=_CHECK),

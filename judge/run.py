@@ -39,7 +39,7 @@ POLL_SECONDS = 0.5
 
 
 class Pending(NamedTuple):
-    """A question without a verdict, what to send, and why its last stored answer has no verdict."""
+    """A question without a verdict, its next request, and the failure of its last stored answer."""
 
     question: Question
     send: Send
@@ -56,7 +56,7 @@ class OnlineRun:
         journal: Writes to the store.
         biller: Prices requests and answers.
         workers: Send the requests.
-        state: What the run knows about the judge.
+        state: The state of the judge's run.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class OnlineRun:
         self._instructions: dict[Form, str] = {}
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
-        """Ask the questions, save the verdicts of the study, and return what it took.
+        """Ask the questions, save the verdicts, and return the counts of the run.
 
-        Stopped by Ctrl-C, the run receives and saves what is under way first. Several processes may judge one
-        study at once.
+        After Ctrl-C, the run first receives and saves the answers that are under way. Several processes may
+        judge one study at once.
 
         Raises:
             StudyError: Only the user can mend it. What was answered until then is saved.
@@ -120,12 +120,12 @@ class OnlineRun:
             await self.workers.run(self._ask_queue(queue) for _ in range(size))
 
     async def ask_first(self, queue: deque[Question]) -> None:
-        """Ask one question after the other until an answer can be read, or none is left."""
+        """Ask one question after the other until an answer can be read, or no question remains."""
         await self.workers.run([self._ask_queue(queue, first=True)])
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Connect to the server, and keep the lease of what is under way."""
+        """Connect to the server, and keep renewing the lease of open requests."""
         lease = asyncio.create_task(self.journal.keep_lease())
         lease.add_done_callback(lambda _: self.workers.stop())
         try:
@@ -139,7 +139,7 @@ class OnlineRun:
             lease.result()
 
     async def resolve(self, questions: Iterable[Question]) -> list[Pending]:
-        """Conclude the questions whose answers are stored; return the others, with what to send."""
+        """Conclude questions whose answers are stored; return the others with their next request."""
         questions = list(questions)
         checks = [question for question in questions if question.check is not None]
         if checks:
@@ -167,7 +167,7 @@ class OnlineRun:
             await self._ask_next(queue)
 
     async def _ask_next(self, queue: deque[Question]) -> None:
-        """Judge the next question; one that cannot be asked now goes back into the queue.
+        """Judge the next question. A question that cannot be asked now goes back into the queue.
 
         Raises:
             StudyError: The run ends here.
@@ -187,7 +187,7 @@ class OnlineRun:
                 queue.insert(1, question)
 
     async def _judge(self, question: Question, *, has_others: bool) -> Verdict | Failure | Unavailable | Wait:
-        """Return the verdict on a question, why it has none, or why it is not asked now.
+        """Return the verdict on a question, its failure, or why it cannot be asked now.
 
         Raises:
             StudyError: The run ends here.
@@ -208,7 +208,7 @@ class OnlineRun:
     async def exchange(
         self, plan: Callable[[], Planned], form: Form, history: History
     ) -> tuple[History, Send | Wait | Verdict | Failure] | Unavailable:
-        """Send a request until it is answered or has failed for good; return what to do then.
+        """Send a request until it is answered or has finally failed; return the next step.
 
         Raises:
             StudyError: The run ends here.
@@ -229,7 +229,7 @@ class OnlineRun:
             await self.workers.back_off(step.attempts, step.seconds)
 
     async def conclude(self, question: Question, outcome: Verdict | Failure) -> None:
-        """Save a verdict or note why there is none, and count a question that is done."""
+        """Save a verdict or note a failure, and count the finished question."""
         if isinstance(outcome, Failure):
             await self.journal.note(outcome.error)
             self.ledger.failures[outcome.error.kind, outcome.error.detail] += 1
@@ -241,7 +241,7 @@ class OnlineRun:
             self._advance(1, note=f"${cost:.2f} · {self.ledger.failures.total()} failed")
 
     def plan(self, question: Question, send: Send, *, batch: bool = False) -> Planned:
-        """Return a request for a question, with the most that it can cost."""
+        """Return a request for a question with its highest possible cost."""
         tokens = self.state.max_output_tokens
         body = self.builder.build(question, send.form, send.sample, max_output_tokens=tokens)
         return Planned(
@@ -254,7 +254,7 @@ class OnlineRun:
         )
 
     def _keep_instruction(self, form: Form) -> str:
-        """Return the row of what the judge is sent in a form; make it if this is the first request."""
+        """Return the row of a form's instruction; add it before the first request."""
         if form not in self._instructions:
             instruction = self.builder.describe(form, max_output_tokens=self.state.max_output_tokens)
             with self._store.write() as (db, _):
@@ -263,7 +263,7 @@ class OnlineRun:
         return self._instructions[form]
 
     async def _send(self, plan: Callable[[], Planned], form: Form) -> Reply | Unavailable:
-        """Send a request once, unless it was answered before, and store what came.
+        """Send a request once, unless it was answered earlier, and store the result.
 
         The request is planned and its money is set aside when the limiter lets it go, and the limiter is held
         until the answer is on disk. So a process that is killed leaves no more requests open than the judge's
@@ -309,6 +309,6 @@ class OnlineRun:
 
 
 def settle_error(row: int, error: RequestFailure) -> Settled:
-    """Return what completes the row of a request that was not answered."""
+    """Return the values that complete the row of a request without an answer."""
     lost = Settled(row=row, state="lost", failure=error.kind, detail=error.detail)
     return lost if error.billed else replace(lost, state="unbilled")

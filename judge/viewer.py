@@ -1,4 +1,4 @@
-"""The exchanges of a study with its judges as one HTML page, which names no method.
+"""Write the exchanges with a study's judges as one HTML page that names no method.
 
 Which text of a pair is called Text 1 is drawn for each pair: the study's own order would reveal which method
 wrote it. All foreign text reaches the page escaped, with its control characters written out.
@@ -34,7 +34,7 @@ _PAIRS_AT_ONCE = 100
 def write_page(
     store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
 ) -> int:
-    """Write the exchanges of a study with its judges, or `only` some by name; return how many there are.
+    """Write the exchanges with all judges, or only with those in `only`; return their number.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
@@ -64,7 +64,7 @@ def write_page(
 
 
 def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield what the judges were shown and answered: a pair before one judge in each sample, for the page."""
+    """Yield the comparisons for the page: one for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for row in unblind.tidy(store, include_excluded=True):
@@ -110,7 +110,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
 def _compare_people(
     votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
 ) -> dict[str, object]:
-    """Return how people voted on each criterion, how far from the judge, and how far from each other.
+    """Return people's votes on each criterion, their distance to the judge, and their disagreement.
 
     `apart` is the largest distance of the mean votes on a criterion, and `split` the largest variance of
     people's, if a vote for text 1 is 1, one for text 2 is −1, and a tie is 0.
@@ -129,7 +129,7 @@ def _compare_people(
 
 
 def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
-    """Return whether both orders have the same verdict, another one, or only one order has any."""
+    """Return whether both orders have the same verdict, different ones, or only one has a verdict."""
     if len(verdicts) != 2 or not all(verdicts):
         return "one"
     return "same" if verdicts[0] == verdicts[1] else "flip"
@@ -151,6 +151,6 @@ def _describe_order(
 
 
 def show_answer(attempt: Attempt) -> str:
-    """Return the words of an answer; none if there are none, or nobody can read it."""
+    """Return the words of an answer; an empty text if there are none or they cannot be read."""
     answer = read_answer(attempt.response or b"")
     return "" if answer is None else answer.refusal or answer.text or ""

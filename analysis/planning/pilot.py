@@ -73,7 +73,7 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     """
     frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
-        raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
+        raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
     cells = list(by_cell(scored.by_kind))

@@ -31,12 +31,14 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 
 def from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of a study's datasets (`Measured.to_frame`), with the paper's names of these."""
-    ours = scores[scores["value"].notna() & (scores["dataset"] != OVERALL)].rename(columns={"value": "ours"})
-    return _figures(ours.assign(dataset=ours["dataset"].map(dataset_named), versus="", is_exact=False))
+    is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
+    ours = scores[is_shown].rename(columns={"value": "ours"})
+    datasets = ours["dataset"].map(dataset_named)
+    return _figures(ours.assign(dataset=datasets, versus="", is_exact=False))
 
 
 def _figures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of figures; those of verdicts have their metric in three parts."""
+    """Return the columns of figures. The metric of a figure of verdicts is built from its three parts."""
     if "metric" not in rows:
         rows = rows.assign(metric=rows["who"] + "." + rows["criterion"] + "." + rows["what"])
     return rows[COLUMNS].astype({"n": "Int64"})
@@ -56,7 +58,8 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     table = verdicts if is_simulated.all() else verdicts[~is_simulated]
     table = table.astype(object)
     names = {name: table[name].map(_signature) for name in ("method_a", "method_b", "verdict")}
-    scores = rater_scores(validate(table.assign(**names, dataset=table["dataset"].map(dataset_named))))
+    names["dataset"] = table["dataset"].map(dataset_named)
+    scores = rater_scores(validate(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
         who=scores["rater_kind"].map(WHO),
         wins=(scores["net"] > 0).astype(int),
@@ -68,7 +71,7 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
-    """Return the shares of wins, ties, and wins with half the ties, in percent, for either strategy.
+    """Return the shares of wins, of ties, and of wins plus half the ties, in percent, for both strategies.
 
     Args:
         counts: Wins of the first strategy, ties and losses, by who judged, strategies, dataset, criterion
@@ -78,13 +81,19 @@ def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
     swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
     both = pd.concat([counts, counts.rename(columns=swapped)])
     both = pd.concat([both.assign(dataset="All"), both]).astype({"criterion": object})
+    keys = ["who", "first", "second", "dataset", "criterion"]
     figures = []
-    for key, rows in both.groupby(["who", "first", "second", "dataset", "criterion"], sort=False):
+    for key, rows in both.groupby(keys, sort=False):
         units = rows.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
         judged = units.sum(axis=1)
-        amounts = {"win": units["wins"], "tie": units["ties"], "share": units["wins"] + units["ties"] / 2}
-        for what, amount in amounts.items() if judged.any() else ():
-            share = jackknife(np.column_stack([100 * amount, judged]), ratio, bounds=(0.0, 100.0))
+        if not judged.any():
+            continue
+        wins = units["wins"]
+        ties = units["ties"]
+        amounts = {"win": wins, "tie": ties, "share": wins + ties / 2}
+        for what, amount in amounts.items():
+            sums = np.column_stack([100 * amount, judged])
+            share = jackknife(sums, ratio, bounds=(0.0, 100.0))
             limits = (None, None) if exact else (share.low, share.high)
             figures.append((*key, what, share.value, *limits, judged.sum(), exact))
     names = ["who", "strategy", "versus", "dataset", "criterion", "what", "ours", "low", "high", "n"]
@@ -94,7 +103,8 @@ def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
 def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
     """Return whether people and judges prefer the same strategy, if both judged."""
     leads = shares[shares["what"] == "share"].assign(lead=shares["ours"] - 50)
-    people, judge = (leads[leads["who"] == who] for who in ("people", "judge"))
+    people = leads[leads["who"] == "people"]
+    judge = leads[leads["who"] == "judge"]
     both = people.merge(judge[[*_SUBJECT, "lead"]], on=_SUBJECT)
     same = both["lead_x"] * both["lead_y"] > 0
     return both.assign(who="both", what="agree", ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
@@ -111,16 +121,18 @@ def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
         who: `people` or `judge`.
 
     Raises:
-        StudyError: A count is no whole number, or there are not two strategies.
+        StudyError: A count is not a whole number, or there are not two strategies.
     """
     try:
-        table = pd.read_csv(BytesIO(read_bytes(path, limit=LARGEST_TEXT)), encoding="utf-8-sig")
+        data = BytesIO(read_bytes(path, limit=LARGEST_TEXT))
+        table = pd.read_csv(data, encoding="utf-8-sig")
     except (OSError, ValueError):
-        return None  # the reader of verdicts reports what is wrong with it
+        return None  # the reader of verdicts reports the error
     if not {"dataset", "criterion", "ties"} <= set(table):
         return None
     wins = [name for name in map(str, table) if name.endswith("_wins")]
-    if len(wins) != 2 or set(table[["ties", *wins]].dtypes) != {np.dtype(int)}:
+    are_whole_numbers = set(table[["ties", *wins]].dtypes) == {np.dtype(int)}
+    if len(wins) != 2 or not are_whole_numbers:
         raise StudyError(
             f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
             "criterion, and as whole numbers ties and NAME_wins for either strategy"

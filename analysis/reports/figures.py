@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from matplotlib.ticker import PercentFormatter
-
 from analysis.evidence import Evidence
 from analysis.reports.first_screen import is_simulated
 from analysis.sections.answering import answering
@@ -14,7 +12,17 @@ from analysis.sections.ranking import RankingRow, rankings
 from analysis.sections.section import Cells, different_labels, group_by, group_name
 from analysis.sections.shares import WinShareRow, win_shares
 from guard_eval.estimate import Estimate
-from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
+from guard_eval.reporting.drawing import (
+    FIRST,
+    GUIDE,
+    NARROW,
+    WIDTH,
+    Drawing,
+    in_rows,
+    interval_line,
+    label_percent,
+    short,
+)
 from guard_eval.reporting.words import title
 
 if TYPE_CHECKING:
@@ -131,7 +139,7 @@ def _draw_shares(
         axes.axvline(0.5, **GUIDE)
         if not remarks:  # the shares of a ranking lie close together
             axes.set_xlim(0, 1)
-        axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))
+        label_percent(axes)
         axes.set_xlabel(axis, loc="right")
 
     return in_rows(

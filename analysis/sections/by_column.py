@@ -83,7 +83,7 @@ def group_columns(frame: pd.DataFrame) -> list[str]:
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
-NO_WEIGHTS = "the test of an interaction weighs every pair the same; leave weights out, or --by"
+NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
 
 
 @honours(

@@ -46,14 +46,14 @@ FEWEST_RATERS = 4
 SURE_RATERS = 8
 """Raters from whom on these ranks also hold if leans are skewed."""
 FEW_RATERS = (
-    "with fewer than eight raters the ranks for raters like these may be wrong too often if one leans "
-    "far to one side"
+    "with fewer than eight raters the ranks for raters in general may be wrong too often if one rater "
+    "prefers one method strongly"
 )
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
-NO_RANK = "no rank is concluded, since"
+NO_RANK = "there are no possible ranks, because"
 NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
 NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
-SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
+SMOOTHED = "ranks are of strengths after half a win was added for each method of every comparison"
 HOW_TO_READ = (
     "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
     "share: against the average other method, ties split. Strength: Davidson's, on a log scale."

@@ -34,7 +34,7 @@ RANDOM = "other raters of the same kind, t test"
 PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
-LEFT_OUT = "one rater left out, the least clear case"
+LEFT_OUT = "one rater left out, the least certain case"
 WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
 """The share for these raters, by the weights of the plan."""

@@ -42,7 +42,7 @@ NO_EVIDENCE = "no evidence"
 TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
-NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+NO_CORRECTED_P = "no corrected p: too few differ, so it could never be small"
 NOT_FIXED = (
     "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
 )

@@ -55,17 +55,17 @@ def effective_items(rated: int, judged: int, correlation: float) -> float:
 def assisted_share(
     people: ArrayLike, judge: ArrayLike, strata: ArrayLike, unit: ArrayLike, *, level: float = 0.95
 ) -> AssistedShare:
-    """Estimate people's mean over the population of the judged items, each stratum weighing as these do.
+    """Estimate people's mean over the population of the judged items. Strata have the weights of these items.
 
-    Within each stratum people's items must be a random sample of the judged ones. The judge may then be as
-    wrong as it likes: λ, the slope of people's scores on the judge's within strata, cut at 0, only decides
-    how wide the interval is. It is above 1 for a judge whose scores differ less than people's. The jackknife
-    tunes λ again without each unit, so tuning is paid for, and `PRIOR_UNITS` units more have the variance of
-    people alone.
+    Within each stratum people's items must be a random sample of the judged ones. Then errors of the
+    judge cause no bias: λ, the slope of people's scores on the judge's within strata (at least 0), only
+    decides the width of the interval. λ is above 1 if the judge's scores vary less than people's. The
+    jackknife computes λ again without each unit, so the interval includes the error of λ. `PRIOR_UNITS` more
+    units count with the variance of people alone.
 
     Args:
         people: People's score of each judged item, [N], between 0 and 1; NaN if people gave none.
-        judge: The judge's, [N], between 0 and 1.
+        judge: The judge's score of each item, [N], between 0 and 1.
         strata: The item's stratum (its dataset) as a number from 0, [N].
         unit: The item's unit as a number from 0, [N], each within one stratum.
         level: The confidence level.
@@ -74,17 +74,21 @@ def assisted_share(
     predictions = np.asarray(judge, dtype=float)
     is_rated = ~np.isnan(scores)
     stratum = np.asarray(strata, dtype=np.int64)
-    index = np.unique(unit, return_inverse=True)[1]
+    _, index = np.unique(unit, return_inverse=True)
     stratum_of = np.zeros(int(index.max()) + 1, dtype=np.int64)
     stratum_of[index] = stratum
     is_unrated = np.ones_like(stratum_of)
     is_unrated[index[is_rated]] = 0
     note = ""
-    if np.bincount(stratum_of, weights=1 - is_unrated).min() < 2 and stratum.any():
-        stratum, stratum_of = np.zeros_like(stratum), np.zeros_like(stratum_of)
+    rated_units = np.bincount(stratum_of, weights=1 - is_unrated)
+    if rated_units.min() < 2 and stratum.any():
+        stratum = np.zeros_like(stratum)
+        stratum_of = np.zeros_like(stratum_of)
         note = "people scored fewer than two units of a dataset, so the interval ignores the datasets"
+    # Rated and unrated units are two samples, so the jackknife runs within each.
     groups = 2 * stratum_of + is_unrated
-    if np.unique(groups, return_counts=True)[1].min() < 2:
+    _, sizes = np.unique(groups, return_counts=True)
+    if sizes.min() < 2:
         groups = is_unrated if is_unrated.sum() > 1 else np.zeros_like(groups)
     sums = _sums(scores, predictions, stratum, index)
     weights = np.bincount(stratum) / len(stratum)
@@ -122,11 +126,11 @@ class _Moments(NamedTuple):
 
     Attributes:
         rated: The number of items that people scored.
-        people: Their mean score of these.
+        people: People's mean score of these items.
         judge: The judge's mean on the same items.
-        judge_squares: The sum of the squares of the judge's scores of these about their mean.
-        products: The same of the products of both scores.
-        people_squares: The same of people's.
+        judge_squares: The sum of squared deviations of the judge's scores of these items.
+        products: The sum of products of the deviations of both scores.
+        people_squares: The sum of squared deviations of people's scores.
         judged: The number of all items.
         judge_on_all: The judge's mean on all items.
     """
@@ -162,12 +166,13 @@ class _Moments(NamedTuple):
         return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
 
     def slope(self, weights: Floats) -> Floats:
-        """Return λ: the slope with the smallest variance, cut at 0; 0 for a judge that is constant."""
+        """Return λ: the slope with the smallest variance, at least 0; 0 for a constant judge."""
         worth = self.worth(weights)
         top = (worth * self.products).sum(axis=-1)
         bottom = (worth * self.judge_squares).sum(axis=-1)
         varies = bottom > 1e-15
-        return np.where(varies, np.maximum(0.0, top / np.where(varies, bottom, 1.0)), 0.0)
+        slope = top / np.where(varies, bottom, 1.0)
+        return np.where(varies, np.maximum(0.0, slope), 0.0)
 
     def correlation(self, weights: Floats) -> float | None:
         """Return Pearson's r within strata."""

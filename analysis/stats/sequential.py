@@ -30,9 +30,9 @@ FRACTIONS = tuple(step / 20 for step in range(1, 20))
 MAX_MOMENTS = 2_000
 """The largest number of times, evenly spaced, at which the confidence sequence is intersected."""
 _MAX_CELLS = 5_000_000
-"""Moments × distinct scores at a time."""
+"""The largest number of cells (moments × distinct scores) in memory at once."""
 _TOLERANCE = 1e-9
-"""How exactly the limits are computed."""
+"""The numerical tolerance of the limits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -57,23 +57,23 @@ def anytime(
     sizes: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> SequentialTest:
-    """Test at any time that item scores are zero in the mean, given the items before them.
+    """Test that item scores have mean zero, given the items before them. It is valid at any time.
 
     **Guarantee.** If every item's score has mean zero given all earlier items, as under `sign_flip`'s null,
-    then P(E ever reaches 1/α) ≤ α for any number of items and any stopping rule, also one that looks at the
-    data. Ratings of one item may depend on each other in any way. An item must count once, when all its
-    ratings are in, and the order must not depend on scores that are yet to come.
+    then P(E ever reaches 1/α) ≤ α for any number of items and any stopping rule, even one that depends on
+    the data. Ratings of one item may depend on each other in any way. An item must count once, as soon as
+    all its ratings exist, and the order must not depend on later scores.
 
     With several criteria these p-values hold at any random time (Howard et al. 2021, lemma 3), so Holm's
     correction of them controls the family-wise error at any stopping time.
 
-    The confidence sequence needs more: every item, given the earlier ones, has the same expected share. Items
-    of one kind in random order will do; one dataset after another will not if datasets differ.
+    The confidence sequence needs more: given the earlier items, every item has the same expected share. This
+    is true for similar items in random order, and not for one dataset after another if datasets differ.
 
     Args:
         scores: Item scores from −1 to 1 in the order of arrival, or sums of the scores of a prompt, [n].
-        sizes: How many items each sum is of; the largest must be known beforehand, as it is the scale of the
-            stakes. None if every item counts alone.
+        sizes: The number of items of each sum. The largest must be known beforehand, because it is the scale
+            of the stakes. None if scores are of single items.
         alpha: The error rate; the level of the interval is 1 − α.
     """
     sums = np.asarray(scores, dtype=float)
@@ -84,13 +84,14 @@ def anytime(
         empty = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
         return SequentialTest(share=empty, log_e=np.zeros(0), crossed=None)
     scale = weights.max()
-    sums, weights = sums / scale, weights / scale
+    sums = sums / scale
+    weights = weights / scale
     log_e = log_e_values(sums)
     share = _confidence_sequence(sums, weights, alpha=alpha)
     share = replace(share, unit=unit, method=f"{method}; {share.method}")
     if sums.any():
         peak = float(log_e.max())
-        # Before the first score off zero E is 1, but for rounding.
+        # Before the first score other than zero E is 1, apart from rounding.
         share = replace(share, p=math.exp(-peak) if peak >= _TOLERANCE else 1.0)
     else:
         share = share.with_note("every {unit} is balanced between the methods")
@@ -104,12 +105,13 @@ def log_e_values(scores: Floats) -> Floats:
     total = np.full(scores.shape, -np.inf)
     for fraction in FRACTIONS:
         for stake in (fraction, -fraction):
-            np.logaddexp(total, np.cumsum(np.log1p(stake * scores), axis=-1), out=total)
+            log_fortune = np.cumsum(np.log1p(stake * scores), axis=-1)
+            np.logaddexp(total, log_fortune, out=total)
     return total - math.log(2 * len(FRACTIONS))
 
 
 def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Estimate:
-    """Return the mean share with the shares that the game has not ruled out at any moment."""
+    """Return the mean share with its anytime-valid limits."""
     n = len(scores)
     method = "confidence sequence" + (f" at {MAX_MOMENTS} moments" if n > MAX_MOMENTS else "")
     value = float((1 + scores.mean() / weights.mean()) / 2)
@@ -118,7 +120,7 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
     bounds = (_TOLERANCE, 1 - _TOLERANCE)
     inside = min(max(value, bounds[0]), bounds[1])
     if excess(inside) >= 0:
-        # A fortune is a convex function of the share, and so is the largest of several: one valley.
+        # A fortune is a convex function of the share, and so is the largest of several: one minimum.
         lowest = optimize.minimize_scalar(
             excess, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}
         )
@@ -134,16 +136,20 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
 
 
 def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
-    """Return, as a function of a share, by how much the log fortune against it ever exceeded log 1/α."""
-    # What a unit won of what it weighs: its part of the game is (won − share × weight) / share.
-    # Scores that differ by rounding are the same.
+    """Return a function of a share: the largest log fortune against it minus log 1/α.
+
+    A unit with the value v (its wins) and the weight w contributes (v − share × w) / share to the game.
+    """
+    # Scores that differ only by rounding are the same.
     distinct = np.round(scores, 12) + 1j * weights
     _, first, codes = np.unique(distinct, return_index=True, return_inverse=True)
     weighed = weights[first]
     values = (weighed + scores[first]) / 2
-    moments = max(1, min(MAX_MOMENTS, len(scores), _MAX_CELLS // len(values)))
-    ends = np.unique(np.linspace(0, len(scores), moments + 1).astype(np.int64)[1:])
-    moment = np.searchsorted(ends, np.arange(len(scores)), side="right")
+    n = len(scores)
+    moments = max(1, min(MAX_MOMENTS, n, _MAX_CELLS // len(values)))
+    borders = np.linspace(0, n, moments + 1).astype(np.int64)
+    ends = np.unique(borders[1:])
+    moment = np.searchsorted(ends, np.arange(n), side="right")
     counts = np.zeros((len(ends), len(values)))
     np.add.at(counts, (moment, codes), 1)
     counts = counts.cumsum(axis=0)
@@ -151,9 +157,10 @@ def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float
     offset = math.log(2 * len(FRACTIONS)) - math.log(alpha)
 
     def excess(share: float) -> float:
-        lost = (weighed - values) / (1 - share)
-        gains = np.log1p(stakes * (values / share - weighed)), np.log1p(stakes * (lost - weighed))
-        fortunes = special.logsumexp(counts @ np.concatenate(gains).T, axis=1)
+        for_share = stakes * (values / share - weighed)
+        against_share = stakes * ((weighed - values) / (1 - share) - weighed)
+        log_gains = np.log1p(np.concatenate([for_share, against_share]))
+        fortunes = special.logsumexp(counts @ log_gains.T, axis=1)
         return float(fortunes.max()) - offset
 
     return excess

@@ -131,7 +131,7 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
                 "panel out, or let another judge judge the pairs"
             )
         if name in members:
-            raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
+            raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
         rows = _sum_groups(
             group,
             _JUDGED,
@@ -147,7 +147,7 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
         without = int((~is_whole).sum())
         formed.append(FormedPanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
-        raise StudyError("a panel is of judges, and no judge has judged; leave the panel out")
+        raise StudyError("a panel needs judges, and no judge has judged; remove the panel")
     return table, tuple(formed)
 
 

@@ -65,7 +65,7 @@ class VerdictFile:
     def _checked(self, number: int, record: object) -> Record:
         if not isinstance(record, dict):
             cut = str(record)[:40]
-            raise StudyError(f"{self.at(number)}: {cut!r} is not a JSON object; write one a verdict")
+            raise StudyError(f"{self.at(number)}: {cut!r} is not a JSON object; write one for each verdict")
         return record
 
     def at(self, number: int) -> str:
@@ -116,7 +116,7 @@ class VerdictFile:
 
     def _check_characters(self, number: int, name: str, text: str) -> None:
         if _HALF.search(name + text):
-            raise StudyError(f"{self.at(number)}: {name!a} has {text!a}, with half a character; fix it")
+            raise StudyError(f"{self.at(number)}: {name!a} has half a character in {text!a}; fix it")
 
 
 def open_file(path: Path) -> VerdictFile:

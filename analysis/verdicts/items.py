@@ -124,7 +124,7 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
     for other in repeated:
         if not table.is_fixed_by(other, [finest]):
             raise StudyError(
-                f"the pair could be named by {finest} or by {other}, which do not go together; say which: "
+                f"{finest} or {other} could name the pair, and they contradict each other; say which does: "
                 f"--set 'columns.pair_id={finest}' or --set 'columns.pair_id={other}'"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
@@ -199,8 +199,8 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
     why = "pairs that share a prompt are not independent"
     none = "If none does, write --set columns.prompt_id="
     if is_row:
-        why = "each row would count as a pair of its own, and may not be one"
-        none = "If each row is a pair of its own, write --set columns.pair_id="
+        why = "each row would count as a separate pair, and may not be one"
+        none = "If each row is a separate pair, write --set columns.pair_id="
     offers = " or ".join(f"--set 'columns.{role}={name}'" for name in unknown[:MAX_OFFERS])
     listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
     verb = "repeats" if len(unknown) == 1 else "repeat"

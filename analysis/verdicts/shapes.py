@@ -64,8 +64,9 @@ def _agree(table: Table, *names: str) -> bool:
         return False
 
     def winner(word: str | None, a: str | None, b: str | None) -> str | None:
-        is_name = word is None or word in {a, b}
-        side = None if is_name else meaning(word)
+        if word is None or word in {a, b}:
+            return word
+        side = meaning(word)
         return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
 
     _, rows = table.rows(*names, *METHODS)
@@ -130,7 +131,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     table.set_frame(table.frame.iloc[row])
-    meaning_of_win = "of a pair of its own"
+    meaning_of_win = "of a separate pair"
     if are_items:
         meaning_of_win = "by another, unnamed rater of the row's pair"
         numbers = pd.Series(row).groupby(row).cumcount() + 1
@@ -148,7 +149,7 @@ def _as_counts(table: Table, name: str) -> pd.Series:
     numbers = pd.to_numeric(digits, errors="coerce")
     is_wrong = (numbers.isna() & texts.notna()) | (numbers < 0) | (numbers % 1 > 0)
     if is_wrong.any():
-        raise StudyError(f"{name} counts wins, and a cell is no whole number; write 0, 1, 2, …")
+        raise StudyError(f"{name} counts wins, and a cell is not a whole number; write 0, 1, 2, …")
     return numbers
 
 
@@ -198,7 +199,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
         )
     split = _split_headings(table, names)
     if taken := [name for name in ("verdict", *split) if table.has(name)]:
-        raise StudyError(f"the headings are not {taken[0]}: there is a column {taken[0]}; drop one of them")
+        raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
     _refuse_mixed(table, names)
     for name in [name for name in table.free if name not in names]:
         cells = table.cells(name).dropna()
@@ -213,7 +214,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
         long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
     is_empty = long["verdict"].isna()
     if is_empty.any():
-        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as no verdicts")
+        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
     table.set_frame(long[~is_empty].drop(columns="_heading"))
     for role in split:
         table.use(role, names, "a wide table: its headings")

@@ -224,20 +224,23 @@ def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.obje
 def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
     """Return the rows in which texts may have changed sides according to a column that is not clear.
 
-    Its heading speaks of sides and it has one or two values, of which one is not "no"; or its two values
-    are one in another order, such as AB and BA; or it names one of the methods of each row, and not always
-    the first or the winner.
+    There are three cases. The heading is about sides, and the column has one or two values other than "no".
+    The two values are the same letters in another order, such as AB and BA. Or the column names one method of
+    each row, and neither always the first nor always the winner.
     """
     cells, a, b = map(table.cells, (name, *METHODS))
-    if ((cells == a) | (cells == b))[sided].all():
+    names_method = (cells == a) | (cells == b)
+    if names_method[sided].all():
         is_winner = (cells == winners)[sided].all()
         return sided & (cells != a) & (not is_winner)
     words = cells.fillna("").str.strip().str.casefold()
     values = set(words[sided])
     orders = {"".join(filter(str.isalnum, text)) for text in values}
-    is_order = orders <= {"ab", "ba"} or len({tuple(sorted(order)) for order in orders}) < len(orders)
-    speaks = len(values) <= 2 and (is_order or ABOUT_SIDES.fullmatch(plain_heading(name)) is not None)
-    return sided & ~words.isin(_STRAIGHT) & speaks
+    letters = {tuple(sorted(order)) for order in orders}
+    is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
+    is_about_sides = ABOUT_SIDES.fullmatch(plain_heading(name)) is not None
+    may_say = len(values) <= 2 and (is_order or is_about_sides)
+    return sided & ~words.isin(_STRAIGHT) & may_say
 
 
 def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:

@@ -45,7 +45,7 @@ NO = frozenset(HEADINGS["no"])
 
 @cache
 def plain_heading(heading: str) -> str:
-    """Return a heading in lower case with letters and digits alone, without MTurk's prefixes.
+    """Return the letters and digits of a heading in lower case, without MTurk's prefixes.
 
     >>> plain_heading("Pair ID"), plain_heading("Input.model_a")
     ('pairid', 'modela')
@@ -65,10 +65,10 @@ class Declared:
 
     Attributes:
         columns: The heading of each column; an empty heading means that the table has no such column.
-        words: What the words of verdicts mean: `a`, `b`, `tie`, a method, or empty for a missing verdict.
+        words: The meaning of words for verdicts: `a`, `b`, `tie`, a method, or empty for a missing verdict.
         form: The format of the files; by default that of their first records.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
-        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
+        groups: Columns that name groups of pairs. They name neither pairs nor prompts.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Table:
         self.set_frame(numbered(frame))
 
     def set_frame(self, frame: pd.DataFrame) -> None:
-        """Go on with other columns or rows."""
+        """Replace the columns or rows."""
         self.frame = frame
         self.names = list(map(str, frame.columns))
         self._texts = pd.DataFrame(index=frame.index)
@@ -112,7 +112,8 @@ class Table:
         used = [name for name in columns if name in self.free]
         texts = self._texts.drop(columns=[*used, *new], errors="ignore")
         self.set_frame(self.frame.drop(columns=used).assign(**new))
-        self._texts = texts  # the rows are the same
+        # The rows are the same, so the texts of other columns stay valid.
+        self._texts = texts
 
     def leave_out(self, is_left_out: Mask, why: str) -> None:
         """Leave out rows, and count them."""
@@ -143,19 +144,20 @@ class Table:
         return [name for name in self.names if name not in KNOWN and name not in SHOWN]
 
     def has(self, *names: str) -> bool:
-        """Return whether the table has all of some columns."""
+        """Return whether the table has all these columns."""
         return set(names) <= set(self.names)
 
     def heading(self, role: str, default: str = "") -> str:
-        """Return the heading of the column that has a role."""
-        return next((used.column for used in self.roles if used.role == role), default)
+        """Return the heading of the column with this role."""
+        headings = (used.column for used in self.roles if used.role == role)
+        return next(headings, default)
 
     def named(self, role: str) -> list[str]:
-        """Return the headings that may name a role, the commonest name first."""
+        """Return the headings that are common names of a role, the most common first."""
         return self.among(HEADINGS["names"][role])
 
     def among(self, plain_names: Iterable[str]) -> list[str]:
-        """Return the columns with one of some plain headings, in the order of these."""
+        """Return the columns with these plain headings, in the order of the headings."""
         return [name for plain in plain_names for name in self.names if plain_heading(name) == plain]
 
     def choose(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
@@ -170,39 +172,40 @@ class Table:
         self.use(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
     def texts(self, *names: str) -> pd.DataFrame:
-        """Return some columns as categoricals of texts."""
+        """Return columns as categoricals of texts."""
         for name in names:
             if name not in self._texts:
                 self._texts[name] = as_texts(self.frame[name])
         return self._texts[list(names)]
 
     def cells(self, name: str) -> pd.Series:
-        """Return the texts of a column; a missing one is NaN."""
+        """Return the texts of a column; a missing cell is NaN."""
         return self.texts(name)[name].astype(object)
 
     def values(self, *names: str) -> list[str]:
-        """Return the different texts of some columns, of those that there are."""
+        """Return the different texts of columns. Columns that the table lacks are ignored."""
         columns = [name for name in names if name in self.names]
         return [text for name in columns for text in self.texts(name)[name].cat.categories]
 
     def rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
-        """Return the number of each row, and the different rows (`distinct_rows`)."""
+        """Return the index of each row among the different rows, and these rows (`distinct_rows`)."""
         return distinct_rows(self.texts(*names), names)
 
     def codes(self, *names: str) -> Numbers:
-        """Return a number for each row, the same in rows with the same cells (`number_rows`)."""
+        """Return a number for each row. Rows with the same cells have the same number (`number_rows`)."""
         different = list(dict.fromkeys(names))
         return number_rows(self.texts(*different), different)
 
     def pair_codes(self, *names: str) -> Numbers:
-        """Return a number for each row, the same in rows with the same cells and the same two methods."""
+        """Return a number for each row, the same for the same cells and the same methods in any order."""
         methods = with_shared_texts(self.texts(*METHODS), METHODS)
-        sides = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
-        couples = dict(zip(("_first", "_second"), map(pd.Categorical, sides), strict=True))
-        return number_rows(self.texts(*names).assign(**couples), [*names, *couples])
+        first, second = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
+        couples = {"_first": pd.Categorical(first), "_second": pd.Categorical(second)}
+        table = self.texts(*names).assign(**couples)
+        return number_rows(table, [*names, *couples])
 
     def count(self, *names: str) -> int:
-        """Return the number of different rows in some columns."""
+        """Return the number of different rows in these columns."""
         return int(self.codes(*names).max(initial=-1)) + 1
 
     def is_same(self, name: str, other: str) -> bool:
@@ -219,4 +222,5 @@ class Table:
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""
-        return {text.strip().casefold() for text in self.values(name)} <= YES | NO
+        words = {text.strip().casefold() for text in self.values(name)}
+        return words <= YES | NO

@@ -93,7 +93,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
-        raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
+        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
     tables = []
     for path, frame in load_files(list(map(Path, source)), declared):
         with name_file(path):
@@ -134,7 +134,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
             f"{' '.join(f'--set columns.{name}=HEADING' for name in missing)}"
         )
     if frame.empty:
-        raise StudyError("there are no verdicts: the table has a header and no rows")
+        raise StudyError("there are no verdicts: the table has a header, but no rows")
     table = numbered(frame)
     cells = {name: pd.Series(as_texts(table[name]), table.index) for name in TEXTS if name in table}
     cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}

@@ -20,7 +20,7 @@ from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
 from guard_eval.reporting.words import percent
 from guard_eval.sign_flip import flip_limits, sign_flip
 
-LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which widens it)"
+LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
 
 
 def unit_scores(items: pd.DataFrame) -> pd.Series:
@@ -105,7 +105,7 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
         )
     elif design.equal_raters < FEWEST_EQUAL:
         why = (
-            f"most ratings are by so few of the {design.raters} raters that they count as "
+            f"a few of the {design.raters} raters gave most ratings, so together they count as "
             f"{design.equal_raters:.1f} of equal weight, and a result for other raters needs {FEWEST_EQUAL:g}"
         )
     if why:
@@ -151,7 +151,7 @@ def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
         return ""
     return (
         f"raters rated between {counts.min()} and {counts.max()} pairs, and with equal weight for each rater "
-        f"the share is {percent(mean)}, outside the interval: those who rated more lean to one method"
+        f"the share is {percent(mean)}, outside the interval: those who rated more prefer one method more"
     )
 
 

@@ -1,4 +1,4 @@
-"""What `guard-eval demo` needs: bundled model (model/README.md), prompts, study.toml, simulated raters."""
+"""The parts of `guard-eval demo`: bundled model (model/README.md), prompts, study.toml, simulated raters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated raters and a simulated judge: they exist so that a report can be seen before there is a rating.
+"""Simulated raters and a simulated judge: they show what a report looks like before the first rating.
 
 They are handed blind pairs like anybody else, save their verdicts through the store like anybody else, and
 their kinds, `simulated` and `simulated_model`, stand in the database and across every page of a report. Their
@@ -26,7 +26,7 @@ _LEAN = 0.04
 
 
 def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
-    """Let the simulated raters rate every pair that waits for them; return how many pairs were rated."""
+    """Let the simulated raters rate all their open pairs; return the number of pairs."""
     before = -1
     rated = 0
     while rated > before:  # the last rater of a round opens the next one
@@ -42,7 +42,7 @@ def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
 
 
 def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
-    """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
+    """Let the simulated judge judge every pair in both orders; return the number of showings."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     judged = 0
     rounds = plan.rounds and replace(plan.rounds, showings=2)
@@ -59,7 +59,7 @@ def _choices(blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOut
 
 
 def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
-    """Return a simulated rater's choice: the same for the same texts, whichever side they stand on.
+    """Return a simulated rater's choice. The same texts get the same choice on both sides.
 
     Only the judge leans to the text that is shown first.
     """
@@ -77,7 +77,7 @@ def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
 
 
 def appeal(text: str) -> float:
-    """Return how much of the text is new: the share of different words, less a little for short texts."""
+    """Return the share of different words, reduced a little for short texts."""
     words = text.split()
     if not words:
         return 0.0
@@ -85,6 +85,6 @@ def appeal(text: str) -> float:
 
 
 def _normal(*parts: object) -> float:
-    """Return a number that is normal over `parts`: the sum of twelve uniforms less six."""
+    """Return a nearly normal number that depends on `parts`: the sum of twelve uniform numbers minus six."""
     digits = content_id(*parts) + content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

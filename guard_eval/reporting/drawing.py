@@ -28,6 +28,7 @@ try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
 finally:
     os.fchdir(_current)
     os.close(_current)
@@ -117,6 +118,11 @@ class Caption(TypedDict):
     heading: str
     description: str
     simulated: NotRequired[bool]
+
+
+def label_percent(axes: Axes) -> None:
+    """Label the x-axis of shares in percent, without the sign."""
+    axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))
 
 
 def in_rows(

@@ -1,4 +1,4 @@
-"""What a server answers with: the text, how it ended, and the tokens it counts."""
+"""Read a server's answer: its text, how it ended, and its token counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DETAIL = 200
 
 
 def excerpt(text: str, longest: int = _DETAIL) -> str:
-    """Return the beginning of `text` as one printable line of at most so many characters."""
+    """Return the beginning of `text` as one printable line of limited length."""
     line = " ".join(visible(text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -25,7 +25,7 @@ Ending = Literal["stop", "length", "content_filter"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """The model's answer: its text, or the words with which it declined, and how it ended."""
+    """The model's answer: its text or its refusal, and how it ended."""
 
     text: str | None
     refusal: str | None
@@ -33,7 +33,7 @@ class Answer:
 
 
 def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
-    """Return the JSON in bytes of any kind, or None."""
+    """Return the JSON value in any bytes; None if they are not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
 
 
 def table_of(value: object) -> dict[str, Any]:
-    """Return a JSON object, or an empty one if `value` is none."""
+    """Return `value` if it is a JSON object, and else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -59,7 +59,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def read_answer(body: bytes) -> Answer | None:
-    """Return the model's answer, or None if `body` is no answer of any interface."""
+    """Return the model's answer; None if `body` is not an answer of a known interface."""
     envelope = read_json(body)
     reader = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
     try:
@@ -120,10 +120,11 @@ def _make_answer(text: object, refusal: object, ending: str) -> Answer:
 
 
 def read_usage(body: bytes) -> Usage:
-    """Return the model, fingerprint and tokens that `body` states. Bytes of any kind are taken.
+    """Return the model, fingerprint and tokens that `body` states. All bytes are accepted.
 
-    Some servers leave thinking out of the completion's tokens: what the total has beyond the prompt counts.
-    Others fill in zeros for what they do not count: no request is empty, and no model answers with no token.
+    Some servers leave thinking out of the completion's tokens: then the total minus the prompt counts. Others
+    write zeros for numbers that they do not count. Such zeros are unknown: no request is empty, and every
+    answer has a token.
     """
     envelope = read_json(body)
     counts = table_of(envelope.get("usage"))
@@ -154,7 +155,7 @@ def _text(value: object) -> str | None:
 
 
 def read_count(value: object) -> int | None:
-    """Return a count, also if it is written as a fraction or in digits; None for anything else.
+    """Return a count, even if it is written as a float or a string; None for other values.
 
     >>> read_count(100.0), read_count("100"), read_count(-1), read_count(True)
     (100, 100, None, None)

@@ -1,4 +1,4 @@
-"""The Batch API of a server: upload requests, make a batch of them, look at it, and fetch its results.
+"""The Batch API of a server: upload requests, create a batch, read its status, and download its results.
 
 A call that fails is repeated for minutes, since a batch takes hours. A batch is found again by our own name
 for it, so an attempt whose answer was lost makes no second one.
@@ -35,7 +35,7 @@ _BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later
 
 
 class CallError(Exception):
-    """The provider refuses a call for good."""
+    """The provider refuses a call, and a retry would not help."""
 
 
 class TooLargeError(CallError):
@@ -44,11 +44,11 @@ class TooLargeError(CallError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchStatus:
-    """What a provider says about a batch.
+    """The status of a batch at its provider.
 
     Attributes:
-        state: Whether it is open, and else how it ended.
-        words: The same in the provider's words, with the number of answers.
+        state: Whether the batch is open, or how it ended.
+        words: The state in the provider's words, with the number of answers.
         files: The names of the files with answers and with errors.
         error: Why it failed, if it did.
     """
@@ -62,8 +62,8 @@ class BatchStatus:
 class BatchApi:
     """Calls the Batch API of one server.
 
-    A method raises `CallError` if the provider refuses for good, and `StudyError` if only the user can mend
-    it or no answer came.
+    A method raises `CallError` if the provider refuses a call, and `StudyError` if only the user can fix the
+    problem or no answer came.
 
     Attributes:
         client: Sends to the server.
@@ -76,7 +76,7 @@ class BatchApi:
         self.pace = pace
 
     async def find(self, name: str) -> str | None:
-        """Return what the provider calls the batch that has our name, if there is one."""
+        """Return the provider's id of the batch with our name, if there is one."""
         query: dict[str, object] = {"limit": 100}
         while True:
             page = await self._call(partial(self.client.get, "/batches", dict(query)))
@@ -91,7 +91,7 @@ class BatchApi:
             query["after"] = _id_of(table_of(listed[-1]))
 
     async def create(self, name: str, file: IO[bytes], path: str) -> str:
-        """Upload requests for a path and make a batch of them; return what the provider calls it.
+        """Upload requests for a path and create a batch; return the provider's id of the batch.
 
         Raises:
             TooLargeError: It is too large.
@@ -112,7 +112,7 @@ class BatchApi:
             raise
 
     async def read(self, batch_id: str) -> BatchStatus:
-        """Return what the provider says about a batch."""
+        """Return the status of a batch."""
         status = await self._call(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_state(status.get("status"))
         count = table_of(status.get("request_counts")).get("completed", 0)
@@ -125,18 +125,18 @@ class BatchApi:
         )
 
     async def download(self, file_id: str) -> bytes:
-        """Return the contents of a file of results."""
+        """Return the contents of a result file."""
         return await self._repeat(partial(self.client.get, f"/files/{file_id}/content"))
 
     async def _call(self, call: Call, name: str | None = None) -> dict[str, Any]:
-        """Return the JSON object that a call brings."""
+        """Make a call and return its JSON object."""
         table = load_json(await self._repeat(call, name))
         if not isinstance(table, dict):
             raise StudyError(_BAD_RESPONSE)
         return table
 
     async def _repeat(self, call: Call, name: str | None = None) -> bytes:
-        """Call until there is an answer; `name` is that of the batch that the call makes."""
+        """Repeat a call until it has an answer. `name` is our name of the batch that the call creates."""
         detail = ""
         for attempt in range(1, _CALLS + 1):
             result = await call()

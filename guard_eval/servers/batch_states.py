@@ -1,4 +1,4 @@
-"""What servers call the states of a batch, and how they say that one is too large."""
+"""Servers' words for the states of a batch, and for a batch that is too large."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def read_state(word: object) -> BatchState:
 def is_too_large(words: str, kind: FailureKind | None = None) -> bool:
     """Return whether a refusal says that a batch is too large for the account or the server.
 
-    A refusal that counts as one of too many calls, or as an outage, must speak of the queue: most such
-    refusals pass by themselves.
+    A refusal that looks like a rate limit or an outage must mention the queue, because most of these refusals
+    are temporary.
 
     >>> is_too_large("Enqueued token limit reached. Limit: 90,000 enqueued tokens.", "rate_limited")
     True

@@ -1,4 +1,4 @@
-"""The connection to a server: one request out, its raw bytes back, no retry, no redirect, no secret out.
+"""The connection to a server: send one request and return raw bytes, without retries and redirects.
 
 The SDK's own retries are off: they repeat exhausted quotas, and a lost answer would be paid without a row.
 Bodies go out and come back as bytes, so no answer is lost because the SDK cannot parse it.
@@ -49,7 +49,7 @@ _NOT_SENT = (
 
 
 class _TooLargeError(httpx2.TransportError):
-    """A server sends more than any answer has; the rest was not read."""
+    """A response is larger than any answer, and was not read to its end."""
 
 
 class Client:
@@ -57,7 +57,7 @@ class Client:
 
     Attributes:
         server: The server.
-        largest: Bytes until a response is given up.
+        largest: The largest size of a response in bytes.
     """
 
     def __init__(self, server: Server, *, concurrency: int) -> None:
@@ -104,7 +104,7 @@ class Client:
             await sdk.close()
 
     async def _strip(self, request: httpx2.Request) -> None:
-        """Take off what the environment adds, unless the request goes where the user's own key does."""
+        """Remove headers from the environment, unless the request goes to the user's own server."""
         if is_own_key(str(self.server.variable), self.server.url):
             return
         names = _HEADERS | {name.lower().encode() for name in self.server.headers}
@@ -143,7 +143,7 @@ class Client:
         return await self._call("post", "/files", content_type="multipart/form-data", body=form, files=files)
 
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | RequestFailure:
-        """Return what is at a path below the server's address."""
+        """Return the response to a GET request for a path below the server's address."""
         return await self._call("get", path, query=query)
 
     async def _call(

@@ -1,4 +1,4 @@
-"""Why a request brought no answer that can be used, and what may help."""
+"""Failed requests: the kind of failure, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ other name of the token limit, a lower limit, or the next simpler form if the se
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestFailure:
-    """Why a request brought nothing that can be used: no answer came, or none that can be read.
+    """The failure of a request: no answer came, or the answer cannot be read.
 
     Attributes:
-        kind: What it counts as. It decides whether the request is repeated.
+        kind: The kind of failure. It decides whether the request is repeated.
         detail: One printable line without the key. It may quote the answer.
         billed: Whether the server may charge for it: never after an error that it states itself.
         wait: Seconds the server asks to wait, if it does.

@@ -1,4 +1,4 @@
-"""The form of a request: which interface, how an answer's form is asked for, and what is left out."""
+"""The form of a request: its interface, how it asks for the answer's format, and what is left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Form:
 
     Attributes:
         interface: Chat completions or responses.
-        output: How the answer's form is asked for.
+        output: How the request asks for the answer's format.
         limit: The name of the token limit; responses have one name only.
         without: The parts that are left out because the server does not take them, sorted.
     """
@@ -49,7 +49,7 @@ class Form:
 
     @classmethod
     def parse(cls, name: str) -> Form:
-        """Return the form of a name.
+        """Return the form with this name.
 
         >>> Form.parse("responses/text/max_tokens/seed").without
         ('seed',)
@@ -70,7 +70,7 @@ class Form:
         return f"answers in {output}{dropped}"
 
     def drop(self, *names: str) -> Form:
-        """Return the form without these parts of a request."""
+        """Return the form with these parts of a request left out."""
         return replace(self, without=tuple(sorted({*self.without, *names})))
 
     def change(self, change: Change) -> Form:

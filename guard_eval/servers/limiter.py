@@ -1,4 +1,4 @@
-"""How many requests are under way: more after each round of answers, half as many after a refusal."""
+"""Limit the requests under way: more after each round of answers, half as many after a refusal."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SILENT_SECONDS = 60.0
 class RateLimiter:
     """A gate before the server: additive increase, multiplicative decrease, and one pause for all.
 
-    One request goes first. Its time says how many may follow: even a server that answers one request after
-    the other must do them in half the time-out. A server that keeps requests in a queue is no reason for
+    One request goes first. Its duration limits how many may follow: even a server that answers one request at
+    a time must finish them in half the time-out. A server that keeps requests in a queue is no reason for
     fewer; there are only no more of them as soon as answers take an eighth of the time-out.
 
     Attributes:
@@ -47,7 +47,7 @@ class RateLimiter:
         self._free = asyncio.Condition()
 
     async def __aenter__(self) -> float:
-        """Wait until a request may be sent, and return the time."""
+        """Wait until a request may be sent; return the time."""
         async with self._free:
             await self._free.wait_for(lambda: self.in_flight < int(self.limit))
             self.in_flight += 1
@@ -67,7 +67,7 @@ class RateLimiter:
     async def watch(
         self, call: Awaitable[bytes | RequestFailure], let_go_at: float
     ) -> bytes | RequestFailure:
-        """Send a request that was let go at this time, and return what came after learning from it.
+        """Send a request that was admitted at this time, adapt the limit to the result, and return it.
 
         A time-out among other requests counts as a refusal: the server may keep them in a queue.
         """
@@ -93,7 +93,7 @@ class RateLimiter:
         progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
 
     def answered(self, sent_at: float) -> None:
-        """Let more through if an answer came soon."""
+        """Raise the limit if an answer came soon."""
         seconds = max(time.monotonic() - sent_at, 1e-3)
         if not self._measured:
             self._measured = True
@@ -104,7 +104,7 @@ class RateLimiter:
             self.limit = min(self._concurrency, self.limit + step)
 
     def refused(self, sent_at: float, wait: float) -> None:
-        """Let half as many through, once for all that were under way together, and pause."""
+        """Halve the limit, once for all requests that were under way together, and pause."""
         now = time.monotonic()
         if sent_at > self._reduced_at:
             self._reduced_at = now

@@ -1,6 +1,6 @@
 """The prices of a model's tokens: those of study.toml, or else those of the package genai-prices.
 
-A model that neither has costs nothing if its server is in this network, and has no price elsewhere.
+A model without either price costs nothing if its server is in this network, and is unknown elsewhere.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Price:
     """The price of a model's tokens.
 
     Attributes:
-        online: US dollars per million tokens, as genai-prices has them; None if everything is free.
-        batch: The same in a batch.
+        online: US dollars per million tokens, in the form of genai-prices; None if everything is free.
+        batch: The same for requests in a batch.
         source: Where the figures are from.
-        assumed: Whether no price is known, and none is counted.
+        assumed: Whether the price is unknown and therefore counted as zero.
     """
 
     online: ModelPrice | None
@@ -73,14 +73,14 @@ class Price:
         return to_billionths(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
-        """Return the most a request can cost: no tokenizer makes more tokens than there are bytes.
+        """Return the highest cost of a request: no tokenizer makes more tokens than there are bytes.
 
         The bytes are rounded up to a multiple of 64, so few different costs are computed.
         """
         return to_billionths(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
     def __str__(self) -> str:
-        """Name the figures for a million tokens, and their source."""
+        """Return the prices of a million tokens and their source."""
         if self.assumed:
             return f"none is counted, since {self.source}"
         online, batch = (
@@ -111,8 +111,8 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
 def _find_listed(model: str, url: str) -> Price | None:
     """Return the catalogue's price.
 
-    A server of no known provider may pass requests on: there a model that only its maker serves has the
-    maker's price, and any other has none.
+    An unknown provider's server may forward requests: there a model that only its maker serves has the
+    maker's price, and other models have none.
     """
     if find_spec("genai_prices") is None:  # a preview needs no extra
         return None
@@ -142,7 +142,7 @@ def _find_listed(model: str, url: str) -> Price | None:
 
 
 def to_billionths(usd: float) -> int:
-    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
+    """Return US dollars in billionths, rounded up after removing binary rounding errors.
 
     >>> to_billionths(0.00052), to_billionths(1e-10)
     (520000, 1)
@@ -152,7 +152,7 @@ def to_billionths(usd: float) -> int:
 
 
 def show_usd(amount: float) -> str:
-    """Return an amount of US dollars for people: to the cent, small ones to four places.
+    """Format an amount of US dollars: to the cent, and small amounts to four decimals.
 
     >>> show_usd(1234.5), show_usd(0.00042), show_usd(0)
     ('$1,234.50', '$0.0004', '$0.00')

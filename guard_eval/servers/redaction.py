@@ -1,9 +1,9 @@
-"""A key is taken out of everything that a server sends, in whatever spelling it comes back.
+"""Remove a key from everything that a server sends, in any spelling.
 
-A server may quote the key that it refuses, as it is. If it sends the key back in disguise, everything around
-it goes, too: no answer and no explanation has a reason to do that. To find a disguised key, an answer is read
-as its letters and digits alone, in lower case and with its escapes decoded: so it does not matter how the key
-is escaped, split or capitalised.
+A server may quote a refused key literally. If it returns the key in disguise, the text around it is removed,
+too: no honest answer or explanation does that. To find a disguised key, an answer is read as its letters and
+digits alone, in lower case and with its escapes decoded: so it does not matter how the key is escaped, split
+or capitalised.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def redact(content: bytes, key: str) -> bytes:
 
 
 def redact_words(text: str, key: str) -> str:
-    """Return a server's sentence without the key, without parts of it, and without what looks like a key."""
+    """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
     redacted = _KEY_LIKE.sub("[key]", redact(text.encode(errors="replace"), key).decode(errors="replace"))
     if len(key) < _LONG_KEY:
         return redacted
@@ -67,7 +67,7 @@ def _is_disguised(content: bytes, key: str) -> bool:
 
 
 def _decode(escape: re.Match[bytes]) -> bytes:
-    """Return the character of an escape; nothing if it is not ASCII."""
+    """Return the character of an escape; an empty text if it is not ASCII."""
     number = escape.lastindex or 1
     code = int(escape[number], _BASES[number - 1])
     return bytes([code]) if code < 128 else b""
@@ -79,7 +79,7 @@ def _read_letters(content: bytes) -> bytes:
 
 @lru_cache(maxsize=16)
 def _encode(key: str) -> set[bytes]:
-    """Return the letters of a key, or of its halves, in every encoding.
+    """Return a key and its halves in every encoding.
 
     As a number: hexadecimal, octal and decimal. Base64 depends on the bytes before the key, modulo 3.
     """

@@ -1,6 +1,6 @@
-"""What a server's refusal means: the first rule of refusals.toml that matches decides.
+"""Explain a server's refusal by the first matching rule of refusals.toml.
 
-No text that leaves here holds the key, even if a server echoes it.
+No text from this module contains the key, even if a server echoes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PAGE = "a web page"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """A rule of refusals.toml, which says what its fields mean."""
+    """A rule of refusals.toml. The comments of that file explain its fields."""
 
     statuses: Sequence[int | str] = ()
     codes: Sequence[str] = ()
@@ -53,7 +53,7 @@ class Rule:
     billed: bool = False
 
     def matches(self, status: int, codes: set[str], words: str) -> bool:
-        """Return whether the rule is about a refusal."""
+        """Return whether the rule applies to a refusal."""
         if self.statuses and status not in self.statuses and f"{status // 100}xx" not in self.statuses:
             return False
         if self.named_part:
@@ -73,7 +73,7 @@ _FATAL: dict[str | None, str] = _TABLE["fatal"]
 
 
 def hint_at_address(url: str) -> str:
-    """Return what is usually wrong with a server's address.
+    """Return a hint at the usual mistake in a server's address.
 
     >>> hint_at_address("http://localhost:1234")
     'it usually ends in /v1, such as http://localhost:1234/v1'
@@ -90,7 +90,7 @@ def hint_at_address(url: str) -> str:
 
 
 def read_words(error: object) -> str:
-    """Return all that a server says about an error, without what a router said before it.
+    """Return a server's message about an error, without the message of a router before it.
 
     >>> read_words({"message": "Provider returned error", "metadata": {"raw": '{"error": "try again"}'}})
     'Provider returned error: try again'
@@ -123,13 +123,13 @@ def _sentences(value: object, depth: int) -> Iterator[str]:
 def read_refusal(
     server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
 ) -> RequestFailure:
-    """Explain an HTTP status that is no success, or a web page with any status.
+    """Explain an HTTP status other than success, or a web page with any status.
 
     Args:
         server: The server that answered so.
         status: The HTTP status.
         headers: The response's headers, with names in lower case.
-        error: What the body's `error` holds, or the body itself.
+        error: The body's `error`, or the body itself.
         page: Whether the body is a web page.
     """
     table = table_of(error)
@@ -160,16 +160,16 @@ def read_refusal(
 
 
 def _name_page(content: object) -> str:
-    """Return that a body is a web page, with its title."""
+    """Return a message that the body is a web page, with its title."""
     title = re.search(r"<title[^<>]{0,100}>([^<]{1,100})", str(content)[:_LONGEST], re.IGNORECASE)
     return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
 
 
 def read_error(server: Server, body: bytes) -> RequestFailure | None:
-    """Explain the error in a success; None if there is none, or if another sample of the answer may mend it.
+    """Explain an error inside a success; None if there is none, or if another sample may succeed.
 
-    Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
-    had begun, and may be charged.
+    Routers forward errors of other servers like this. An error beside an answer or token counts came after
+    the model had begun, and may be charged.
     """
     envelope = read_json(body) if b'"error"' in body else {}
     error = envelope.get("error")
@@ -185,7 +185,7 @@ def read_error(server: Server, body: bytes) -> RequestFailure | None:
 def read_line(server: Server, line: bytes) -> RequestFailure | None:
     """Explain a line of a batch's results; None if it has an answer, whatever its status says.
 
-    A line without status and without error has an answer, even if nobody can read it: it may be charged.
+    A line without a status and an error counts as an answer, even if it cannot be read: it may be charged.
     """
     entry = table_of(load_json(line))
     response = table_of(entry.get("response"))
@@ -199,7 +199,7 @@ def read_line(server: Server, line: bytes) -> RequestFailure | None:
 
 
 def read_status(value: object) -> int | None:
-    """Return an HTTP status that is a number or its digits; None for anything else.
+    """Return an HTTP status that is a number or a string of digits; None for other values.
 
     >>> read_status("200"), read_status(0), read_status("rate_limit_exceeded")
     (200, None, None)
@@ -225,12 +225,12 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
 
 
 def explain_lost(server: Server, error: BaseException, *, sent: bool) -> RequestFailure:
-    """Explain a request without a whole answer.
+    """Explain a request without a complete answer.
 
     Args:
         server: The server.
         error: What happened. It may quote what was sent, so only its type is shown.
-        sent: Whether the server may have got the request.
+        sent: Whether the server may have received the request.
     """
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < 20:

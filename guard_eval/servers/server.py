@@ -1,8 +1,8 @@
 """A server: its address, the key that it receives, and whether a proxy may be used.
 
-A study.toml is a stranger's file. A maker's key goes to that maker's server, OPENAI_API_KEY also to the URL
-in the user's own OPENAI_BASE_URL, and neither goes anywhere else. Any other key goes where the user says: in
-a trusted.toml of the user's own, on the command line, or in answer to a question.
+A study.toml may be a stranger's file. A maker's key goes only to that maker's server, and OPENAI_API_KEY also
+to the URL in the user's own OPENAI_BASE_URL. Any other key goes where the user allows it: in the user's
+trusted.toml, on the command line, or in answer to a question.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _URL = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
-    """A server, and all that a connection to it needs.
+    """A server and the data for a connection to it.
 
     Attributes:
         model: The model, for messages.
@@ -65,13 +65,13 @@ class Server:
 
     @property
     def is_direct(self) -> bool:
-        """Whether no proxy may stand before it: it would read a key that is not encrypted."""
+        """Whether requests avoid proxies, which could read an unencrypted key."""
         plain = urlsplit(self.url).scheme == "http"
         return plain and (self.variable is not None or locate(self.url) == "here")
 
 
 def server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the URL of the server: study.toml's, else OPENAI_BASE_URL, else OpenAI's.
+    """Return the server's URL: that of study.toml, else OPENAI_BASE_URL, else OpenAI's.
 
     Raises:
         StudyError: It is no plain http(s) URL. The message does not repeat it, since it may hold a password.
@@ -91,7 +91,7 @@ def server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of a server's address, the usual port left out.
+    """Return scheme, host and port of a server's address, without the default port.
 
     >>> origin("HTTPS://Api.OpenAI.com:443/v1"), origin("http://[::1]:8000/v1")
     ('https://api.openai.com', 'http://[::1]:8000')
@@ -105,7 +105,7 @@ def origin(url: str) -> str:
 
 
 def locate(url: str) -> Literal["here", "near", "far"]:
-    """Return whether a server is this very machine, in this network, or elsewhere, as its address shows.
+    """Return whether an address is this machine, in this network, or elsewhere.
 
     >>> [locate(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "api.x.ai")]
     ['here', 'here', 'near', 'near', 'far']
@@ -124,7 +124,7 @@ def locate(url: str) -> Literal["here", "near", "far"]:
 
 
 def key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the environment variable whose value goes to the server; None if no key does.
+    """Return the environment variable whose value goes to the server; None if no key is sent.
 
     Raises:
         StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
@@ -143,7 +143,7 @@ def key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ)
 
 
 def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a key belongs to a server: its maker's, or the one in the user's OPENAI_BASE_URL."""
+    """Return whether a key belongs to a server: to its maker's, or to the one in OPENAI_BASE_URL."""
     if variable not in MAKERS:
         return False
     user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
@@ -153,12 +153,12 @@ def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ)
 def connect_to(
     settings: ServedModel, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
 ) -> Server:
-    """Return the server with the key that goes there.
+    """Return the server with the key for it.
 
     Args:
         settings: The model's settings in study.toml.
         environ: The environment; the process's own by default.
-        plain_http: Servers, as origins, to which the user lets a key go over plain http.
+        plain_http: Servers, as origins, to which the user allows a key over plain http.
 
     Raises:
         StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
@@ -217,7 +217,7 @@ def trusted_path() -> Path:
 
 
 def read_trusted() -> set[tuple[str, str]]:
-    """Return the servers, as origins, each with a variable whose key may go there without a question.
+    """Return pairs of a server's origin and a variable whose key may go there without a question.
 
     Raises:
         StudyError: The list cannot be read.
@@ -235,7 +235,7 @@ def read_trusted() -> set[tuple[str, str]]:
 
 
 def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
-    """Return whether each key may go to its server; ask about those that the user has not named.
+    """Return whether all keys may go to their servers; ask about servers that the user has not named.
 
     Raises:
         StudyError: Nobody is there to be asked.

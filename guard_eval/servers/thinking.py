@@ -1,4 +1,4 @@
-"""The model's thinking, which servers return in fields of their own or inside the text."""
+"""Find the model's thinking, which servers return in separate fields or inside the text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _THINKING = re.compile(
 def remove_thinking(content: str) -> str | None:
     """Return an answer without its thinking, or None if the thinking never ends.
 
-    The text before a closing tag that nothing opened is thinking too: a chat template may have opened it.
+    Text before a closing tag without an opening tag is thinking, too: a chat template may have opened it.
 
     >>> remove_thinking("<think>B is better</think>A"), remove_thinking("B is better</think>A")
     ('A', 'A')
@@ -45,7 +45,7 @@ def remove_thinking(content: str) -> str | None:
 
 
 def has_reasoned(body: bytes) -> bool:
-    """Return whether an answer shows that the model reasons: it counts such tokens, or holds its thinking."""
+    """Return whether an answer counts reasoning tokens or contains thinking."""
     if read_usage(body).reasoning_tokens:
         return True
     answer = read_answer(body)

@@ -1,4 +1,4 @@
-"""How long a server asks to wait: servers say so in several headers, or in the words of a refusal."""
+"""Read how long a server asks to wait, from several headers or from the words of a refusal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
 
     Args:
         headers: The response's headers, with names in lower case.
-        error: What the body says.
+        error: The error in the body.
 
     >>> read_wait({}, {"message": "Rate limit reached. Please try again in 7m12s."})
     432.0
@@ -59,7 +59,7 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
 
 
 def _read_seconds(value: str, sent_at: float) -> float | None:
-    """Return the seconds that a number, a span of time or a date means; None if it is none of them."""
+    """Return the seconds of a number, a duration or a date; None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
         return sum(float(count) * _factor(unit) for count, unit in times)
@@ -76,7 +76,7 @@ def _factor(unit: str) -> float:
 
 
 def _read_number(value: str) -> float | None:
-    """Return a number, or the seconds since 1970 of a date as RFC 3339 or HTTP writes it."""
+    """Return a number, or the seconds since 1970 of a date in the format of RFC 3339 or HTTP."""
     with suppress(ValueError):
         return float(value)
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

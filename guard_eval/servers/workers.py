@@ -1,4 +1,4 @@
-"""Workers that send requests to one server at the same time, pause as long as it asks, and stop together."""
+"""Workers send requests to one server at the same time, pause when it asks, and stop together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Workers:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing more is to be sent."""
+        """Whether the workers shall send nothing more."""
         return self._stop.is_set()
 
     def stop(self) -> None:
@@ -39,9 +39,9 @@ class Workers:
         self.limiter.open()
 
     async def run(self, works: Iterable[Awaitable[None]]) -> None:
-        """Wait for all workers. An error of one stops the others, and is raised when they are done.
+        """Wait for all workers. An error in one worker stops the others, and is raised at the end.
 
-        What is under way is received at Ctrl-C, too, since it is paid.
+        After Ctrl-C, answers under way are still received, because they are paid.
         """
         workers = [asyncio.ensure_future(self._work(work)) for work in works]
         if not workers:
@@ -68,7 +68,7 @@ class Workers:
             raise
 
     async def pause(self, seconds: float) -> bool:
-        """Wait, but no longer than the run goes on; return whether it goes on."""
+        """Wait unless the run stops; return whether the run goes on."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
@@ -80,6 +80,6 @@ class Workers:
 
 
 def draw_pause(attempts: int) -> float:
-    """Return the seconds before the next attempt, spread by chance."""
+    """Return random seconds before the next attempt."""
     seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
     return seconds * secrets.SystemRandom().uniform(0.5, 1)

@@ -378,7 +378,7 @@ def reserve(
 
 
 def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
-    """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
+    """Yield requests with these keys: first those under way or in a batch, then answered ones."""
     for some_keys in chunks(keys):
         for row in db.execute(_LIVE, {"keys": some_keys}):
             if row.response is None:

@@ -60,11 +60,12 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
     """
     with store.write() as (db, _):
         rows = [raters.find(db, name, "person") for name in names]
-        out = [row.name for row in rows if row.revoked_at or row.excluded_at]
-        if out:
-            raise StudyError(f"revoked or excluded: {', '.join(out)}; a roster is of people who may rate")
-        if not names or len(set(names)) < len(names):
-            raise StudyError(f"the roster {', '.join(names)!r} names no rater, or one twice")
+        if inactive := [row.name for row in rows if row.revoked_at or row.excluded_at]:
+            raise StudyError(f"{', '.join(inactive)}: revoked or excluded; name only people who may rate")
+        if not names:
+            raise StudyError("the roster names no rater; name all who will rate")
+        if repeated := [name for name, count in Counter(names).items() if count > 1]:
+            raise StudyError(f"the roster names {', '.join(repeated)} twice; name each rater once")
         apply_plan(store, plan)
         pairs = {row.id: (row.method_a, row.method_b) for row in db.execute(_UNTOUCHED_PAIRS)}
         if not pairs:

@@ -1,1 +1,1 @@
-"""What a judge is asked, and how its answer is read."""
+"""Write a judge's requests and read its answers."""

@@ -1,4 +1,4 @@
-"""What is special in how a judge is asked, and its examples, none of which is the study's own."""
+"""Describe changes of a judge's prompt, and check that its examples are not from the study."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from guard_eval.study.judge_settings import Judge
 
 
 def check_examples(store: Store, judge: Judge) -> None:
-    """Check that no example is a pair of the study, or has one of its texts: its verdict would be given away.
+    """Check that no example contains a pair or a text of the study: it would reveal a verdict.
 
     Raises:
-        StudyError: One is or has.
+        StudyError: An example contains a pair or a text of the study.
     """
     pairs = store_pairs.read(store) if judge.judged_examples else []
     owners = {name: pair.id for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
@@ -32,7 +32,7 @@ def check_examples(store: Store, judge: Judge) -> None:
 
 
 def _normalize_space(text: str) -> str:
-    """Return a text without what makes no difference to a reader: white space, and Unicode's form."""
+    """Return a text with normalized white space and Unicode form."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

@@ -1,4 +1,4 @@
-"""The final words of an answer, without its thinking and without the control tokens around them."""
+"""Find the final words of an answer, without thinking and control tokens."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _CLOSES_ANSWER = re.compile(
 def read_final(content: str) -> str | None:
     """Return the final words of an answer, or None if its thinking never ends.
 
-    An answer may stand between tokens of its own. Other control tokens may enclose thinking as well, so the
-    answer is what follows the last of them.
+    Special tokens may enclose the answer. Other control tokens may also enclose thinking, so the answer is
+    the text after the last of them.
 
     >>> read_final("<unused94>thought B is better<unused95>A")
     'A'

@@ -1,4 +1,4 @@
-"""The forms in which servers take a request: the strictest first, and the simpler ones."""
+"""The forms of a request that servers accept: the strictest first, then simpler ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPEN = (None, "auto", "default")
 
 
 def first_form(judge: Judge) -> Form:
-    """Return the form in which a judge is asked first: what study.toml fixes, else the strictest."""
+    """Return the first form of a judge's requests: fixed by study.toml, or else the strictest."""
     return Form(
         interface="responses" if judge.style == "responses" else "chat",
         output="text" if judge.output == "text" else "json_schema",
@@ -52,12 +52,12 @@ def change_form(form: Form, change: Change, judge: Judge) -> Form:
 
 
 def fixed_parts(judge: Judge) -> set[str]:
-    """Return the parts of a request that study.toml fixes, so that no form goes without them."""
+    """Return the parts of a request that study.toml fixes and that no form may omit."""
     return {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
 
 
 def make_schema(judge: Judge) -> dict[str, Any]:
-    """Return the JSON schema of this judge's answers: a field per criterion, each one of A, tie, B."""
+    """Return the JSON schema of this judge's answers: for each criterion a field with A, tie or B."""
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
     reasons = {"type": "string", "description": f"Your reasons, in at most {RATIONALE_WORDS} words"}
@@ -72,7 +72,7 @@ def make_schema(judge: Judge) -> dict[str, Any]:
 
 
 def temperature_of(judge: Judge) -> float | None:
-    """Return study.toml's temperature, else 0 unless the model shall reason or samples are to differ."""
+    """Return study.toml's temperature; else 0, unless the model reasons or several samples are drawn."""
     if judge.temperature is not None:
         return None if judge.temperature == "default" else judge.temperature
     return None if judge.asks_to_reason or judge.samples > 1 else 0.0
@@ -120,7 +120,7 @@ def build_request(
 
 
 def show_request(sent: bytes) -> str:
-    """Return a request in words: its settings, a line each, and its messages by role."""
+    """Return a request as text: one line for each setting, then the messages by role."""
     body = json.loads(sent)
     messages = body.pop("messages", None) or body.pop("input", [])
     settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())

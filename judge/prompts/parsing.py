@@ -1,4 +1,4 @@
-"""From a server's bytes to choices, or to the kind of failure they are.
+"""Read a server's bytes as choices, or as a failure.
 
 The verdict is read from the schema's fields of the message's content, or from a block that carries the
 comparison's code, and from nowhere else: not from prose, not from reasoning, not from a piece of JSON inside
@@ -72,8 +72,8 @@ def read_block(
     Args:
         content: The model's answer.
         names: The criteria that were asked; other lines are not read.
-        code: What the tags must carry.
-        titles: What criteria are called in a block, by name, unless by their names.
+        code: The code that the tags must contain.
+        titles: The titles of criteria in a block, by name. Default: their names.
 
     >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f", {})
     {'fluency': 'A'}
@@ -92,12 +92,12 @@ def read_block(
 
 
 def _tag(name: str, code: str) -> str:
-    """Return what matches a tag after its bracket; further digits of the code may follow."""
+    """Return a pattern for a tag after its bracket. Further digits of the code may follow."""
     return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
 
 def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what follows each criterion's name: its line, and what the next lines add to it."""
+    """Yield each criterion's judgment: the text after its name, with the following lines."""
     names_by_label = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
     result: list[tuple[str, str]] = []
     adds = False
@@ -116,9 +116,9 @@ def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> I
 
 
 def _sums_up(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
-    """Return whether a line after the last criterion gives an overall judgment that contradicts none.
+    """Return whether a line after the last criterion is an overall judgment that contradicts no criterion.
 
-    It says that both are similar, or names no side but those that criteria prefer too.
+    It says that both are similar, or names only sides that a criterion prefers.
     """
     overall = _OVERALL.match(line)
     if overall is None or {name for name, _ in judgments} != set(names):
@@ -155,7 +155,7 @@ _FENCE = re.compile(r"\A```\w*[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL 
 def parse(
     body: bytes, names: Sequence[str], *, code: str | None = None, titles: Mapping[str, str] | None = None
 ) -> Choices | RequestFailure:
-    """Return the choices in an answer, or what is wrong with it; a rationale is no part of them.
+    """Return the choices in an answer, or its failure. A rationale is ignored.
 
     Args:
         body: The bytes of an HTTP 200 answer of either interface, or a line of a batch's results.
@@ -209,7 +209,7 @@ def _read(
 
 
 def _fields(text: str) -> dict[str, Any] | None:
-    """Return the fields of a text that is exactly one JSON object, or else None."""
+    """Return the fields of a text that is exactly one JSON object; None for other texts."""
     fenced = _FENCE.match(text.strip())
     try:
         fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_once_each)
@@ -219,6 +219,6 @@ def _fields(text: str) -> dict[str, Any] | None:
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object's fields; none if it names one twice, and so says two things."""
+    """Return an object's fields; an empty dict if a field appears twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}

@@ -1,4 +1,4 @@
-"""What a judge is sent: the paper's instructions or the study's own, examples, and the two texts as data."""
+"""A judge's prompt: instructions of the paper or the study, examples, and the two texts as data."""
 
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 @dataclass(frozen=True, kw_only=True)
 class JudgePrompt:
-    """Everything that a judge reads, except the texts.
+    """All parts of a judge's prompt, except the texts.
 
     Attributes:
-        criteria: What is asked, in this order.
+        criteria: The criteria that are asked, in this order.
         template: The instructions, with the placeholders of `guard_eval.study.judge_settings`.
-        texts: What the texts are called, in the plural.
-        task: What their writers were asked to do, if the study says it.
+        texts: The word for the texts, in the plural.
+        task: The task of the texts' writers, if the study states it.
         examples: Pairs with their verdicts, as the text of a file.
         rationale: Whether a rationale is asked for before the verdict.
     """
@@ -178,7 +178,7 @@ class JudgePrompt:
         return f"{fill(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
     def question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
-        """Return the user message: the texts as data, and what to answer with."""
+        """Return the user message: the texts as data, and the format of the answer."""
         code = nonce(blind, seed)
         frame = FRAME.format(
             nonce=code,
@@ -196,7 +196,7 @@ class JudgePrompt:
         )
 
     def answer(self, example: JudgedExample, seed: int, *, lines: bool = False) -> str:
-        """Return an example's verdict in the form in which an answer is asked for."""
+        """Return an example's verdict in the requested format of an answer."""
         reasons = neutralise(example.rationale or "")
         if lines:
             return _block(self, nonce(blind_of(example), seed), example.verdict, rationale=reasons)
@@ -212,14 +212,14 @@ class JudgePrompt:
             lines: Ask for a verdict block instead of JSON.
 
         Raises:
-            StudyError: The instructions hold what a chat template could take for markup.
+            StudyError: The instructions contain text that a chat template could read as markup.
         """
         question = {"role": "user", "content": self.question(blind, seed, lines=lines)}
         return [*(dict(message) for message in _before(self, seed, lines=lines)), question]
 
     @cached_property
     def version(self) -> str:
-        """Return 12 hexadecimal digits that change with any word of what is sent besides the texts."""
+        """Return a hash (12 hexadecimal digits) of all words that are sent besides the texts."""
         papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
@@ -232,7 +232,7 @@ RATIONALE = "rationale"
 
 
 def prompt_of(judge: Judge) -> JudgePrompt:
-    """Return the prompt that study.toml gives a judge: the paper's, unless it names its own.
+    """Return a judge's prompt: the paper's, unless study.toml names another one.
 
     Raises:
         StudyError: A criterion is unknown.
@@ -279,7 +279,7 @@ def _form(prompt: JudgePrompt, *, lines: bool) -> str:
 
 
 def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
-    """Return the answer in plain text with its code. A criterion without a verdict has an ellipsis."""
+    """Return an answer in plain text with its code. A criterion without a verdict gets an ellipsis."""
     short = code[:CODE_DIGITS]
     words = CHOICE_LABELS | {None: "…"}
     lines = "\n".join(
@@ -291,7 +291,7 @@ def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rat
 
 @lru_cache(maxsize=64)
 def _before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
-    """Return the messages before the question, which all requests of a judge share."""
+    """Return the messages before the question, which are the same in all requests of a judge."""
     system = prompt.system(lines=lines)
     harmless = neutralise(system)
     if harmless != system:
@@ -313,7 +313,7 @@ def _digest(words: object) -> str:
 
 
 def paper_version() -> str:
-    """Return 12 hexadecimal digits that change with any word of ours or the paper's, and with our rules."""
+    """Return a hash (12 hexadecimal digits) of the paper's words, our words and our rules."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
     instructions = fill(APPENDIX_F, _values(tuple(CRITERIA.values())))
@@ -322,7 +322,7 @@ def paper_version() -> str:
 
 @lru_cache(maxsize=256)
 def nonce(blind: BlindPair, seed: int) -> str:
-    """Return the code of this comparison's tags: 32 hexadecimal digits.
+    """Return the code of this comparison's tags, 32 hexadecimal digits.
 
     It hashes the texts themselves, so no text can contain the code of its own tags; both orders of a pair
     share it, so that they differ in the order alone.

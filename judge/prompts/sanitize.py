@@ -1,4 +1,4 @@
-"""The texts as a judge may read them: nothing in them that a tokenizer or our own tags take for markup.
+"""Remove markup from texts for a judge: special tokens of tokenizers, and our own tags.
 
 Servers put a text into a chat template and tokenize the whole. A tokenizer finds its special tokens by their
 spelling, wherever they stand, so a text that spells one could end its turn, open another one, or call a tool.
@@ -90,7 +90,7 @@ RULES = f"{MARKUP.pattern} {HARMLESS}"
 
 
 def neutralise(text: str) -> str:
-    """Return `text` without anything that a chat template or our tags could take for markup.
+    """Replace the brackets of anything that a chat template or our tags could read as markup.
 
     Brackets that open or close such markup become look-alikes; all else stays, and so does the length. Lone
     surrogates, which no request can carry, become U+FFFD.
@@ -119,7 +119,7 @@ _OPENING = re.compile(f"[{re.escape(''.join(HARMLESS))}]")
 
 
 def _as_seen(character: str) -> str:
-    """Return a character as a tokenizer that normalises may see it."""
+    """Return a character in the form that a normalising tokenizer sees."""
     if not character.isspace() and is_invisible(character):
         return ""
     return unicodedata.normalize("NFKC", character)

@@ -207,7 +207,7 @@ def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
     assert counts(table) == ("7/0/3", 10)
     assert counts(table.assign(draws=2)) == ("7/2/3", 12)
-    assert "a cell is no whole number" in refusal(table.assign(**{names[0]: 1.5}))
+    assert "a cell is not a whole number" in refusal(table.assign(**{names[0]: 1.5}))
     rows = [{**ALPHA, names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
 

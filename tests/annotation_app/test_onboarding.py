@@ -86,7 +86,7 @@ def test_a_button_pressed_twice_gives_one_answer(prepared):
     for key, kind in (("agree", "consent"), ("background-send", "background"), ("start", "instructions")):
         stale = state.sign_in(app, built.tokens["ann"])
         press(visit(built.tokens["ann"]), key)
-        state.record(app, stale, kind, {"again": True})
+        state.note_progress(app, stale, kind, {"again": True})
     assert [kind for kind, _ in notes(built)] == ["consent", "background", "instructions"]
 
 

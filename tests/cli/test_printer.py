@@ -117,6 +117,6 @@ def test_pages_in_messages_have_their_path(capsys, monkeypatch, tmp_path):
 )
 def test_a_missing_extra_is_named_as_pip_finds_it(monkeypatch, source, name):
     text = None if source is None else json.dumps(source)
-    monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text))
+    monkeypatch.setattr(metadata, "distributions", lambda name: [SimpleNamespace(read_text=lambda _: text)])
     message = "this command needs the package 'openai', which is not installed; run: pip install " + name
     assert str(MissingExtraError("judge", "openai")) == message

@@ -1,7 +1,9 @@
 """No module is taken from the folder in which a command is run."""
 
+import ast
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,29 @@ def test_libraries_ignore_settings_of_current_folder(command, tmp_path):
         os.mkfifo(tmp_path / name)
     ran = run_process(command, tmp_path, timeout=100, PYTHONPATH=str(ROOT), HOME=str(tmp_path / "home"))
     assert ran.code == 0, ran.err
+
+
+def runtime_imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules that are imported when code runs, not for its types alone."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                continue
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module)):
+                yield module
+        yield from runtime_imports(node)
+
+
+def test_only_drawing_loads_matplotlib():
+    """Drawing loads it in a folder of this package, where no `matplotlibrc` of somebody else is."""
+    packages = ("guard_eval", "annotation_app", "judge", "analysis")
+    paths = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    loading = {
+        path.name
+        for path in paths
+        for module in runtime_imports(ast.parse(path.read_text(encoding="utf-8")))
+        if module.split(".")[0] == "matplotlib"
+    }
+    assert loading == {"drawing.py"}

@@ -87,10 +87,10 @@ def test_an_impossible_roster_is_refused(store, make_pairs, plan):
     raters.revoke(store, "out")
     for names, quota, message in (
         ([], None, "names no rater"),
-        (["Ann", "Ann"], None, "or one twice"),
+        (["Ann", "Ann"], None, "names Ann twice; name each rater once"),
         (["Ann", "Nobody"], None, "no rater named 'Nobody'"),
         (["judge"], None, "'judge' is a model, not a person"),
-        (["out"], None, "revoked or excluded: out; a roster"),
+        (["out"], None, "out: revoked or excluded; name only people"),
         (["Ann", "Ben"], 3, "4 pairs for one rater are above the quota 3"),
     ):
         with pytest.raises(StudyError, match=message):

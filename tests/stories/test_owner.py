@@ -57,7 +57,7 @@ def test_from_prompts_to_a_report(typed, run, study):
     assert redrawn.out == ""
     (study / "study.toml").write_text(settings.replace("per_dataset = 3", "per_dataset = 2"))
     refused = run("pair", "small").refused()
-    assert "prompts.file, pairs.per_dataset or seed" in refused
+    assert "prompts.file, pairs.per_dataset, [tuning] or seed" in refused
     assert "--redraw" not in refused
     (study / "study.toml").write_text(settings)
     assert run("raters", "list", "small").out.count("person") == 2

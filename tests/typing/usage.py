@@ -82,5 +82,5 @@ def sections_of(path: Path) -> list[float]:
     evidence = evidence_of(path, alpha=0.01)
     rows: Sequence[AgreementRow] = evidence.rows(agreement_rows)
     plan: TestPlan = evidence.plan
-    certain: list[str] = [row.ahead for row in evidence.rows(totals) if row.is_significant(plan.alpha)]
+    certain: list[str] = [row.leader for row in evidence.rows(totals) if row.is_significant(plan.alpha)]
     return [row.fleiss_kappa.low for row in rows if row.fleiss_kappa.low is not None and certain]
