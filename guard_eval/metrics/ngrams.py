@@ -203,7 +203,7 @@ def _rate(index: int, sums: Floats) -> Floats:
 
 def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     for n in (1, 2):
-        values = [distinct([texts[index] for index in run], n) for run in group.runs]
+        values = [distinct([texts[index] for index in run], n) for run in group.run_indices]
         yield outcome_of_runs(
             f"distinct_{n}",
             group,
@@ -216,7 +216,7 @@ def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
 
 
 def _self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
-    scores = [self_bleus([texts[index] for index in run]) for run in group.runs]
+    scores = [self_bleus([texts[index] for index in run]) for run in group.run_indices]
     defined = [run[~np.isnan(run)].tolist() for run in scores]
     means = [math.fsum(run) / len(run) if run else math.nan for run in defined]
     too_short = sum(len(text.split()) < max(ORDERS) for text in texts)

@@ -81,7 +81,7 @@ def test_long_inputs_are_cut_to_the_context(model, tokenizer):
     prompts = [" ".join(["the"] * 30 + ["sat"] * 13), "the cat"]
     first, second = log_likelihoods(model, tokenizer, prompts, ["cat on", " ".join(["mat a"] * 20)])
     assert (first.prompt_cut, first.text_cut, first.tokens) == (True, False, 2)
-    # Of 16 places two are the text's and one the first token's: 13 words are left.
+    # Of 16 positions, two are for the text and one is for the first token, so 13 words remain.
     assert first.total == pytest.approx(score_in_a_loop(model, [0, *[3] * 13], [2, 4]), rel=1e-5)
     assert (second.prompt_cut, second.text_cut, second.tokens) == (True, True, 15)
     assert second.total == pytest.approx(score_in_a_loop(model, [0], ([6, 5] * 8)[:15]), rel=1e-5)

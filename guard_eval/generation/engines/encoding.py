@@ -57,7 +57,7 @@ def encode_texts(
         loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat, chat_template=recipe.chat_template
     )
     if not recipe.chat:
-        _notice_control(loaded, rows)
+        _notify_of_control_tokens(loaded, rows)
     context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
     if context < 0:  # XLNet has −1 if there is no limit
         context = math.inf
@@ -160,7 +160,7 @@ def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
         )
 
 
-def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
+def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Notify the user of prompts with control tokens. Without a template they are not read as text."""
     control = control_tokens(loaded.tokenizer).items()
     spelled = {

@@ -109,7 +109,7 @@ def add(name, value):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("break_folder", "says"),
     [
         (shutil.rmtree, "there is no such folder"),
         (remove("*"), "cannot load the model in"),

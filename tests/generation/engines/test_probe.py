@@ -163,12 +163,12 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
 def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
     """A later run with the same versions tries nothing, and repeats the notice."""
     model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
-    Abilities.of(model).recall(path, "torch 2")
+    Abilities.of(model).load(path, "torch 2")
     assert not Abilities.of(model).pads
     Abilities.of(model).choose_passes(20)
-    Abilities.of(model).keep(path)
+    Abilities.of(model).save(path)
     for versions, is_used in [("torch 3", False), ("torch 2", True)]:
-        Abilities.of(other).recall(path, versions)
+        Abilities.of(other).load(path, versions)
         assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
     monkeypatch.setattr(Abilities, "_try", None)
     notices = Notices()
@@ -183,9 +183,9 @@ def test_a_broken_file_of_results_is_not_used(tmp_path, content):
     path = tmp_path / "probe.json"
     path.write_text(content)
     model = tiny("llama")
-    Abilities.of(model).recall(path, "torch 2")
+    Abilities.of(model).load(path, "torch 2")
     assert Abilities.of(model).results.reasons == {}
-    Abilities.of(model).recall(tmp_path / "none.json", "torch 2")
+    Abilities.of(model).load(tmp_path / "none.json", "torch 2")
 
 
 def test_trials_of_a_small_model_take_under_a_second():
