@@ -115,7 +115,7 @@ def generate(
     all_prompts = _read_prompts(prompts)
     strategy = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(strategy, Strategy):
-        raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
+        raise StudyError(f"{strategy!r:.60} is not a strategy; write Guard() or 'guard', for example")
     stops = [stop] if isinstance(stop, str) else stop
     values = {
         "seed": seed,
@@ -189,7 +189,9 @@ def load_model(
             raise StudyError("device and dtype have no effect on a loaded model; give them to load_model")
         return model
     if not isinstance(model, str | Path):
-        raise StudyError(f"model = {model!r:.60} is no model; give a Hugging Face id, a folder, or 'bundled'")
+        raise StudyError(
+            f"model = {model!r:.60} is not a model; give a Hugging Face id, a folder, or 'bundled'"
+        )
     name = str(model)
     location = locate_model(name, Path())
     result = find_models({name: (location, "main")})

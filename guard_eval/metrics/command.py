@@ -117,7 +117,9 @@ def measure(
         if baseline is not None:
             chosen["baseline"] = baseline
         if tune and (chosen or study.settings.tuning is None):
-            reason = "leave --metrics and --baseline out" if chosen else "there is none in study.toml; add it"
+            reason = (
+                "leave --metrics and --baseline out" if chosen else "study.toml has no such table; add it"
+            )
             raise StudyError(f"--tune measures what [tuning] names; {reason}")
         return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
     if tune:
@@ -225,7 +227,7 @@ def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
         return []
     warning = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
     remedy = "name another coherence_model"
-    return [f"{warning}, so greedy decoding and beam search lead by construction; {remedy}"]
+    return [f"{warning}, which favours greedy decoding and beam search; {remedy}"]
 
 
 def _measure_texts(

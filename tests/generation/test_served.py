@@ -155,7 +155,7 @@ def test_thinking_and_refusals_are_counted(study, server):
 def test_an_answer_by_another_model_is_named(study, server):
     server.model = "gpt-2"
     (warning,) = generate_texts(study()).warnings
-    assert "gpt-2 answered, where qwen2.5-7b was asked" in warning
+    assert "gpt-2 answered, although qwen2.5-7b was requested" in warning
     server.model = "qwen2.5-7b-instruct-q4"
     assert generate_texts(study(CHAT)).warnings == ()
 

@@ -299,7 +299,7 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     ids = [token for token in named if token is not None]
     if wrong := [token for token in ids if type(token) is not int]:  # true would be token 1
         raise StudyError(
-            f"the model {loaded.name!r}: eos_token_id = {wrong[0]!r} in its generation_config.json is no "
+            f"the model {loaded.name!r}: eos_token_id = {wrong[0]!r} in its generation_config.json is not a "
             "token; write the number of the token that ends a text"
         )
     size = loaded.model.config.get_text_config().vocab_size

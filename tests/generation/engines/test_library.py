@@ -97,7 +97,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
     ("wrong", "message"),
     [
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
-        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
+        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is not a strategy; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
         (
             lambda loaded: generate("x", model=loaded, batch_size=0),
@@ -115,7 +115,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
         (lambda loaded: generate("x", model=loaded, stop=5), "stop: 5: input should be a valid list"),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
         (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
-        (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
+        (lambda loaded: generate("x", model=None), "model = None is not a model; give a Hugging Face"),
         (lambda loaded: generate("x", model=loaded, seed="a"), "seed: 'a': input should be a valid integer"),
         (
             lambda loaded: generate("x", model=loaded, dtype="float16"),

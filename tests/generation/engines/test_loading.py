@@ -121,7 +121,7 @@ def add(name, value):
             weights_of(pickle.dumps(Program(), protocol=2)),
             "broken, or hold more than weights",
         ),
-        (write("adapter_config.json", "{}"), "holds an adapter alone"),
+        (write("adapter_config.json", "{}"), "has only an adapter"),
         (remove("tokenizer*"), "has no tokenizer"),
         (name_tokenizer("BertTokenizer"), "has no tokenizer"),
         (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
@@ -183,7 +183,7 @@ def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with code of its own, which is never run", load)
+    refused(folder, "comes with its own code, which is never run", load)
     assert not (tmp_path / "ran").exists()
 
 

@@ -88,7 +88,7 @@ def test_changed_settings_write_texts_again(folder, change, finished):
     assert any("would make 8 continuations" in line for line in preview.lines)
     assert generated_texts(folder) == before
     printed = " ".join(generate_texts(changed).lines)
-    assert "another run is kept and not used: " in printed
+    assert "another run's texts are kept but not used: " in printed
     assert ("'float32', not 'bfloat16'" if change == "dtype" else "revision = 'sha256:") in printed
     after = generated_texts(folder)
     assert after[: len(before)] == before

@@ -140,7 +140,7 @@ def test_an_end_token_must_be_a_number(folder, value):
     number = value[0] if isinstance(value, list) else value
     with pytest.raises(
         StudyError,
-        match=rf"eos_token_id = {re.escape(repr(number))} in its generation_config.json is no token",
+        match=rf"eos_token_id = {re.escape(repr(number))} in its generation_config.json is not a token",
     ):
         write_texts(loaded)
 
