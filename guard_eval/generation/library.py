@@ -233,7 +233,7 @@ def show_text(
     chat: bool = False,
     device: str = "auto",
 ) -> ShownText:
-    """Write one text and show it token by token, coloured by the model's uncertainty.
+    """Show one text as it is made, its tokens coloured by how unsure the model is.
 
     On a terminal, a token's colour is stronger if the entropy of its distribution is higher than that of the
     tokens before. A strategy with beams shows its text at the end, without colours. With --json, every token

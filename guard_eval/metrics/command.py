@@ -79,7 +79,7 @@ def measure(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Measured:
-    """Score continuations, with intervals.
+    """Score continuations, and say how sure the scores are.
 
     The scores are diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each
     dataset and strategy and for the human references. The intervals are over prompts. With a baseline, there
