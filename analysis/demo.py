@@ -38,7 +38,8 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
     Raises:
         StudyError: If the folder has other files, or another study.
     """
-    began, folder = time.monotonic(), Path(folder)
+    began = time.monotonic()
+    folder = Path(folder)
     make_folder(folder)
     study = Study.open(folder)
     steps: dict[str, Callable[[Study], Result]] = {

@@ -31,13 +31,13 @@ READING = 71.0
 six of them to a word; this is three times as much."""
 
 FAST_PAIRS = 5
-"""A rater is fast if more than half of at least so many pairs took less time than reading them."""
+"""The smallest number of pairs to call a rater fast: more than half took less time than reading them."""
 
 RARE = 0.001
 """A favourite answer or side is flagged if its probability by chance is below this."""
 
 GOLD_FAILED = 2
-"""A rater is flagged after so many wrong gold answers, if they are at least half of all."""
+"""The smallest number of wrong gold answers to flag a rater, if they are at least half of all."""
 
 LEVEL = 0.95
 """The confidence level of intervals."""
@@ -202,7 +202,7 @@ def read_ratings(
         store: The study's database.
         everybody: All raters.
         slots: Ratings that are planned of each pair.
-        most_skips: A pair with so many skips is not shown to new raters.
+        most_skips: The number of skips after which a pair is not shown to new raters.
         criteria: The criteria in the present settings.
     """
     kinds = {rater.kind for rater in everybody}
@@ -403,7 +403,8 @@ def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataF
         - 1,
         "compared": names.groupby([study[name] for name in _RATED], observed=True).transform("size") - 1,
     }
-    seconds, net = showings["seconds"], showings["net"].fillna(0)
+    seconds = showings["seconds"]
+    net = showings["net"].fillna(0)
     timed = seconds.notna() & showings["characters"].notna()
     leaning = (showings["role"] == "study") & (net != 0)
     presentations = {

@@ -259,12 +259,12 @@ def _table(design: Design, needs: Sequence[Need], curve: Sequence[CurvePoint], i
         columns[head] = lambda need: need.without
     for size in items:
         columns[f"{size} items"] = partial(_power_cell, powers, size)
-    powers_shown = " The last columns are the power in % with so many items." if items else ""
+    powers_shown = " The last columns are the power in % with this number of items." if items else ""
     return table_of(
         needs,
         columns,
         caption=f"Items for a power of {percent(design.power, 0)}",
-        note="An item is a pair of continuations of one prompt, rated by so many raters. Verdicts: items × "
+        note="An item is a pair of continuations of one prompt, rated by the given raters. Verdicts: items × "
         f"raters × results.{powers_shown}",
         text_columns=0,
     )

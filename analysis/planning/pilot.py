@@ -88,14 +88,16 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
 def _pilot(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return the figures of all comparisons on one criterion together."""
     scores = pd.concat([rows for _, rows in cells])
-    estimates, pairs = [], 0
+    estimates = []
+    pairs = 0
     for _, rows in cells:
         item, first = item_numbers(rows)
         pairs += len(first)
         estimate = intraclass(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
         estimates.append((estimate, int((np.bincount(item) >= 2).sum())))
     rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
-    ties, icc = float((scores["net"] == 0).mean()), None
+    ties = float((scores["net"] == 0).mean())
+    icc = None
     agreed = estimates[0][0].note
     if rated_twice:
         values, sizes = zip(*rated_twice, strict=True)

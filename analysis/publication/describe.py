@@ -69,12 +69,14 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     evidence = None
     if study.settings.database is not None or (study.folder / "study.db").exists():
         with Store.open(study.database, declared=study.declared) as store:
-            pairs, raters = store_pairs.read(store), store_raters.read(store)
+            pairs = store_pairs.read(store)
+            raters = store_raters.read(store)
             rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
             people = read_people(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:
                 evidence = Evidence.of(validate(table_of(counted)), study_context(study, store, counted))
-    path, hashes = output or study.folder / (DESCRIPTION if rows else PLAN), hash_plan(study, pairs)
+    path = output or study.folder / (DESCRIPTION if rows else PLAN)
+    hashes = hash_plan(study, pairs)
     line = f"{path}: the description"
     if path.name == PLAN and path.exists():
         if dict(HASH.findall(read_text(path))) != hashes:
@@ -84,7 +86,8 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             )
         line = f"{path} describes the study as it is; it stays as it was written"
     else:
-        settings, rated = study.settings, {row.rater for row in rows}
+        settings = study.settings
+        rated = {row.rater for row in rows}
         page = render(
             Path(__file__).parent / "templates" / "description.md.j2",
             settings=settings,

@@ -90,7 +90,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
     with Store.open(study.database, declared=study.declared) as store:
-        rows, people, pairs = unblind.tidy(store), store_raters.read(store), store_pairs.read(store)
+        rows = unblind.tidy(store)
+        people = store_raters.read(store)
+        pairs = store_pairs.read(store)
     if not rows:
         raise StudyError(
             f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "
@@ -135,7 +137,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
 
 def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
     """Replace raters by pseudonyms, and sort verdicts so that the order reveals neither times nor raters."""
-    pseudonyms, positions = _pseudonyms(rows, names), {pair.id: pair.position for pair in pairs}
+    pseudonyms = _pseudonyms(rows, names)
+    positions = {pair.id: pair.position for pair in pairs}
 
     def order(row: TidyRow) -> tuple[str | int, ...]:
         return positions[row.pair_id], row.rater, row.shown_first, row.slot, row.presentation, row.criterion
@@ -201,7 +204,8 @@ def _check_private(
         # A letter or a small number identifies nobody, and is everywhere. P-3 is a number of ours.
         if len(name) > 1 and not re.fullmatch(r"\d{1,4}|P-\d+", name)
     }
-    settings, problems = study.settings, []
+    settings = study.settings
+    problems = []
     harmless = {*settings.authors, *allow}
     criterion_texts = (
         (name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items()

@@ -136,7 +136,7 @@ def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) ->
     if any(count < FEWEST for _, count in rows):
         most_frequent, number = max(rows, key=lambda row: row[1])
         others = len(answers) - number
-        # With so many others, each of them is as frequent as it can be, so the counts could be computed.
+        # If every other answer is as frequent as possible, the counts could be computed.
         if others >= FEWEST - 1 + (len(counts) - 2) * (number - 1):
             return None
         rows = [(most_frequent, number), (f"any other than: {most_frequent}", others)]

@@ -88,7 +88,8 @@ def report(
     else:
         folder = Path(f"{_stem(paths[0])}-report")
         evidence = table_evidence(paths, overrides=overrides, by=by)
-    folder, reading = output or folder, reading_of(evidence.frame)
+    folder = output or folder
+    reading = reading_of(evidence.frame)
     if dry_run:
         return Report(
             folder=folder,

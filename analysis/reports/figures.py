@@ -64,7 +64,8 @@ def name_share(row: WinShareRow) -> Cells:
 def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
     """Return win shares with their intervals, a line each; strong lines differ from one half."""
     rows = rows[:MAX_LINES]
-    first, alpha = rows[0], evidence.plan.alpha
+    first = rows[0]
+    alpha = evidence.plan.alpha
     words = different_labels([name_share(row) for row in rows])
     strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""

@@ -426,7 +426,8 @@ def _answer_judges(
 
 def _answer_rankings(evidence: Evidence) -> str:
     """Say which method leads each ranking. One sentence lists rankings without a difference."""
-    alpha, tables = evidence.plan.alpha, rankings(evidence)
+    alpha = evidence.plan.alpha
+    tables = rankings(evidence)
     is_mixed = len({rows[0].who for rows in tables}) > 1
     unclear = [rows for rows in tables if _is_unclear(rows[0], alpha)]
     together = unclear if len(unclear) > 1 and not is_mixed else []
@@ -455,7 +456,8 @@ def _is_unclear(row: RankingRow, alpha: float) -> bool:
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
     """Name the leading method, others that may lead, and the last one; or say that no method is better."""
-    first, count = rows[0], len(rows)
+    first = rows[0]
+    count = len(rows)
     p = first.p_any_difference_adjusted
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     may_lead = [row.method for row in rows if row.possible_best == 1]

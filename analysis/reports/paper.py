@@ -131,8 +131,10 @@ def _name_raters(rows: Sequence[CoverageRow]) -> str:
 
 def _share_table(evidence: Evidence) -> Table:
     """Return a row for each result: wins, ties and losses in percent, the share, its interval and its p."""
-    rows, context = evidence.rows(answering), evidence.context
-    first, margin = rows[0], evidence.plan.margin
+    rows = evidence.rows(answering)
+    context = evidence.context
+    first = rows[0]
+    margin = evidence.plan.margin
     labels = different_labels([name_share(row) for row in rows])
     conclusions = {row.key: row.conclusion for row in evidence.rows(equivalence)}
     is_mixed = "Comparison" in labels[0]

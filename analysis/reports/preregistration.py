@@ -24,12 +24,14 @@ def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
     if not path.exists():
         return ()
     text = read_text(path)
-    planned, verdicts = dict(HASH.findall(text)), _VERDICTS.search(text)
+    planned = dict(HASH.findall(text))
+    verdicts = _VERDICTS.search(text)
     if not planned or verdicts is None:
         return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
     if verdicts[1] != "0":
         return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
-    current, parts = hash_plan(study, pairs), []
+    current = hash_plan(study, pairs)
+    parts = []
     for name, before in planned.items():
         now = current.get(name, "")
         same = before == now

@@ -35,7 +35,7 @@ from guard_eval.reporting.words import and_list, number, p_value, plural
 FEWEST_RATED = 10
 """With fewer prompts that people rated nothing is estimated."""
 CALIBRATED = 40
-"""Coverage was measured from so many units on (docs/assisted.md)."""
+"""The smallest number of units for which coverage was measured (docs/assisted.md)."""
 RARE = 0.001
 """A part of the pairs that chance gives more rarely than this is not taken for random."""
 PREDICTION_POWERED = (
@@ -101,7 +101,8 @@ def _row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
     """Return a row from the items of people and those of the judge."""
-    rated, level = len(people), evidence.plan.level
+    rated = len(people)
+    level = evidence.plan.level
     ratings = int(people["raters"].sum())
     why = _obstacle(people, judged, random=evidence.context.random_part)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""

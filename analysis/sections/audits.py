@@ -172,7 +172,8 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
     test = sign_flip(nets)
     if test.p is None or test.p > SIDE_ALPHA:
         return
-    n, net = len(placed), int(nets.sum())
+    n = len(placed)
+    net = int(nets.sum())
     ahead = methods[0] if net > 0 else methods[1]
     times = (n + abs(net)) // 2
     yield FindingRow(
@@ -218,7 +219,9 @@ def unvarying_raters(
 
 def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each habit of a rater as its kind and a sentence."""
-    verdicts, low, decided = counts["verdicts"], counts["low"], counts["decided"]
+    verdicts = counts["verdicts"]
+    low = counts["low"]
+    decided = counts["decided"]
     answers = {methods[0]: low, methods[1]: decided - low, TIE: verdicts - decided}
     always = next((answer for answer, times in answers.items() if times == verdicts), None)
     if always is not None:

@@ -192,8 +192,10 @@ def section(evidence: Evidence) -> Section | None:
     columns = columns_of(evidence)
     if not columns:
         return None
-    rows, tests = evidence.rows(by_value), evidence.rows(interactions)
-    alpha, names = evidence.plan.alpha, and_list(columns)
+    rows = evidence.rows(by_value)
+    tests = evidence.rows(interactions)
+    alpha = evidence.plan.alpha
+    names = and_list(columns)
     first = name_first(rows)
     figures = row_table(
         rows,

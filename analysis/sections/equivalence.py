@@ -66,7 +66,8 @@ def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
     Raises:
         StudyError: The error rate is too large, or another test was declared.
     """
-    margin, alpha = evidence.plan.margin, evidence.plan.alpha
+    margin = evidence.plan.margin
+    alpha = evidence.plan.alpha
     if margin is None:  # for mypy: without a margin there are no rows
         return []
     if alpha >= HALF:

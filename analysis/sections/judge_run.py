@@ -217,7 +217,8 @@ def dollars(amount: float) -> str:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask how the judges were asked."""
-    spent, failed = evidence.rows(spending), evidence.rows(failures)
+    spent = evidence.rows(spending)
+    failed = evidence.rows(failures)
     tables = (
         *row_table(
             spent,

@@ -103,7 +103,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
     frame = evidence.frame
     if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
         return []
-    level, rows = evidence.plan.level, []
+    level = evidence.plan.level
+    rows = []
     by_order = _by_order(with_units(frame[frame["shown_first"].notna()]))
     for (kind, judge, criterion), group in by_order.groupby(["rater_kind", "judge", "criterion"], sort=True):
         untied = group[group["side"] != 0]

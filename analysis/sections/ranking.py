@@ -40,7 +40,7 @@ from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
 
 FEWEST_UNITS = 5
-"""Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
+"""The smallest number of units for possible ranks. With 2, they were wrong in .19 of simulated studies."""
 FEWEST_RATERS = 4
 """Raters from whom on ranks for raters like them are concluded."""
 SURE_RATERS = 8
@@ -254,15 +254,19 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     is_smoothed = strengths.parameters is None
     parameters = strengths.parameters
     if parameters is None:
-        parameters = fit(wins + ((wins + wins.T + ties) > 0) / 2, ties)
+        # With half a win for each method of every comparison the strengths are finite.
+        is_compared = (wins + wins.T + ties) > 0
+        parameters = fit(wins + is_compared / 2, ties)
     expected = shares(parameters)
     errors = compared.errors(compared.shrink(parameters), sampled)
     largest = largest_errors(errors, seed=evidence.seed)
     widths = errors.widths(compared.units_by_method(), level=level)
     nets = compared.nets(by_unit.codes)
-    # Where all raters agree on everything, there are as many cases as raters.
-    cases = compared.nets(rater) if is_random and rater.max() + 1 < by_unit.n else nets
-    sets = rank_sets(expected, widths, cases, line=simultaneous_line(largest, level=level), level=level)
+    # If raters are a sample and fewer than the units, they are the independent cases.
+    has_fewer_raters = is_random and rater.max() + 1 < by_unit.n
+    cases = compared.nets(rater) if has_fewer_raters else nets
+    line = simultaneous_line(largest, level=level)
+    sets = rank_sets(expected, widths, cases, line=line, level=level)
     why_none, caution = _why_no_ranks(evidence, by_unit, sampled)
     difference = any_difference(nets, seed=evidence.seed)
     if evidence.plan.sequential or (is_random and why_none):

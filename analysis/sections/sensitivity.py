@@ -99,7 +99,8 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
 def _alternatives(
     plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
-    level, items = plan.level, item_scores(scores)
+    level = plan.level
+    items = item_scores(scores)
     raters = scores["rater"].nunique()
     ways = {FIXED: items}
     if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
@@ -132,7 +133,8 @@ def _without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     values = [share.value or 0.0 for _, share in cases]
 
     def unclear(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
-        p, value = case[1].p, case[1].value or 0.0
+        p = case[1].p
+        value = case[1].value or 0.0
         return p is None, p or 0.0, -abs(value - 0.5)
 
     rater, share = max(cases, key=unclear)

@@ -124,7 +124,7 @@ class FlippedRow(ShareRow):
     """A win share with a sign-flip test, or with a test whose p is never smaller than that.
 
     Attributes:
-        smallest_p: The smallest p that so many units could give.
+        smallest_p: The smallest p that is possible with these units.
         method: The interval and the test.
     """
 
@@ -236,7 +236,8 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     The correction runs over the rows of people and of each judge apart: over the planned results that they
     judged or, without a plan, over all of their results. `p` is uncorrected.
     """
-    scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
+    scores = dict(by_cell(evidence.scored.scores))
+    items = weighed_items(evidence)
     rows = [_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=plan_order(evidence.context.planned))
     corrected = correct(
@@ -262,11 +263,13 @@ def shares(evidence: Evidence) -> list[WinShareRow]:
 
 def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return each total, followed by the rows of its datasets if there are several."""
-    scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
+    scores = dict(by_cell(evidence.scored.scores))
+    items = weighed_items(evidence)
     rows = []
     for total in evidence.rows(totals):
         rows.append(total)
-        rated, pairs = scores[total.key], items[total.key]
+        rated = scores[total.key]
+        pairs = items[total.key]
         datasets = sorted(pairs["dataset"].unique())
         if len(datasets) < 2 or total.methods not in comparisons:
             continue
@@ -396,7 +399,8 @@ def correct(
 @honours("panel", unaffected=("alpha", "composite", *ANSWER_KEYS))
 def coverage(evidence: Evidence) -> list[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
-    frame, scores = evidence.frame, evidence.scored.scores
+    frame = evidence.frame
+    scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
     for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):

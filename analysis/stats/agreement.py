@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
 
 FEWEST_OFF = 5
-"""An interval needs so many items with a verdict other than the most frequent one.
+"""The smallest number of items with a verdict other than the most frequent one, for an interval.
 
 In simulated studies with nearly all ties, 95 % intervals from fewer such items covered as little as .13.
 """
@@ -102,7 +102,9 @@ def _chance_corrected(
     counts = ratings.counts
     sizes = ratings.sizes
     shares = counts / sizes[:, None]
-    sums = ratings.by_unit(np.ones(len(counts)), sizes >= 2, agreeing(counts), *shares.T)
+    items = np.ones(len(counts))
+    is_paired = sizes >= 2
+    sums = ratings.by_unit(items, is_paired, agreeing(counts), *shares.T)
 
     def function(sums: Floats) -> Floats:
         items, paired, agreed = np.moveaxis(sums[..., :3], -1, 0)
@@ -148,7 +150,8 @@ def _ordinal_alpha(sums: Floats) -> Floats:
     totals = sums[..., :q]
     coincidences = sums[..., q:].reshape(*sums.shape[:-1], q, q)
     rank = totals.cumsum(axis=-1) - totals / 2
-    distance = (rank[..., :, None] - rank[..., None, :]) ** 2
+    difference = rank[..., :, None] - rank[..., None, :]
+    distance = difference**2
     observed = (coincidences * distance).sum(axis=(-1, -2))
     by_chance = totals[..., :, None] * totals[..., None, :]
     expected = (by_chance * distance).sum(axis=(-1, -2))
@@ -161,7 +164,8 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: 
     first_choices = np.eye(3)[np.asarray(first)]
     second_choices = np.eye(3)[np.asarray(second)]
     ratings = RatingCounts.of(first_choices + second_choices, unit)
-    cells = (first_choices[:, :, None] * second_choices[:, None, :]).reshape(-1, 9)
+    pairs = first_choices[:, :, None] * second_choices[:, None, :]
+    cells = pairs.reshape(-1, 9)
 
     def function(sums: Floats) -> Floats:
         shares = sums / sums.sum(axis=-1, keepdims=True)

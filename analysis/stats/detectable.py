@@ -22,7 +22,8 @@ def detectable_share(error: float, units: int, *, alpha: float, power: float = 0
     >>> round(detectable_share(0.05, 100, alpha=0.05), 3)  # without d²/n: .5 + 2.80 · .05 = .640
     0.644
     """
-    rejects, finds = float(special.ndtri(1 - alpha / 2)), float(special.ndtri(power))
+    rejects = float(special.ndtri(1 - alpha / 2))
+    finds = float(special.ndtri(power))
 
     def excess(distance: float) -> float:
         return distance - rejects * math.sqrt(error**2 + distance**2 / units) - finds * error

@@ -46,7 +46,8 @@ def interaction(
     # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
     order = np.argsort(strata, kind="stable")
     total, size = (np.asarray(column, dtype=float)[order] for column in (sums, sizes))
-    labels, strata = np.asarray(values)[order], strata[order]
+    labels = np.asarray(values)[order]
+    strata = strata[order]
     where = f"permutations of the values {'within' if is_within else 'over'} prompts"
     if len(set(zip(strata.tolist(), labels.tolist(), strict=True))) == len(np.unique(strata)):
         return Estimate(n=count, method=where, note="no two values can be exchanged")

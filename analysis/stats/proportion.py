@@ -21,11 +21,11 @@ BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independ
 def unit_proportion(
     successes: Sequence[bool] | NDArray[np.bool_], unit: NDArray[np.integer], *, level: float
 ) -> Estimate:
-    """Estimate the proportion of trials, those of a unit depending on each other in any way.
+    """Estimate a proportion. Trials of one unit may depend on each other in any way.
 
     This is Wilson's interval for the effective number of trials (Korn and Graubard 1998): trials over the
-    design effect, which is at least 1, and times (z/t)² for the t of so many units. If all trials are the
-    same, a unit counts as one. With one trial a unit it is Wilson's own interval (Wilson 1927).
+    design effect, which is at least 1, and times (z/t)², with t for this number of units. If all trials are
+    the same, a unit counts as one. With one trial in each unit it is Wilson's own interval (Wilson 1927).
 
     >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
     >>> share.n, round(share.low, 3), round(share.high, 3)
@@ -34,12 +34,14 @@ def unit_proportion(
     hits = np.asarray(successes, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
     by_unit = sum_by_unit(index, hits, np.ones(len(hits)))
-    trials, count = len(hits), len(by_unit)
+    trials = len(hits)
+    count = len(by_unit)
     method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
     result = Estimate(level=level, n=count, method=method)
     if not trials:
         return result.with_note(NO_DATA)
-    share, effective = float(hits.mean()), float(trials)
+    share = float(hits.mean())
+    effective = float(trials)
     result = replace(result, value=share)
     if count == 1 < trials:
         return result.with_note(ONE_UNIT)

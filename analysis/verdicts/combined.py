@@ -121,7 +121,8 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
     formed: list[FormedPanel] = []
     table = scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
-        members, votes = sorted(map(str, group["rater"].unique())), _score(group)
+        members = sorted(map(str, group["rater"].unique()))
+        votes = _score(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
         if len(members) < FEWEST_JUDGES and kind in SIMULATED and formed:
             continue  # nobody declared a panel of it

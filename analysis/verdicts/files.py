@@ -20,7 +20,7 @@ from guard_eval.files.rows import LINE, RowFile, open_rows
 from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
-"""The largest number of rows. A report on so many rows needs 5 to 9 GB of memory."""
+"""The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
 MAX_BYTES = 2**30
 """A larger file is refused before it takes a machine's memory: a few megabytes can unpack to it."""
 NESTED = "nested"

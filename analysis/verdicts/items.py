@@ -30,7 +30,7 @@ MADE = (
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
 FEWEST_ROWS = 3
-"""A column can describe a rater or a comparison only if it has so many rows on average."""
+"""The smallest mean number of rows of a rater or a comparison that a column can describe."""
 _ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 

@@ -153,7 +153,8 @@ def _preference(value: object, where: str) -> float:
 
 def _arena_hard(record: Record, where: str, _items: object) -> Rows:
     """Yield a verdict for each game."""
-    model, baseline = record.get("model"), record.get("baseline", "baseline")
+    model = record.get("model")
+    baseline = record.get("baseline", "baseline")
     name = record.get("question_id", record.get("uid"))
     games = record.get("games")
     if not isinstance(games, list) or not 1 <= len(games) <= 2:
@@ -179,11 +180,9 @@ def _arena_hard(record: Record, where: str, _items: object) -> Rows:
 
 def _fastchat(record: Record, _where: str, _items: object) -> Rows:
     """Yield a verdict for each game, or for a vote."""
-    judge, question, turn = (
-        record.get("judge"),
-        as_cell(record.get("question_id")),
-        as_cell(record.get("turn")),
-    )
+    judge = record.get("judge")
+    question = as_cell(record.get("question_id"))
+    turn = as_cell(record.get("turn"))
     rater = as_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
     row = {key: record[key] for key in ("turn", "anony", "dedup_tag") if key in record}
     row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
@@ -217,7 +216,8 @@ def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation and control."""
-    data, annotations = record.get("data"), record.get("annotations")
+    data = record.get("data")
+    annotations = record.get("annotations")
     if not isinstance(data, dict) or not isinstance(annotations, list):
         raise StudyError(f"{where}: a task needs data and annotations; export the project as JSON")
     if record.get("predictions"):

@@ -84,7 +84,8 @@ def meaning(word: str) -> Word | None:
     match = _PREFERENCE.fullmatch(text)
     if match is None or text in {"1", "2"}:
         return None
-    side, noun = match["side"], match["noun"] or match["after"] or ""
+    side = match["side"]
+    noun = match["noun"] or match["after"] or ""
     degrees = {match[f"degree{number}"] for number in (1, 2, 3)} - {None}
     is_strong = any(re.fullmatch(_STRONG, degree) for degree in degrees)
     kind: Kind = "letter" if side in {"a", "b"} else "place"

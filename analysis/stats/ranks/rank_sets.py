@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -90,10 +91,13 @@ class Comparisons:
         Args:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
         """
-        spread = float((parameters[:-1] ** 2).sum())
-        error = float((self._influence(parameters)[:, :-1] ** 2).sum())
+        strengths = parameters[:-1]
+        influence = self._influence(parameters)[:, :-1]
+        spread = float((strengths**2).sum())
+        error = float((influence**2).sum())
+        factor = max(0.0, 1 - error / spread) if spread else 0.0
         shrunk = parameters.copy()
-        shrunk[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
+        shrunk[:-1] *= factor
         return shrunk
 
     def errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
@@ -300,9 +304,12 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
+    def draw_all(draw: Callable[[], Floats]) -> Floats:
+        return np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
+
     ways = (student, wild) if units <= MANY_UNITS else (student,)
-    drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
-    return np.asarray(np.sqrt(np.sort(np.stack(drawn), axis=1)))
+    drawn = np.stack([draw_all(draw) for draw in ways])
+    return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 
 def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
