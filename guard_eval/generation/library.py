@@ -115,7 +115,7 @@ def generate(
     all_prompts = _read_prompts(prompts)
     strategy = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(strategy, Strategy):
-        raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
+        raise StudyError(f"{strategy!r:.60} is not a strategy; write Guard() or 'guard', for example")
     stops = [stop] if isinstance(stop, str) else stop
     values = {
         "seed": seed,
@@ -189,7 +189,9 @@ def load_model(
             raise StudyError("device and dtype have no effect on a loaded model; give them to load_model")
         return model
     if not isinstance(model, str | Path):
-        raise StudyError(f"model = {model!r:.60} is no model; give a Hugging Face id, a folder, or 'bundled'")
+        raise StudyError(
+            f"model = {model!r:.60} is not a model; give a Hugging Face id, a folder, or 'bundled'"
+        )
     name = str(model)
     location = locate_model(name, Path())
     result = find_models({name: (location, "main")})
@@ -231,7 +233,7 @@ def show_text(
     chat: bool = False,
     device: str = "auto",
 ) -> ShownText:
-    """Write one text and show it token by token, coloured by the model's uncertainty.
+    """Show one text as it is made, its tokens coloured by how unsure the model is.
 
     On a terminal, a token's colour is stronger if the entropy of its distribution is higher than that of the
     tokens before. A strategy with beams shows its text at the end, without colours. With --json, every token

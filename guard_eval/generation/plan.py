@@ -165,4 +165,4 @@ class GenerationPlan:
             if self.facts["revision"] is None and self.existing[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
         others = other_runs(self.study, self.facts) if self.missing else []
-        yield from (f"another run is kept and not used: {other}" for other in others)
+        yield from (f"another run's texts are kept but not used: {other}" for other in others)

@@ -210,7 +210,7 @@ class Budget:
         raise StudyError(
             f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent or "
             f"set aside, and the next request can cost ${cost / BILLION:.4f}; what was answered is saved, "
-            "and --budget with a larger sum goes on from here"
+            "and the command continues with a larger --budget"
         )
 
     def settle(self, reserved: int, cost: int) -> None:
@@ -313,8 +313,8 @@ class ServedRun:
         others = [name for name in self.models if model.casefold() not in name.casefold()]
         if others:
             yield (
-                f"{', '.join(sorted(others))} answered, where {model} was asked; if that is another model, "
-                "correct model or base_url in study.toml"
+                f"{', '.join(sorted(others))} answered, although {model} was requested; if that is another "
+                "model, correct model or base_url in study.toml"
             )
         if self.counts["empty"] > self.counts["written"] / 10:
             yield (

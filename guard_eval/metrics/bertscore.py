@@ -129,10 +129,8 @@ def _match(
     total = precision + recall
     f1 = torch.where(total == 0, 0.0, 2 * precision * recall / total)
     have_words = x_counts.any(1) & y_counts.any(1)
-    return [
-        score if has_words else None
-        for score, has_words in zip(f1.tolist(), have_words.tolist(), strict=True)
-    ]
+    scored_pairs = zip(f1.tolist(), have_words.tolist(), strict=True)
+    return [score if has_words else None for score, has_words in scored_pairs]
 
 
 def _embed(
@@ -172,12 +170,13 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
         scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
+        f1s = [f1 for f1, _ in scores if f1 is not None]
         values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in scores]
         missing = sum(text.reference is None for text in group.texts)
         counts = {
             "without a reference": missing,
             "cut to the encoder's length": sum(is_cut for _, is_cut in scores),
-            "not a finite number": sum(f1 is not None and not math.isfinite(f1) for f1, _ in scores),
+            "not a finite number": sum(not math.isfinite(f1) for f1 in f1s),
         }
         note = "no text has a reference" if missing == len(scores) else ""
         yield mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)

@@ -99,9 +99,13 @@ class TriedSettings:
         meets = np.isfinite(best)
         for name, sign, limit in self.rule.conditions:
             values = self.score(name, weights)
-            meets &= values >= limit if sign == ">=" else values <= limit
+            if sign == ">=":
+                meets &= values >= limit
+            else:
+                meets &= values <= limit
         direction = -1 if self.rule.maximize in LESS_IS_BETTER else 1
-        return np.where(meets, np.round(direction * best, DIGITS), -np.inf)
+        rating = np.round(direction * best, DIGITS)
+        return np.where(meets, rating, -np.inf)
 
     def expect_best(self, rng: np.random.Generator) -> list[float | None]:
         """Return the expected score of the best of m = 1, 2, … settings that are tried in random order.
@@ -112,9 +116,11 @@ class TriedSettings:
         order = rng.random((RESAMPLES, len(self.names))).argsort(axis=1)
         scoring = {}
         for dataset, n in self.sizes.items():
+            # Random ranks: the first `n // FOLDS` prompts of each resample score, the others choose.
             ranks = rng.random((RESAMPLES, n)).argsort(axis=1).argsort(axis=1)
             scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
-        rated = self.rate({dataset: 1 - weight for dataset, weight in scoring.items()})
+        choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
+        rated = self.rate(choosing)
         scores = self.score(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):

@@ -152,6 +152,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
         missing = sum(text.prompt is None for text in group.texts)
         scored = [LogLikelihood(*score) for score in scores if score]
+        # The total log-likelihood and the number of tokens of each text.
         sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
         finite = np.isfinite(sums[:, 0])
         facts: dict[str, Any] = {

@@ -79,7 +79,7 @@ def measure(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Measured:
-    """Score continuations, with intervals.
+    """Score continuations, and say how sure the scores are.
 
     The scores are diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each
     dataset and strategy and for the human references. The intervals are over prompts. With a baseline, there
@@ -117,7 +117,9 @@ def measure(
         if baseline is not None:
             chosen["baseline"] = baseline
         if tune and (chosen or study.settings.tuning is None):
-            reason = "leave --metrics and --baseline out" if chosen else "there is none in study.toml; add it"
+            reason = (
+                "leave --metrics and --baseline out" if chosen else "study.toml has no such table; add it"
+            )
             raise StudyError(f"--tune measures what [tuning] names; {reason}")
         return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
     if tune:
@@ -225,7 +227,7 @@ def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
         return []
     warning = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
     remedy = "name another coherence_model"
-    return [f"{warning}, so greedy decoding and beam search lead by construction; {remedy}"]
+    return [f"{warning}, which favours greedy decoding and beam search; {remedy}"]
 
 
 def _measure_texts(

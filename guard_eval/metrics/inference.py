@@ -236,7 +236,7 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
 
 def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     """Return the positions of the prompts that both strategies continued."""
-    return np.intersect1d(first.places, second.places)
+    return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
 def _gains(pairs: Sides) -> list[Floats]:

@@ -283,7 +283,7 @@ def _outcome(
     texts = [features.get((text.text,)) for text in group.texts]
     results = []
     parts = np.zeros((len(texts), 2))
-    for run in group.runs:
+    for run in group.run_indices:
         # Pairs in which both are long enough.
         complete = [index for index in run if references[index] is not None and texts[index] is not None]
         result = mauve(

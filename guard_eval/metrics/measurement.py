@@ -143,7 +143,7 @@ def _versions() -> dict[str, str]:
 def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]) -> Iterator[str]:
     """Warn of unequal numbers of texts, and of references that are missing or differ."""
     for dataset in dict.fromkeys(group.dataset for group in groups):
-        sizes = {len(run) for group in groups if group.dataset == dataset for run in group.runs}
+        sizes = {len(run) for group in groups if group.dataset == dataset for run in group.run_indices}
         if len(sizes) > 1:
             yield (
                 f"{dataset}: strategies have between {min(sizes)} and {max(sizes)} texts; distinct-n, "

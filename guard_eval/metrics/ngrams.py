@@ -203,10 +203,11 @@ def _rate(index: int, sums: Floats) -> Floats:
 
 def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     for n in (1, 2):
+        values = [distinct([texts[index] for index in run], n) for run in group.run_indices]
         yield outcome_of_runs(
             f"distinct_{n}",
             group,
-            [distinct([texts[index] for index in run], n) for run in group.runs],
+            values,
             n=sum(len(text.split()) >= n for text in texts),
             note="falls with the number of texts: only equal numbers compare, and there is no interval",
             reason=TOO_SHORT,
@@ -215,15 +216,18 @@ def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
 
 
 def _self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
-    scores = [self_bleus([texts[index] for index in run]) for run in group.runs]
+    scores = [self_bleus([texts[index] for index in run]) for run in group.run_indices]
     defined = [run[~np.isnan(run)].tolist() for run in scores]
+    means = [math.fsum(run) / len(run) if run else math.nan for run in defined]
+    too_short = sum(len(text.split()) < max(ORDERS) for text in texts)
+    has_pairs = max(map(len, scores)) > 1
     return outcome_of_runs(
         "self_bleu",
         group,
-        [math.fsum(run) / len(run) if run else math.nan for run in defined],
+        means,
         n=sum(map(len, defined)),
-        counts={"shorter than four words": sum(len(text.split()) < max(ORDERS) for text in texts)},
+        counts={"shorter than four words": too_short},
         note="rises with the number of texts; each bears on all others, so there is no interval",
-        reason=TOO_SHORT if max(map(len, scores)) > 1 else "one text has no other to be compared with",
+        reason=TOO_SHORT if has_pairs else "one text has no other to be compared with",
         signature=f"self-bleu|tokens:whitespace|n:1-4|smooth:floor[{EPSILON}]|ref-len:closest",
     )

@@ -43,13 +43,13 @@ class Group:
     prompts: tuple[str, ...]
 
     @cached_property
-    def places(self) -> NDArray[np.int64]:
+    def prompt_indices(self) -> NDArray[np.int64]:
         """The index in `prompts` of each text's prompt, `[texts]`."""
         position = {prompt: index for index, prompt in enumerate(self.prompts)}
         return np.array([position[text.prompt_id] for text in self.texts], dtype=np.int64)
 
     @cached_property
-    def runs(self) -> list[list[int]]:
+    def run_indices(self) -> list[list[int]]:
         """The indices of the texts of each run. In a run, a prompt has one text."""
         runs: dict[int, list[int]] = {}
         for index, text in enumerate(self.texts):
@@ -61,16 +61,16 @@ class Group:
         """The number of texts with each flaw."""
         flaws = Counter(sorted(flaw for text in self.texts for flaw in text.flaws))
         flaws["empty"] += sum(not text.text.strip() for text in self.texts)
-        flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.places))
+        flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.prompt_indices))
         return flaws
 
     def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Return the mean over runs of the rows of each prompt's texts, `[texts, m]` → `[prompts, m]`."""
         values = np.asarray(rows, dtype=np.float64)
         sums, runs = np.zeros((2, len(self.prompts), values.shape[1]))
-        np.add.at(sums, self.places, values)
-        for run in self.runs:
-            runs[np.unique(self.places[run])] += 1
+        np.add.at(sums, self.prompt_indices, values)
+        for run in self.run_indices:
+            runs[np.unique(self.prompt_indices[run])] += 1
         return np.asarray(sums / np.maximum(runs, 1))
 
 
@@ -175,7 +175,7 @@ class Outcome:
         metric: One of `scores.METRICS`.
         dataset: The group's dataset.
         strategy: Its strategy.
-        places: The indices of the prompts that the strategy continued, among the dataset's prompts.
+        prompt_indices: The indices of the prompts that the strategy continued, among the dataset's prompts.
         runs: The number of texts for each prompt.
         value: The value, or None if it is undefined; then `note` gives the reason.
         n: The number of texts with a value.
@@ -191,7 +191,7 @@ class Outcome:
     metric: str
     dataset: str
     strategy: str
-    places: NDArray[np.int64]
+    prompt_indices: NDArray[np.int64]
     runs: int
     value: float | None
     n: int
@@ -234,8 +234,8 @@ def outcome_of_runs(
         metric=metric,
         dataset=group.dataset,
         strategy=group.strategy,
-        places=np.unique(group.places),
-        runs=len(group.runs),
+        prompt_indices=np.unique(group.prompt_indices),
+        runs=len(group.run_indices),
         value=statistics.mean(defined) if defined else None,
         counts=dict(group.counts + Counter(counts)),
         note=note,
@@ -260,7 +260,7 @@ def outcome_of_sums(
         **facts: See `outcome_of_runs`.
     """
     parts = group.sum_by_prompt(rows)
-    values = [float(function(parts.sum(axis=0)))] * len(group.runs)
+    values = [float(function(parts.sum(axis=0)))] * len(group.run_indices)
     return outcome_of_runs(metric, group, values, parts=parts, function=function, **facts)
 
 

@@ -220,7 +220,7 @@ class Store:
             check_database_file(self.file)
         if self.file is not None and self.file.exists():
             if read_only:
-                self._find_readable(self.file)
+                self._choose_file_to_read(self.file)
         elif self.file is not None:
             if not create:
                 raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
@@ -243,8 +243,8 @@ class Store:
                 db.exec_driver_sql(statement)
             db.execute(_KEEP_SCHEMA, {"value": SCHEMA})
 
-    def _find_readable(self, file: Path) -> None:
-        """Choose what to read if nothing can be written beside the file: the file alone, or a copy.
+    def _choose_file_to_read(self, file: Path) -> None:
+        """Choose the file to read, or a copy of it, if nothing can be written beside the file.
 
         In WAL mode a reader writes, too: it makes the files -wal and -shm.
         """

@@ -1,4 +1,4 @@
-"""A plan names the missing texts, the command appends what engines give it, and a refusal stops no other."""
+"""A plan lists missing texts, the command stores batches, and a refusal stops no other strategy."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ REFUSED, WRITTEN = ["contrastive(k=3, alpha=0.6)", "acs(q=1)"], ["greedy", "guar
 
 @pytest.fixture
 def study(tmp_path) -> Study:
-    """A study of a model that keeps no keys and values for contrastive search, which comes first."""
+    """A study with a model that cannot run contrastive search, which comes first."""
     tiny("xlnet").save_pretrained(tmp_path / "model")
     text = "the cat sat on the mat and the dog ran to the old red house"
     bytes_of([text] * 3, VOCABULARY).save_pretrained(tmp_path / "model")
@@ -111,7 +111,7 @@ def test_a_plan_lists_texts_that_no_file_has(study):
 
 
 def test_each_batch_is_stored_before_the_next(study, monkeypatch):
-    """An engine of three lines: what is on disk whenever it is asked for a batch."""
+    """An engine of three lines, which checks the files on disk before each batch."""
     generate_texts(study, strategy=["greedy"])
     texts = [text for path in study.continuations.glob("*/greedy.jsonl") for text in read_continuations(path)]
     for path in study.continuations.glob("*/*"):

@@ -1,4 +1,4 @@
-"""Texts of models behind servers, requested from a real server on this machine that can fail in every way."""
+"""Texts of models behind servers, from a real server on this machine that can fail in every way."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def short_pauses(monkeypatch):
 
 @pytest.fixture
 def server():
-    """A server that writes texts until a test lets it fail."""
+    """A server that writes texts unless a test makes it fail."""
     llama = LlamaServer()
     yield llama
     llama.close()
@@ -155,7 +155,7 @@ def test_thinking_and_refusals_are_counted(study, server):
 def test_an_answer_by_another_model_is_named(study, server):
     server.model = "gpt-2"
     (warning,) = generate_texts(study()).warnings
-    assert "gpt-2 answered, where qwen2.5-7b was asked" in warning
+    assert "gpt-2 answered, although qwen2.5-7b was requested" in warning
     server.model = "qwen2.5-7b-instruct-q4"
     assert generate_texts(study(CHAT)).warnings == ()
 
@@ -238,7 +238,7 @@ def test_costs_need_a_budget_or_a_terminal(study, server):
 
 
 def test_a_budget_holds_over_all_runs(study, server):
-    """A request costs 0.022 dollars, and at most 0.3: at a 1000 dollars for a million tokens."""
+    """At 1000 dollars for a million tokens, a request costs 0.022 dollars, and at most 0.3."""
     opened = study(COMPLETIONS + PRICED)
     with pytest.raises(StudyError, match="is used up"):
         generate_texts(opened, budget=0.31)

@@ -1,4 +1,4 @@
-"""BERTScore against the package of its authors, on small random encoders."""
+"""BERTScore equals the package of its authors, on small random encoders."""
 
 import json
 
@@ -75,7 +75,7 @@ def folders(bert, roberta, tmp_path_factory):
     return folder
 
 
-def ours(model, tokenizer, texts=TEXTS, references=REFERENCES, **options):
+def score_texts(model, tokenizer, texts=TEXTS, references=REFERENCES, **options):
     return torch.tensor([f1 for f1, _ in bertscore(model, tokenizer, texts, references, **options)])
 
 
@@ -86,13 +86,15 @@ LONG = (["the cat " * 40, "a dog", "the cat " * 11], ["a dog ran", "it said " * 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize(("texts", "references"), [(TEXTS, REFERENCES), LONG])
 def test_bertscore_equals_the_authors_scores(folders, kind, layer, texts, references):
-    """Also of texts that are too long, and where the tokenizer knows no limit or adds no first space."""
+    """Texts may be too long, and tokenizers may have no limit or add no first space."""
     score = pytest.importorskip("bert_score", reason="bert-score is not installed").score
     folder = str(folders / kind)
     *_, expected = score(texts, references, model_type=folder, num_layers=layer, device="cpu", batch_size=3)
     plain = word_level() if kind == "bert" else byte_level()
     for tokenizer in (AutoTokenizer.from_pretrained(folder), plain):
-        scores = ours(AutoModel.from_pretrained(folder).eval(), tokenizer, texts, references, layer=layer)
+        scores = score_texts(
+            AutoModel.from_pretrained(folder).eval(), tokenizer, texts, references, layer=layer
+        )
         torch.testing.assert_close(scores, expected, rtol=0, atol=1e-6)
     assert expected.std() > 0.01  # the encoder distinguishes the texts
 

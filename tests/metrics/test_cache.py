@@ -1,4 +1,4 @@
-"""Scores already taken outlive the process, and a file that cannot be used is named."""
+"""Stored scores survive the process, and a file that cannot be used is named."""
 
 from contextlib import closing
 

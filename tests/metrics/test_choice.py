@@ -12,7 +12,7 @@ SAME = [1.0, 2, 3, 4]
 
 
 def outcomes_of(settings, dataset="d"):
-    """Outcomes that are means of a value for each prompt, None where a prompt has none."""
+    """Return outcomes that are means of one value for each prompt, or None if a prompt has no value."""
     outcomes = {}
     for name, scores in settings.items():
         for score, values in scores.items():
@@ -21,7 +21,7 @@ def outcomes_of(settings, dataset="d"):
                 metric=score,
                 dataset=dataset,
                 strategy=name,
-                places=np.arange(len(parts)),
+                prompt_indices=np.arange(len(parts)),
                 runs=1,
                 value=0.0,  # what is chosen rests on the parts
                 n=1,
@@ -31,7 +31,7 @@ def outcomes_of(settings, dataset="d"):
 
 
 def search(rule, **settings):
-    """The search among settings, each with its values of scores by name; diversity is 100 unless named."""
+    """Search among settings, each with values of scores by name. Diversity is 100 by default."""
     size = len(next(iter(next(iter(settings.values())).values())))
     scored = {name: {"diversity": [100.0] * size} | scores for name, scores in settings.items()}
     tried = TriedSettings(
@@ -100,14 +100,14 @@ def test_datasets_count_equally():
 
 
 def test_resamples_estimate_the_share_of_each_choice():
-    """Of two prompts drawn again, b is better if the second came twice: in a quarter of the cases."""
+    """With two resampled prompts, b is better only if the second is drawn twice: a quarter of the cases."""
     result = search({"maximize": "coherence"}, a={"coherence": [4.0, 1]}, b={"coherence": [1.0, 3.9]})
     assert result.chosen == "a"
     assert result.settings[1].chosen_share == pytest.approx(0.25, abs=0.04)
 
 
 def test_the_curve_is_flat_for_equal_settings(monkeypatch):
-    """Of ten settings without a difference, the best on 40 prompts is 1.54 / √40 = .24 above the mean."""
+    """The best of ten equal settings on 40 prompts is 1.54 / √40 = .24 above the mean."""
     monkeypatch.setattr("guard_eval.metrics.choice.RESAMPLES", 100)
     rng = np.random.default_rng(3)
     best, curves = [], []

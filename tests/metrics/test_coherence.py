@@ -1,4 +1,4 @@
-"""Coherence: batches against a plain loop, and hand arithmetic on a model that can be read."""
+"""Coherence equals a plain loop, and hand arithmetic on a small model."""
 
 import math
 
@@ -24,8 +24,8 @@ def model():
     return tiny("llama", vocab_size=len(WORDS), bos_token_id=0, max_position_embeddings=16)
 
 
-def plain(model, before, tokens):
-    """Score one token after the other, each in a forward pass of its own."""
+def score_in_a_loop(model, before, tokens):
+    """Score one token after the other, with a forward pass for each."""
     before, total = list(before), 0.0
     for token in tokens:
         with torch.no_grad():
@@ -47,7 +47,7 @@ TEXTS = ["sat on a mat", "mat", "mat the cat", "a mat a mat a mat", "the cat"]
 def test_log_likelihoods_equal_a_plain_loop(model, tokenizer, batch_size):
     """A continuation without a word has no score."""
     result = log_likelihoods(model, tokenizer, [*PROMPTS, "the"], [*TEXTS, "  \n"], batch_size=batch_size)
-    expected = [plain(model, [0, *ids(p)], ids(t)) for p, t in zip(PROMPTS, TEXTS, strict=True)]
+    expected = [score_in_a_loop(model, [0, *ids(p)], ids(t)) for p, t in zip(PROMPTS, TEXTS, strict=True)]
     assert result.pop() is None
     assert [score.total for score in result] == pytest.approx(expected, rel=1e-5)
     assert [score.tokens for score in result] == [4, 1, 3, 6, 2]
@@ -74,14 +74,14 @@ def test_a_text_without_context_loses_its_first_token(model):
     bare.bos_token = None
     first, second = log_likelihoods(model, bare, ["", "a"], ["cat sat on", "mat"])
     assert (first.tokens, second.tokens) == (2, 1)
-    assert first.total == pytest.approx(plain(model, [2], [3, 4]), rel=1e-5)
+    assert first.total == pytest.approx(score_in_a_loop(model, [2], [3, 4]), rel=1e-5)
 
 
 def test_long_inputs_are_cut_to_the_context(model, tokenizer):
     prompts = [" ".join(["the"] * 30 + ["sat"] * 13), "the cat"]
     first, second = log_likelihoods(model, tokenizer, prompts, ["cat on", " ".join(["mat a"] * 20)])
     assert (first.prompt_cut, first.text_cut, first.tokens) == (True, False, 2)
-    # Of 16 places two are the text's and one the first token's: 13 words are left.
-    assert first.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), rel=1e-5)
+    # Of 16 positions, two are for the text and one is for the first token, so 13 words remain.
+    assert first.total == pytest.approx(score_in_a_loop(model, [0, *[3] * 13], [2, 4]), rel=1e-5)
     assert (second.prompt_cut, second.text_cut, second.tokens) == (True, True, 15)
-    assert second.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), rel=1e-5)
+    assert second.total == pytest.approx(score_in_a_loop(model, [0], ([6, 5] * 8)[:15]), rel=1e-5)

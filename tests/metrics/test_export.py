@@ -97,7 +97,7 @@ NASTY = measured(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Both results, written."""
+    """Write both results into folders."""
     path = tmp_path_factory.mktemp("metrics")
     write_results(RESULTS, path / "plain")
     write_results(NASTY, path / "nasty")

@@ -119,7 +119,7 @@ def test_mauve_without_faiss_names_the_extra(monkeypatch):
         mauve(p, q)
 
 
-def labelled(p, q, buckets, seeds=1):
+def mauve_of_labels(p, q, buckets, seeds=1):
     value = float(area(shares(p, buckets), shares(q, buckets)))
     return Mauve(values=(value,) * seeds, n=len(p), buckets=buckets, labels=((p, q),) * seeds)
 
@@ -133,6 +133,6 @@ def test_contributions_equal_a_jackknife():
     without = np.array(
         [less_p[0] + less_q[0], less_p[0] + less_q[1], less_p[1] + less_q[1], less_p[1] + less_q[1]]
     )
-    result = labelled(p, q, 2, seeds=2)
+    result = mauve_of_labels(p, q, 2, seeds=2)
     assert contributions(result) == pytest.approx(value + 3 * (without.mean() - without), abs=1e-9)
     assert contributions(result).mean() == pytest.approx(value)

@@ -87,7 +87,7 @@ def likelihoods(bundled, prompts, texts):
     return log_likelihoods(bundled.model, bundled.tokenizer, prompts, texts, batch_size=1)
 
 
-def tale(results, metric, strategy):
+def tales_score(results, metric, strategy):
     return score_of(results, metric, strategy, dataset="tales")
 
 
@@ -101,16 +101,16 @@ def test_coherence_and_perplexity_are_means_of_texts(bundled):
         alone = likelihoods(
             bundled, [text.prompt for text in texts_of_strategy], [text.text for text in texts_of_strategy]
         )
-        score = tale(results, "coherence", strategy)
+        score = tales_score(results, "coherence", strategy)
         assert score.value == pytest.approx(
             np.mean([likelihood.total / likelihood.tokens for likelihood in alone]), abs=1e-5
         )
         assert score.low < score.value < score.high
         mean = sum(likelihood.total for likelihood in alone) / sum(likelihood.tokens for likelihood in alone)
-        assert tale(results, "perplexity", strategy).value == pytest.approx(math.exp(-mean), rel=1e-5)
+        assert tales_score(results, "perplexity", strategy).value == pytest.approx(math.exp(-mean), rel=1e-5)
     assert "different references of 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [text.prompt for text in texts[:6]], [text.reference for text in texts[:6]])
-    human = tale(results, "coherence", HUMAN)
+    human = tales_score(results, "coherence", HUMAN)
     assert human.value == pytest.approx(
         np.mean([likelihood.total / likelihood.tokens for likelihood in people]), abs=1e-5
     )
@@ -142,13 +142,13 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     model, tokenizer = bundled.model, bundled.tokenizer
     cut = ([cut_text(tokenizer, text, 16) for text in side] for side in sides)
     p, q = (np.array(hidden_features(model, tokenizer, side)) for side in cut)
-    score = tale(results, "mauve", "guard")
+    score = tales_score(results, "mauve", "guard")
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
     assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in results.warnings[0]
     assert score.low < score.value < score.high
-    assert tale(results, "mauve", HUMAN).value == 100
+    assert tales_score(results, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature
 
 
@@ -161,13 +161,15 @@ def test_mauve_of_runs_is_their_mean():
     ]
     third = [replace(text, text="too short", run=3) for text in texts]
     settings = {"compute": ["mauve"], "mauve_tokens": 16, "mauve_seeds": 2, "mauve_buckets": 4}
-    alone = [tale(measured(run, models=Models(), **settings), "mauve", "guard") for run in (texts, second)]
-    score = tale(measured(texts + second + third, models=Models(), **settings), "mauve", "guard")
+    alone = [
+        tales_score(measured(run, models=Models(), **settings), "mauve", "guard") for run in (texts, second)
+    ]
+    score = tales_score(measured(texts + second + third, models=Models(), **settings), "mauve", "guard")
     assert score.value == pytest.approx(np.mean([run.value for run in alone]))
     assert (score.n, score.runs) == (80, 3)
     assert score.note.startswith("mean of 2 runs; standard deviation over 2 seeds")
     assert score.low < score.value < score.high
-    few = tale(measured(texts[:5], models=Models(), **settings), "mauve", "guard")
+    few = tales_score(measured(texts[:5], models=Models(), **settings), "mauve", "guard")
     assert few.value is None
     assert "at least 20 are needed" in few.note
 
@@ -178,7 +180,7 @@ def test_bertscore_is_the_mean_of_pairs(encoder_folder):
     loaded = load_encoder(str(encoder_folder), device="cpu")
     sides = [text.text for text in texts], [text.reference for text in texts]
     alone = bertscore(loaded.model, loaded.tokenizer, *sides, layer=1)
-    score = tale(results, "bertscore", "guard")
+    score = tales_score(results, "bertscore", "guard")
     assert score.value == pytest.approx(100 * np.mean([f1 for f1, _ in alone]), abs=1e-3)
     assert "layer:1" in score.signature
     unknown = measured(texts, models=models, compute=["bertscore"], bertscore_model="b")
@@ -187,6 +189,6 @@ def test_bertscore_is_the_mean_of_pairs(encoder_folder):
 
 def test_texts_without_a_prompt_have_no_coherence():
     texts = [replace(text, prompt=None) for text in texts_of("guard", 1, 5, 1)]
-    score = tale(measured(texts, models=Models(), compute=["coherence"]), "coherence", "guard")
+    score = tales_score(measured(texts, models=Models(), compute=["coherence"]), "coherence", "guard")
     assert (score.value, score.note) == (None, "no text has a prompt")
     assert score.counts == {"without a prompt": 1}

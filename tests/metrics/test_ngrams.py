@@ -66,7 +66,7 @@ def sacrebleu_of(texts, max_n=4):
     ]
 
 
-def agrees(texts, max_n=4):
+def assert_equal_to_sacrebleu(texts, max_n=4):
     expected = [math.nan if score is None else score for score in sacrebleu_of(texts, max_n)]
     assert self_bleus(texts, max_n=max_n).tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
@@ -75,7 +75,7 @@ def agrees(texts, max_n=4):
 @example(["a a b c", "", "a b c d e a b c d"], 4)
 @example(["a b c d", "x y", "a b c d y z"], 1)
 def test_self_bleu_equals_sacrebleu_on_random_texts(texts, max_n):
-    agrees(texts, max_n)
+    assert_equal_to_sacrebleu(texts, max_n)
 
 
 @pytest.mark.parametrize("texts", [[], ["a b c d e"], ["", "a b"], ["a b c", "a b c"]])

@@ -220,7 +220,7 @@ def test_a_single_setting_has_an_unknown_search(study):
 def test_tune_needs_a_rule(study, tmp_path):
     folder, _ = study(rule="")
     for source, named in (
-        (opened(folder), "there is none in study.toml"),
+        (opened(folder), "study.toml has no such table"),
         (tmp_path / "texts.csv", "name its folder"),
     ):
         with pytest.raises(StudyError, match=named):

@@ -112,7 +112,8 @@ def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
         raise StudyError(f"{where} returned {_describe(result)}; it must return logits, {_describe(logits)}")
     if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
         raise StudyError(
-            f"{where} left no token, or NaN; leave one token of each row at least, with −inf for the others"
+            f"{where} masked every token, or returned NaN; keep at least one token of each row, and set "
+            "others to −inf"
         )
     return result.float()
 

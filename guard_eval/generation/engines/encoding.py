@@ -57,7 +57,7 @@ def encode_texts(
         loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat, chat_template=recipe.chat_template
     )
     if not recipe.chat:
-        _notice_control(loaded, rows)
+        _notify_of_control_tokens(loaded, rows)
     context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
     if context < 0:  # XLNet has −1 if there is no limit
         context = math.inf
@@ -160,7 +160,7 @@ def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
         )
 
 
-def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
+def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Notify the user of prompts with control tokens. Without a template they are not read as text."""
     control = control_tokens(loaded.tokenizer).items()
     spelled = {
@@ -299,7 +299,7 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     ids = [token for token in named if token is not None]
     if wrong := [token for token in ids if type(token) is not int]:  # true would be token 1
         raise StudyError(
-            f"the model {loaded.name!r}: eos_token_id = {wrong[0]!r} in its generation_config.json is no "
+            f"the model {loaded.name!r}: eos_token_id = {wrong[0]!r} in its generation_config.json is not a "
             "token; write the number of the token that ends a text"
         )
     size = loaded.model.config.get_text_config().vocab_size

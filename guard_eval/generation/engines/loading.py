@@ -333,7 +333,7 @@ def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
         raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
     if (folder / "adapter_config.json").exists():
         remedy = "merge it with its base (peft's merge_and_unload), and save that"
-        raise StudyError(f"the model {location!r}: it holds an adapter alone; {remedy}")
+        raise StudyError(f"the model {location!r}: it has only an adapter; {remedy}")
     return str(folder), {}
 
 
@@ -378,9 +378,9 @@ def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyErro
     """Return the error to raise when transformers cannot read a model, whatever it raised."""
     reason = first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
-        reason = "its weights (.bin) are broken, or hold more than weights, which is never run"
+        reason = "its weights (.bin) are broken, or contain code, which is never run"
     if "trust_remote_code" in str(error):
-        reason = "it comes with code of its own, which is never run"
+        reason = "it comes with its own code, which is never run"
     where = f"in {source!r}"
     remedy = "put a whole model into it"
     if version:

@@ -71,7 +71,7 @@ class StudyModels:
         recipe = self.loaded.recipe(Greedy(), study.settings.generation, study.settings.seed)
         self._abilities = Abilities.of(self.loaded.model)
         self._probe = run_folder(study.continuations, recipe) / "probe.json"
-        self._abilities.recall(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
+        self._abilities.load(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
 
     @cached_property
     def amateur(self) -> LoadedModel:
@@ -103,7 +103,7 @@ class StudyModels:
             trace=trace,
         )
         if self._probe.parent.is_dir():
-            self._abilities.keep(self._probe)
+            self._abilities.save(self._probe)
 
 
 def write_batches(

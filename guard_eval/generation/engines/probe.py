@@ -87,17 +87,17 @@ class Abilities:
     @property
     def writes(self) -> bool:
         """Whether the model can continue a text."""
-        return self._can("one text", lambda: ((logits, logits) for logits in self._alone))
+        return self._passes_trial("one text", lambda: ((logits, logits) for logits in self._alone))
 
     @property
     def pads(self) -> bool:
         """Whether a padded row gives the same logits as its text alone."""
-        return self._can("padded rows", self._compare_padding, "single rows")
+        return self._passes_trial("padded rows", self._compare_padding, "single rows")
 
     @property
     def reorders(self) -> bool:
         """Whether beam search gives the same logits with a cache."""
-        return self._can("beams with a cache", self._compare_beams, "beams without a cache")
+        return self._passes_trial("beams with a cache", self._compare_beams, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest kind of passes that gives the right numbers for texts of up to `tokens` tokens.
@@ -109,7 +109,7 @@ class Abilities:
             right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
             if right < tokens < wrong:
                 self.results.reasons.pop(what, None)
-                if self._can(what, partial(self._compare_passes, kind, tokens), "another way"):
+                if self._passes_trial(what, partial(self._compare_passes, kind, tokens), "another way"):
                     right = tokens
                 else:
                     wrong = tokens
@@ -117,15 +117,15 @@ class Abilities:
             if tokens <= right:
                 return kind
         raise StudyError(
-            f"this {self._name} does not give the hidden states of candidates; tried {self.tried}. "
+            f"this {self._name} does not give the hidden states of candidates; tried {self.failed_trials}. "
             "Leave the strategy out, or name another model"
         )
 
-    def keep(self, path: Path) -> None:
+    def save(self, path: Path) -> None:
         """Store the results in a file."""
         write_whole(path, self.results.model_dump_json(indent=2).encode())
 
-    def recall(self, path: Path, versions: str) -> None:
+    def load(self, path: Path, versions: str) -> None:
         """Read the results from a file, if they are for this model class and these versions of libraries."""
         self.results.made_with = self._name, versions
         with suppress(OSError, ValueError):
@@ -134,11 +134,11 @@ class Abilities:
                 self.results = results
 
     @property
-    def tried(self) -> str:
+    def failed_trials(self) -> str:
         """The failed trials, with their reasons."""
         return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items() if reason)
 
-    def _can(self, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
+    def _passes_trial(self, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
         """Return whether a trial succeeds. If it fails, tell the user once what is used instead."""
         reasons = self.results.reasons
         if what not in reasons:
@@ -269,8 +269,8 @@ def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
         abilities = Abilities.of(tested)
         if not abilities.writes:
             raise StudyError(
-                f"this {type(tested).__name__} continues no text: {abilities.tried}, with transformers "
-                f"{transformers.__version__}; name another model"
+                f"this {type(tested).__name__} continues no text: {abilities.failed_trials}, with "
+                f"transformers {transformers.__version__}; name another model"
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         Abilities.of(model).choose_passes(TOKENS)

@@ -256,7 +256,7 @@ def choose_workers(
     room = int(resources.get(kind, 0))
     if room < (workers or 1):
         raise StudyError(
-            f"the Ray cluster has {room} {kind}s: give at most so many --workers, or set another model.device"
+            f"the Ray cluster has {room} {kind}s: use at most {room} --workers, or set another model.device"
         )
     return workers or room, "cuda" if use_gpu else "cpu"
 

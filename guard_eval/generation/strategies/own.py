@@ -130,7 +130,7 @@ def _check(kind: type[Step], path: str) -> None:
     settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
-        raise _refuse(path, f"{kind.__name__} is no frozen dataclass; {above}")
+        raise _refuse(path, f"{kind.__name__} is not a frozen dataclass; {above}")
     if apply_step.dispatch(kind) is apply_step.dispatch(object):
         raise _refuse(path, f"no function is registered for {kind.__name__}")
     other = None if name in STRATEGIES else _classes.get(name, kind)

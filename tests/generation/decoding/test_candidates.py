@@ -1,4 +1,4 @@
-"""The order of candidates against a stable sort of everything, which keeps equal scores by their ids."""
+"""The order of candidates equals a stable sort of the vocabulary, also for equal scores."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Contrastive decoding's scores at their edges, and padding, which no candidate is compared with."""
+"""Contrastive decoding at extreme values, and padding, which does not count in the penalty."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Entropies and medians against numbers worked by hand, and what their last digits depend on."""
+"""Entropies and medians equal hand arithmetic to the last digits."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Each of GUARD's equations against numbers worked by hand."""
+"""Each of GUARD's equations equals hand arithmetic."""
 
 import math
 
@@ -17,12 +17,12 @@ def f64(*values: float) -> Tensor:
 
 
 def column(*values: float) -> Tensor:
-    """One row's values, a step per line."""
+    """Return the values of one text, with a row for each step."""
     return f64(*values)[:, None]
 
 
 def test_adapt_equals_hand_arithmetic():
-    """Walk through one step: H_t = 3, H_{t−1} = 2, med(1, ½, 2) = 1, H_glob = 2, ln|V| = 8."""
+    """One step with H_t = 3, H_{t−1} = 2, med(1, ½, 2) = 1, H_glob = 2, ln|V| = 8."""
     q = 1 + 1 / 2.000001 + 1 / 1.000001  # r_change = |3 − 2|/2, r_diff = |1 − 2|/1
     d_loc = q * 0.5 * math.log((1 + 2 / 8) / (1 - 2 / 8))  # arctanh x = ½ ln((1 + x)/(1 − x))
     d_glob = -q * 0.5 * math.log((1 + 1 / 8) / (1 - 1 / 8))

@@ -1,4 +1,4 @@
-"""GUARD's whole step, in each formulation, against slow oracles, and what a step must not do."""
+"""GUARD's whole step equals a slow reference in each formulation, and never waits for the device."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ SETTINGS = [
 
 
 def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
-    """Logits whose entropy jumps between nearly 0 and nearly ln V, of one ranking, so that tokens repeat."""
+    """Return logits with entropies near 0 or near ln V, and with one ranking, so that tokens repeat."""
     generator = torch.Generator().manual_seed(seed)
     base = torch.randn(1, 1, vocabulary, generator=generator) * 2
     sharpness = torch.randn(steps, rows, 1, generator=generator).mul(1.3).exp()
@@ -34,7 +34,7 @@ def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
 
 
 def some_prompts(rows: int, vocabulary: int) -> Tensor:
-    """Prompts of 9 tokens, of which the first few are padding."""
+    """Return prompts of 9 positions. The first few are padding."""
     prompts = torch.randint(vocabulary, (rows, 9), generator=torch.Generator().manual_seed(rows))
     prompts[torch.arange(9) < (torch.arange(rows) % 4)[:, None]] = -1
     return prompts
@@ -140,7 +140,7 @@ def test_guard_samples_by_the_penalised_scores(formulation: str):
 
 
 class NoHostCopies(TorchDispatchMode):
-    """Fail at whatever makes the host wait for the device."""
+    """Fails if an operation makes the host wait for the device."""
 
     WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "_unique2")
 
@@ -157,7 +157,7 @@ class NoHostCopies(TorchDispatchMode):
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
 def test_guard_step_never_waits_for_the_device(formulation: str, select: str):
-    """On a CPU, which never waits, so many logits that the search for the best takes no short cut."""
+    """On a CPU nothing waits, so there must be enough logits to exclude the CPU's short cuts."""
     logits = bursty_logits(5, 4, 20_000, seed=7)
     strategy = parse(f"guard(formulation={formulation}, select={select}, window=3)")
     state, tokens = torch.zeros(4, len(first_state(strategy))).double(), some_prompts(4, 3000)

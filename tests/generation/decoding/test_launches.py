@@ -1,4 +1,4 @@
-"""How many calls a compiled step of GUARD makes; compiled for a CPU, for no GPU is needed to count them."""
+"""A compiled step of GUARD makes few calls. It is compiled for a CPU, because counting needs no GPU."""
 
 import re
 
@@ -33,7 +33,7 @@ VIEWS = {
 
 
 class Calls(TorchDispatchMode):
-    """Counts the operations that compute something."""
+    """Counts the operations that compute numbers."""
 
     count = 0
 
@@ -44,7 +44,7 @@ class Calls(TorchDispatchMode):
 
 @pytest.mark.parametrize("formulation", ["equations", "algorithm1", "released"])
 def test_compiled_step_makes_at_most_20_calls(formulation):
-    """Of generated code, and of the operations of PyTorch beside it (sort and topk); without it about 100."""
+    """Calls of compiled code and of PyTorch's sort and topk. Without compilation there are about 100."""
     strategy, source = Guard(formulation=formulation), torch.Generator().manual_seed(2)
     logits = torch.randn(ROWS, VOCABULARY, generator=source) * 3
     state = torch.rand(ROWS, len(first_state(strategy)), generator=source, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The random numbers: the published algorithm, uniform, and independent of the batch."""
+"""The random numbers follow the published algorithm, are uniform, and do not depend on the batch."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_noise_is_the_same_in_any_batch():
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_draw_takes_the_largest_weight_plus_noise(share, rows):
-    """Whether few or many tokens are kept, and in any number of rows: against one sum for every token."""
+    """Few or many tokens, in any number of rows: the draw equals one with noise for every token."""
     source = torch.Generator().manual_seed(rows)
     weights = torch.randn(rows, 3000, generator=source)
     weights[torch.rand(rows, 3000, generator=source) > share] = -torch.inf

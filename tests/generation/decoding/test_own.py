@@ -1,4 +1,4 @@
-"""Strategies of one's own: found where the user says, in every engine, and refused with what to do."""
+"""Users' own strategies are found in the user's file, run in every engine, and are refused with a remedy."""
 
 import re
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ BAD_FILES = {
     "def (\n": "line 1: SyntaxError",
     "import nowhere_at_all\n": "line 1: ModuleNotFoundError",
     "raise SystemExit(0)\n": "line 1: SystemExit",
-    HEAD + "class A(Sampler):\n    pass\n" + IDENTITY: "A is no frozen dataclass",
+    HEAD + "class A(Sampler):\n    pass\n" + IDENTITY: "A is not a frozen dataclass",
     HEAD + CLASS.format(name="A", body=PLAIN): "no function is registered for A",
     HEAD
     + CLASS.format(name="A", body="    a: 'Share' = 1\n")
@@ -125,8 +125,8 @@ def test_bad_files_are_named_with_a_remedy(own_registry, tmp_path, text):
 BAD_FUNCTIONS = {
     "return logits[:, :2]": "returned a tensor (1, 2) of",
     "return None": "returned NoneType",
-    "return logits * torch.nan": "left no token, or NaN",
-    "return logits - torch.inf": "left no token, or NaN",
+    "return logits * torch.nan": "masked every token, or returned NaN",
+    "return logits - torch.inf": "masked every token, or returned NaN",
     "return 1 / 0": "ZeroDivisionError: division by zero",
     "return context.attention": "AttributeError",
     "return logits.long()": "returned a tensor (1, 9) of int64",

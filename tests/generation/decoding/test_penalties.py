@@ -1,4 +1,4 @@
-"""Penalties for what was written: by hand, against transformers' processors, and against plain loops."""
+"""Penalties equal hand arithmetic, transformers' processors and plain loops."""
 
 import pytest
 import torch
@@ -58,27 +58,27 @@ def dry(logits, tokens, breakers=None, **settings):
 
 
 def test_dry_with_breakers_equals_hand_arithmetic():
-    """The published steps: 7 ends a sequence, is not lowered itself, and after it nothing repeats yet.
+    """The published steps: token 7 ends a sequence, has no penalty, and no sequence continues across it.
 
     "1 7 2 3 4 1 7 2 3": of "7 2 3" only "2 3" counts, so 4 loses multiplier · base⁰.
     """
     breakers = torch.tensor([7, 8])
     text = torch.tensor([[1, 7, 2, 3, 4, 1, 7, 2, 3]])
 
-    def taken(tokens, **more):
+    def penalties(tokens, **more):
         penalised = dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
         return {n: penalised[0, n].item() for n in range(V) if penalised[0, n]}
 
-    assert taken(text, allowed_length=2) == {4: pytest.approx(-0.8)}
-    assert taken(text, allowed_length=3) == {}
-    assert taken(torch.tensor([[2, 3, 7, 5, 2, 3]]), allowed_length=2) == {}
-    assert taken(torch.tensor([[3, 7, 5, 3, 7]]), allowed_length=1) == {}
+    assert penalties(text, allowed_length=2) == {4: pytest.approx(-0.8)}
+    assert penalties(text, allowed_length=3) == {}
+    assert penalties(torch.tensor([[2, 3, 7, 5, 2, 3]]), allowed_length=2) == {}
+    assert penalties(torch.tensor([[3, 7, 5, 3, 7]]), allowed_length=1) == {}
 
 
 def slow_dry(
     text: list[int], *, multiplier: float, base: float, allowed_length: int, breakers: tuple[int, ...] = ()
 ) -> dict[int, float]:
-    """Return what DRY takes from each token, by comparing lists."""
+    """Return DRY's penalty of each token, by a comparison of lists."""
     longest: dict[int, int] = {}
     for index in range(1, len(text)):
         for n in range(1, min(index, penalties.LONGEST_MATCH) + 1):

@@ -1,4 +1,4 @@
-"""Strategies in transformers' own `generate`, as users' programs call it."""
+"""Strategies within transformers' `generate`, as users' programs call it."""
 
 import re
 
@@ -35,7 +35,7 @@ def generate(model, ids, mask, processor, **options):
 
 
 def one_by_one(model, prompt: list[int], oracle) -> list[int]:
-    """Decode with the oracle, every step from the whole text."""
+    """Decode with the reference, which reads the whole text at every step."""
     text = list(prompt)
     with torch.inference_mode():
         for _ in range(NEW):

@@ -1,4 +1,4 @@
-"""What each strategy leaves in, by hand, and how often tokens are drawn, against exact probabilities."""
+"""The tokens that each strategy keeps equal hand arithmetic, and draws follow the exact probabilities."""
 
 import math
 
@@ -48,7 +48,7 @@ def test_top_p_one_keeps_every_token():
 
 
 def test_confidence_gain_equals_hand_arithmetic():
-    """Take p = 1/2, 1/4, 1/8, 1/8 of four tokens; R_k = 1/2, 1/4, 1/8, 0; ln 4 is two of ln 2."""
+    """Four tokens with p = 1/2, 1/4, 1/8, 1/8, so R_k = 1/2, 1/4, 1/8, 0; ln 4 is twice ln 2."""
     p = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8]]).double()
     log2 = math.log2
     by_hand = [
@@ -143,7 +143,7 @@ def test_greedy_takes_the_first_of_equal_tokens():
 
 
 def test_noise_of_kept_tokens_equals_noise_of_all():
-    """What is left out gets no noise on a CPU and some on a GPU: neither draws it, and both draw the same."""
+    """A masked token has noise only on a GPU. Neither device draws it, and both draw the same token."""
     logits = torch.randn(2000, 50, generator=torch.Generator().manual_seed(2)) * 2
     keys = torch.arange(2000)
     weights = left("top_p(p=0.8)", logits)
@@ -162,7 +162,7 @@ def test_noise_of_kept_tokens_equals_noise_of_all():
     ],
 )
 def test_temperature_beyond_float32_equals_the_limit(name: str):
-    """Near 0 the likeliest token comes, and far above nothing that cannot come: 1e-46 is 0 in float32."""
+    """Near 0 only the likeliest token is possible. A high one unmasks no token. 1e-46 is 0 in float32."""
     logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
     for key in range(20):
         drawn = [Follower(name.format(tau), torch.tensor([key]))(logits) for tau in (1e-46, 1e39)]
@@ -199,7 +199,7 @@ def test_samplers_equal_the_authors_programs(name: str):
 
 
 def test_mirostat_equals_the_authors_formulas():
-    """Their `estimate_s` and `compute_k`, of the 100 likeliest and V = 120: 1, 2, 12, and 2, 4, 15 tokens."""
+    """With the 100 likeliest and V = 120, `estimate_s` and `compute_k` give 1, 2, 12 and 2, 4, 15 tokens."""
     i, mu = torch.arange(120, dtype=torch.float64), torch.tensor([2.0, 4.0, 6.0]).double()
     for height, k in ((3, [1, 2, 12]), (9, [2, 4, 15])):
         logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos()).float().expand(3, -1)

@@ -1,4 +1,4 @@
-"""Models for the engines' tests: two real ones where they are available, and two random ones built here."""
+"""Models for the tests of engines: two real ones if they are available, and two random ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each architecture: padded batches against texts alone, trees against repeated caches, static caches."""
+"""Each architecture: batches equal single texts, trees equal repeated caches, and static caches are equal."""
 
 import math
 import statistics
@@ -81,7 +81,7 @@ def test_acs_equals_the_definition(q):
         earlier: dict[bool, list[float]] = {False: [], True: []}
 
         def exponent(p: list[float], *, inside: bool) -> float:
-            """Return q times arctanh of how far the entropy is from the median of the earlier ones."""
+            """Return q times arctanh of the entropy's difference from the median of the earlier ones."""
             h, before = -sum(x * math.log(x) for x in p if x > 0), earlier[inside]
             x = (h - statistics.median(before)) / math.log(len(p)) if before else 0
             before.append(h)
@@ -103,7 +103,7 @@ def test_acs_equals_the_definition(q):
 
 @torch.inference_mode()
 def slow_search(model, follow_a_text) -> list[list[int]]:
-    """Recompute everything at every step; what `follow_a_text()` returns makes k and α of probabilities."""
+    """Compute everything again at each step. `follow_a_text()` returns a function that gives k and α."""
     texts = []
     for prompt in PROMPTS:
         text, adapt = list(prompt), follow_a_text()

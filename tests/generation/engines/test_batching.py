@@ -1,4 +1,4 @@
-"""Batches sized to memory: they grow, shrink where it runs out, and lose no row."""
+"""Batch sizes grow, shrink if memory runs out, and lose no row."""
 
 import types
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage():
-    """Leave Python's search for garbage out, which takes long among the objects of all tests."""
+    """Skip Python's garbage collection, which takes long with the objects of all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "gc", types.SimpleNamespace(collect=lambda: None))
         yield
 
 
 class Memory:
-    """A decoder that holds so many tokens at once, and notes what it was asked for."""
+    """A decoder with memory for a number of tokens. It notes the batch sizes that it gets."""
 
     def __init__(self, tokens):
         self.tokens = tokens
@@ -41,7 +41,7 @@ def run(rows, memory, sizes):
 
 
 def test_batches_double_until_memory_runs_out():
-    """Rows of 64 tokens in a memory of 1280: 20 fit. 8, 16, 32 (no), then 16 each, also in the next call."""
+    """20 rows of 64 tokens fit into 1280. Batches have 8, 16, 32 (too many), then always 16 rows."""
     memory, sizes = Memory(1280), BatchSizes()
     batches = run([64] * 80, memory, sizes)
     assert memory.tried == [8, 16, 32, 16, 16, 16, 8]

@@ -1,4 +1,4 @@
-"""Logits and hidden states that are no numbers: named with prompt and step, never written on in silence."""
+"""Logits and hidden states that are NaN are reported with prompt and step."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf,
 
 
 class Breaking:
-    """A model's head that gives the texts in some places wrong logits from a step on.
+    """A model's head that gives some rows bad logits from a step on.
 
     What the model can do is tried before, with a text by the strategy.
     """
@@ -59,7 +59,7 @@ def run(model, prompts, strategy, amateur=None):
     ],
 )
 def test_a_step_with_nan_logits_is_named(strategy, value, after):
-    """One text alone, from the first step or a later one."""
+    """A single text, with NaN from the first or from a later step."""
     model, amateur = tiny("llama"), tiny("gpt2")
     Breaking(model, *VALUES[value], after, strategy=strategy, amateur=amateur)
     assert run(model, PROMPTS[:1], strategy, amateur).failed_at == [after]
@@ -89,7 +89,7 @@ def test_an_amateur_with_nan_logits_is_named():
 
 
 def test_a_broken_second_beam_is_named():
-    """Token 9 has no embedding: the hypothesis that writes it is broken, whichever place it holds."""
+    """Token 9 has a NaN embedding, so the hypothesis that writes it is broken, whatever its rank."""
     clean = tiny("llama")
     first = run(clean, PROMPTS[:1], "greedy").tokens[0][0]
     with torch.inference_mode():
@@ -103,7 +103,7 @@ def test_a_broken_second_beam_is_named():
 
 @pytest.mark.parametrize("strategy", ["contrastive(k=4)", "acs"])
 def test_a_candidate_with_nan_state_is_named(strategy):
-    """Its logits are never asked for unless it is chosen, and a NaN compares with nothing."""
+    """The logits of a candidate are computed only if it is chosen, and comparisons with NaN are false."""
     model = tiny("llama")
     with torch.inference_mode():
         likely = model(torch.tensor(PROMPTS[:1])).logits[0, -1].topk(4).indices

@@ -1,4 +1,4 @@
-"""Contrastive decoding against a slow beam search over whole texts, in plain Python."""
+"""Contrastive decoding equals a slow beam search over whole texts, in plain Python."""
 
 import math
 
@@ -33,7 +33,9 @@ def scores(expert, amateur, text: list[int], *, start: int, alpha: float, tau: f
     return {v: strong[v] - weak[v] for v in range(len(strong)) if strong[v] >= least}
 
 
-def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float, sees: str) -> list[int]:
+def search_slowly(
+    expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float, sees: str
+) -> list[int]:
     running: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
     start = len(prompt) - 1 if sees == "last" else 0
@@ -59,7 +61,9 @@ def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: f
 )
 def test_contrastive_decoding_equals_the_definition(beams, alpha, tau, sees):
     expert, amateur = tiny("llama"), tiny("gpt2")
-    expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS]
+    expected = [
+        search_slowly(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS
+    ]
     settings = f"alpha={alpha}, amateur_tau={tau}, beams={beams}, amateur_prompt={sees}"
     strategy = f"contrastive_decoding({settings})"
     decoded = continue_rows(expert, PROMPTS, strategy, ends=sorted(ENDS), limit=STEPS, amateur=amateur)

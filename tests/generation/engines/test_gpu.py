@@ -1,4 +1,4 @@
-"""What only a GPU can show: no waiting within a step, the CPU's texts, and memory that runs out."""
+"""Tests for a GPU: steps do not wait, texts equal those of a CPU, and lack of memory loses no text."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23
 
 @pytest.fixture
 def no_waiting():
-    """Let any copy to the host and any other synchronisation raise."""
+    """Make each copy to the host, and each other synchronisation, raise an error."""
     yield lambda: torch.cuda.set_sync_debug_mode("error")
     torch.cuda.set_sync_debug_mode("default")
 
@@ -60,14 +60,14 @@ def test_a_proposal_does_not_wait_for_the_gpu(no_waiting):
 @pytest.mark.parametrize("name", [*GUARDS, "greedy", "top_p", "contrastive(k=6)", "acs", "beam(beams=3)"])
 @pytest.mark.parametrize("static", [False, True])
 def test_gpu_texts_equal_cpu_texts_in_float32(kind, name, static):
-    """Rounding differs, but seldom by enough to change a choice among these tokens."""
+    """Rounding differs, but it rarely changes a choice among these tokens."""
     torch.backends.cuda.matmul.allow_tf32 = False
     expected = continue_rows(tiny(kind), PROMPTS, name, limit=40).tokens
     assert continue_rows(tiny(kind).cuda(), PROMPTS, name, limit=40, static=static).tokens == expected
 
 
 def test_lack_of_memory_loses_no_text():
-    """Leave room for a few dozen rows with wide logits, and let batches grow until they do not fit."""
+    """There is room for a few dozen rows with wide logits, and batches grow until they do not fit."""
     torch.manual_seed(5)
     config = LlamaConfig(hidden_size=32, num_attention_heads=2, num_hidden_layers=1, vocab_size=60_000)
     model = LlamaForCausalLM(config).eval().cuda()

@@ -1,4 +1,4 @@
-"""Texts from a program, which are those of a study, and the numbers of the tokens that `try` shows."""
+"""Texts from a program equal those of a study, and `try` shows the numbers of their tokens."""
 
 import math
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_show_text_shows_the_tokens_of_the_text(loaded, strategy):
 
 @a_llama
 def test_show_text_has_entropies_and_probabilities(loaded):
-    """Over the tokens that the tokenizer has: the rest of the model's table is never written."""
+    """Only over the tokenizer's tokens, because the other rows of the model are never written."""
     first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
     ids = loaded.tokenizer("the cat sat", return_tensors="pt")
     with torch.inference_mode():
@@ -97,7 +97,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
     ("wrong", "message"),
     [
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
-        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
+        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is not a strategy; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
         (
             lambda loaded: generate("x", model=loaded, batch_size=0),
@@ -115,7 +115,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
         (lambda loaded: generate("x", model=loaded, stop=5), "stop: 5: input should be a valid list"),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
         (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
-        (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
+        (lambda loaded: generate("x", model=None), "model = None is not a model; give a Hugging Face"),
         (lambda loaded: generate("x", model=loaded, seed="a"), "seed: 'a': input should be a valid integer"),
         (
             lambda loaded: generate("x", model=loaded, dtype="float16"),

@@ -1,4 +1,4 @@
-"""What is loaded, under which revision, and what cannot be loaded."""
+"""Models that are loaded, their revisions, and models that are refused."""
 
 import hashlib
 import json
@@ -68,13 +68,13 @@ def remove(pattern):
 
 
 def name_tokenizer(kind):
-    """Leave no tokenizer but the name of a class, which comes up without words."""
+    """Remove the tokenizer's files but the name of its class, which loads without words."""
 
-    def spoil(folder):
+    def break_folder(folder):
         remove("tokenizer*")(folder)
         (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
 
-    return spoil
+    return break_folder
 
 
 def break_weights(folder):
@@ -82,18 +82,18 @@ def break_weights(folder):
 
 
 class Program:
-    """What a pickle runs on being read."""
+    """A program that a pickle runs when it is read."""
 
     def __reduce__(self):
         return pytest.fail, ("the weights were run",)
 
 
 def weights_of(content):
-    def spoil(folder):
+    def break_folder(folder):
         (folder / "model.safetensors").unlink()
         (folder / "pytorch_model.bin").write_bytes(content)
 
-    return spoil
+    return break_folder
 
 
 def write(name, content):
@@ -101,15 +101,15 @@ def write(name, content):
 
 
 def add(name, value):
-    def spoil(folder):
+    def break_folder(folder):
         path = folder / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
 
-    return spoil
+    return break_folder
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("break_folder", "says"),
     [
         (shutil.rmtree, "there is no such folder"),
         (remove("*"), "cannot load the model in"),
@@ -121,7 +121,7 @@ def add(name, value):
             weights_of(pickle.dumps(Program(), protocol=2)),
             "broken, or hold more than weights",
         ),
-        (write("adapter_config.json", "{}"), "holds an adapter alone"),
+        (write("adapter_config.json", "{}"), "has only an adapter"),
         (remove("tokenizer*"), "has no tokenizer"),
         (name_tokenizer("BertTokenizer"), "has no tokenizer"),
         (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
@@ -136,8 +136,8 @@ def add(name, value):
         ),
     ],
 )
-def test_an_incomplete_folder_is_refused(folder, spoil, says):
-    spoil(folder)
+def test_an_incomplete_folder_is_refused(folder, break_folder, says):
+    break_folder(folder)
     refused(folder, says)
 
 
@@ -183,7 +183,7 @@ def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with code of its own, which is never run", load)
+    refused(folder, "comes with its own code, which is never run", load)
     assert not (tmp_path / "ran").exists()
 
 
@@ -198,7 +198,7 @@ def test_a_device_map_works_without_gpus(folder, spread):
 
 
 def test_a_quantised_model_keeps_its_arithmetic(folder):
-    """Nor can it be loaded without its package."""
+    """Without its package, such a model cannot be loaded."""
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
     (folder / "config.json").write_text(json.dumps(config))
@@ -235,7 +235,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
-    """Lay a model out as the Hub's cache does, and load it by its id without a network."""
+    """Store a model as in the Hub's cache, and load it by its id without a network."""
     commit = "0123456789abcdef0123456789abcdef01234567"
     cache = tmp_path / "hub" / "models--me--tiny"
     shutil.copytree(llama_folder, cache / "snapshots" / commit)
@@ -273,7 +273,7 @@ def test_generation_imports_no_heavy_library():
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
 def test_waiting_threads_leave_cores_to_others(setting, expected):
-    """It is set before PyTorch is loaded, which reads it then, and a user's own setting stays."""
+    """The variable is set before PyTorch is loaded and reads it. A user's own setting stays."""
     program = "import os, sys\nimport guard_eval.generation.engines\n"
     program += "print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
     settings = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}

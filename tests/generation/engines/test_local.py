@@ -1,4 +1,4 @@
-"""What a continuation says of itself, how prompts are cut, and what cannot be generated."""
+"""The fields of continuations, the cut of long prompts, and prompts that are refused."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def test_write_batches_returns_full_continuations(loaded):
 
 @a_story
 def test_a_static_cache_has_one_shape(loaded, monkeypatch):
-    """Batches of 4, 4 and 2: the last one is filled up, and all prompts are padded to the longest."""
+    """Batches have 4, 4 and 2 rows. The last one is filled up, and prompts are padded to the longest."""
     shapes = []
 
     def seen(model, batch, strategy, **more):
@@ -71,7 +71,7 @@ def test_a_static_cache_has_one_shape(loaded, monkeypatch):
 
 @a_llama
 def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
-    """Take a token that greedy decoding makes for the end, and see the text end there."""
+    """A token that greedy decoding writes becomes the end token, so the text ends there."""
     new: list[int] = []
     note = lambda step: new.append(int(step.tokens[0]))  # noqa: E731
     list(write(loaded, PROMPTS[:1], "greedy", on_step=note, **SETTINGS))
@@ -94,7 +94,7 @@ def test_a_long_prompt_keeps_its_last_tokens(loaded):
 
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
 def test_prompt_and_text_join_to_the_tokens(loaded):
-    """Cut tokens anywhere but within a character: prompt and continuation give the whole again."""
+    """Tokens are cut at all positions but within a character. Prompt and continuation are the whole text."""
     whole = 'the cat sat on the mat, and Lily said: "naïve café"  twice\nthe end ☕ of it'
     ids = loaded.tokenizer(whole)["input_ids"]
     joined = 0
@@ -131,7 +131,7 @@ def test_an_empty_prompt_needs_a_first_token(loaded):
 
 @pytest.mark.parametrize("strategy", ["greedy", "guard", "top_k", "contrastive"])
 def test_nan_logits_name_prompt_and_step(llama_folder, strategy):
-    """Poison one token's embedding: a text breaks as soon as that token is in it."""
+    """One token's embedding is NaN, so a text breaks as soon as it has that token."""
     broken = load(str(llama_folder))
     broken.tokenizer.eos_token = broken.model.generation_config.eos_token_id = None
     start = broken.tokenizer("the cat")["input_ids"]

@@ -1,4 +1,4 @@
-"""The same prompt gives the same text in any batch, in any order, at any place."""
+"""A prompt has the same text in any batch, in any order, at any position."""
 
 import pytest
 from written_texts import write

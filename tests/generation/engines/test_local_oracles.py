@@ -1,4 +1,4 @@
-"""Token for token against the stories that llama2.c published."""
+"""Texts equal the stories that llama2.c published, token by token."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_greedy_writes_the_published_stories(loaded, name):
 
 
 def coins(seed: int):
-    """Yield llama2.c's random numbers in [0, 1), from its xorshift64* generator."""
+    """Yield the random numbers in [0, 1) of llama2.c's xorshift64* generator."""
     state, whole = seed, (1 << 64) - 1
     while True:
         state ^= state >> 12
@@ -43,7 +43,7 @@ def coins(seed: int):
 @a_story
 @torch.inference_mode()
 def test_top_p_writes_the_published_story(loaded):
-    """Our truncation and the other program's coins: the token where the cumulative weight passes the coin."""
+    """Our truncation with its random numbers: the token at which the sum of weights exceeds it."""
     story = published()["top_p_doc"]
     tokens: list[int] = []
     for coin in coins(story["seed"]):

@@ -1,4 +1,4 @@
-"""What models can do is tried: padding, packed layers, caches under other names, and texts that fail."""
+"""Abilities of models are tried: padding, packed layers, other names of the cache, and failing texts."""
 
 import inspect
 import time
@@ -29,7 +29,7 @@ TEXT = "the cat sat on the mat and the dog ran to the old red house"
 
 
 class Notices(progress.Reporter):
-    """Keeps what is said."""
+    """Collects the notices."""
 
     def __init__(self):
         self.texts = []
@@ -39,7 +39,7 @@ class Notices(progress.Reporter):
 
 
 def load_foreign(kind: str) -> LoadedModel:
-    """Return a small random model as `load` would, its layers packed."""
+    """Return a small random model with packed layers, as `load` does."""
     model = tiny(kind)
     pack(model)
     return LoadedModel(
@@ -58,7 +58,7 @@ def packing(monkeypatch):
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_foreign_models_write_equal_texts_in_batches(kind):
-    """Against transformers' greedy search, without packed layers or a batch."""
+    """Texts equal transformers' greedy search without packed layers and without a batch."""
     loaded, reference = load_foreign(kind), tiny(kind)
     texts = {c.prompt_id: c.text for b in write(loaded, PROMPTS, "greedy", batch_size=3, **LIMITS) for c in b}
     allowed = list(range(len(loaded.tokenizer)))
@@ -103,7 +103,7 @@ USUAL = next(
 
 
 class OlderCache(LlamaForCausalLM):
-    """Llama with the name that transformers gave the cache before 5.24."""
+    """Llama with the name of the cache from before transformers 5.24."""
 
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
         if past_key_values is not None:
@@ -145,7 +145,7 @@ def test_a_shorter_text_needs_no_other_trial(monkeypatch):
 
 
 def test_a_failed_length_is_not_tried_again(monkeypatch):
-    """One cache for all candidates is wrong for Mistral beyond its window of 24 tokens."""
+    """For Mistral, one cache for all candidates is wrong beyond the window of 24 tokens."""
     model = tiny("mistral", sliding_window=24)
     abilities = Abilities.of(model)
     tried = []
@@ -161,14 +161,14 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
 
 
 def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
-    """A later run with the same versions tries nothing, and says again what it uses."""
+    """A later run with the same versions tries nothing, and repeats the notice."""
     model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
-    Abilities.of(model).recall(path, "torch 2")
+    Abilities.of(model).load(path, "torch 2")
     assert not Abilities.of(model).pads
     Abilities.of(model).choose_passes(20)
-    Abilities.of(model).keep(path)
+    Abilities.of(model).save(path)
     for versions, is_used in [("torch 3", False), ("torch 2", True)]:
-        Abilities.of(other).recall(path, versions)
+        Abilities.of(other).load(path, versions)
         assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
     monkeypatch.setattr(Abilities, "_try", None)
     notices = Notices()
@@ -183,13 +183,13 @@ def test_a_broken_file_of_results_is_not_used(tmp_path, content):
     path = tmp_path / "probe.json"
     path.write_text(content)
     model = tiny("llama")
-    Abilities.of(model).recall(path, "torch 2")
+    Abilities.of(model).load(path, "torch 2")
     assert Abilities.of(model).results.reasons == {}
-    Abilities.of(model).recall(tmp_path / "none.json", "torch 2")
+    Abilities.of(model).load(tmp_path / "none.json", "torch 2")
 
 
 def test_trials_of_a_small_model_take_under_a_second():
-    """In processor time: all that any strategy asks for, of texts of 296 tokens."""
+    """The processor time of all trials that any strategy needs, for texts of 296 tokens."""
     loaded = load_model("bundled")
     began = time.process_time()
     abilities = Abilities(loaded.model)

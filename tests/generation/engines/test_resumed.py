@@ -1,4 +1,4 @@
-"""`guard-eval generate` goes on only with what it would make itself; the rest is named and made again."""
+"""`guard-eval generate` keeps only texts that it would write itself. It names the others."""
 
 import shutil
 from pathlib import Path
@@ -51,15 +51,15 @@ def other_tokenizer(model):
 
 
 def other_weights(model):
-    """Exchange a byte in place: the same name, the same size."""
+    """Change one byte. The name and the size of the file stay."""
     path = next(model.glob("*.safetensors"))
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
 
 
-def half(folder, study):
-    """Leave what a run that was killed at half would have left."""
+def leave_half(folder, study):
+    """Leave the files of a run that was killed halfway."""
     for strategy in study.settings.generation.strategies:
         (path,) = (folder / "continuations").glob(f"*/{strategy}.jsonl")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
@@ -73,7 +73,7 @@ def test_changed_settings_write_texts_again(folder, change, finished):
     first = study(folder)
     generate_texts(first)
     if not finished:
-        half(folder, first)
+        leave_half(folder, first)
     before = generated_texts(folder)
     if change == "dtype":
         changed = study(folder, 'dtype = "bfloat16"')
@@ -88,7 +88,7 @@ def test_changed_settings_write_texts_again(folder, change, finished):
     assert any("would make 8 continuations" in line for line in preview.lines)
     assert generated_texts(folder) == before
     printed = " ".join(generate_texts(changed).lines)
-    assert "another run is kept and not used: " in printed
+    assert "another run's texts are kept but not used: " in printed
     assert ("'float32', not 'bfloat16'" if change == "dtype" else "revision = 'sha256:") in printed
     after = generated_texts(folder)
     assert after[: len(before)] == before

@@ -1,4 +1,4 @@
-"""Strategies of steps, whole texts: against transformers' processors."""
+"""Chains of steps write the same texts as transformers' processors."""
 
 import pytest
 import torch
@@ -39,7 +39,7 @@ def encoded(loaded: LoadedModel) -> list[list[int]]:
 @pytest.mark.slow
 @every_model
 def test_chains_equal_chains_of_transformers(loaded):
-    """Its processors in its order, and a draw from what they leave by our numbers."""
+    """Transformers' processors in its order, and a draw from their result with our random numbers."""
     processors = [
         RepetitionPenaltyLogitsProcessor(1.3),
         NoRepeatNGramLogitsProcessor(3),
@@ -64,6 +64,6 @@ def test_chains_equal_chains_of_transformers(loaded):
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
 def test_breakers_are_line_ends_colons_quotes_stars(loaded):
-    """Each is the last token of its string after a letter."""
+    """A breaker is the last token of its string after a letter."""
     decoded = {loaded.tokenizer.decode([token]) for token in breaker_ids(loaded.tokenizer)}
     assert decoded == {"\n", ":", '"', "*"}

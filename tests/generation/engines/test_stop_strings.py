@@ -1,4 +1,4 @@
-"""A text ends before the first stop string, of whatever tokens and bytes, the same in every loop."""
+"""A text ends before the first stop string, for any tokens and bytes, in every decoding loop."""
 
 import random
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ def write_texts(loaded, name, batch_size=4, **more):
 
 
 def pieces(texts, seed=1):
-    """Return strings that occur in some of the texts, of one to five characters."""
+    """Return strings of one to five characters that occur in some of the texts."""
     draw, result = random.Random(seed), set()
     while len(result) < 4:
         text = draw.choice(texts)
@@ -49,7 +49,7 @@ def pieces(texts, seed=1):
 @pytest.mark.parametrize("loaded", ["llama", "stories260k"], indirect=True)
 @pytest.mark.parametrize("name", NAMES)
 def test_stop_strings_cut_the_text_of_a_run_without(loaded, name):
-    """Tokens are words' parts and single bytes, so the strings begin and end within them."""
+    """Tokens are parts of words and single bytes, so the strings begin and end within tokens."""
     whole = write_texts(loaded, name)
     for size, stop in enumerate(pieces([text.text for text in whole.values()]), start=1):
         for prompt, text in write_texts(loaded, name, size, stop=[stop]).items():
@@ -63,7 +63,7 @@ def test_stop_strings_cut_the_text_of_a_run_without(loaded, name):
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_beam_ends_at_a_stop_string(loaded):
-    """As with an end token its score is then its sum over its length; no text goes on beyond the string."""
+    """As with an end token, its score is then the sum over its length. No text continues after the string."""
     whole = write_texts(loaded, "beam(beams=3)")
     for stop in pieces([text.text for text in whole.values()]):
         for text in write_texts(loaded, "beam(beams=3)", stop=[stop]).values():
@@ -80,7 +80,7 @@ BYTES = bytes_of(["der Bär aß süße 🍓 and the cat sat\n\nthen"] * 3, 290)
     st.lists(st.text("aä🍓\n the", min_size=1, max_size=4), min_size=1, max_size=2),
 )
 def test_new_tokens_end_at_the_stop_string(tokens, stops):
-    """Against reading every beginning of the text from its start."""
+    """The result equals a search in the text of every number of tokens."""
     loaded = LoadedModel(
         model=SimpleNamespace(generation_config=None, config=GPT2Config(vocab_size=290)),
         tokenizer=BYTES, name="b", revision="sha256:0", dtype="float32", device="cpu", versions="",
@@ -110,7 +110,7 @@ def test_stop_strings_of_several_tokens_are_found():
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 @pytest.mark.parametrize("name", ["greedy", "guard", "acs(q=1)", "beam(beams=3)"])
 def test_a_stop_string_in_the_prompt_ends_no_text(loaded, name):
-    """A string that begins in the prompt and ends in the text is none of the text's."""
+    """A string that begins in the prompt and ends in the text does not count."""
     whole = write_texts(loaded, name)["p1"]
     stop = PROMPTS[1].text[-2:] + whole.text[0]
     text = write_texts(loaded, name, stop=["never", stop])["p1"]

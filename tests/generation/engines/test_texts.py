@@ -1,4 +1,4 @@
-"""Prompts as a chat model is given them: through its template, cut without cutting the template."""
+"""Prompts of chat models: they go through the template, which is never cut."""
 
 from dataclasses import replace
 
@@ -25,26 +25,26 @@ def chat(llama_folder):
     return loaded
 
 
-def seen(loaded, prompt, limit):
+def read_by_model(loaded, prompt, limit):
     return loaded.tokenizer.decode(encode(loaded, [prompt], limit, chat=True)[0].ids)
 
 
 def test_chat_sends_the_prompt_as_the_user(chat):
-    assert seen(chat, PROMPT, 64) == f"<|endoftext|>user: {PROMPT.text}\nassistant:"
+    assert read_by_model(chat, PROMPT, 64) == f"<|endoftext|>user: {PROMPT.text}\nassistant:"
 
 
 def test_a_long_chat_cuts_the_prompt_only(chat):
     tokens = chat.tokenizer(PROMPT.text, add_special_tokens=False)["input_ids"]
     for limit in range(1, len(tokens) + 2):
         end = chat.tokenizer.decode(tokens[-limit:])
-        assert seen(chat, PROMPT, limit) == f"<|endoftext|>user: {end}\nassistant:"
+        assert read_by_model(chat, PROMPT, limit) == f"<|endoftext|>user: {end}\nassistant:"
 
 
 def test_a_cut_within_a_character_keeps_it(chat):
-    """A byte-level tokenizer spends three bytes on ☕ and knows no longer token for it."""
+    """A byte-level tokenizer has three tokens for ☕, one for each byte."""
     cup = Prompt(id="c", dataset="d", text="the ☕")
     assert len(chat.tokenizer("☕")["input_ids"]) == 3
-    assert seen(chat, cup, 1) == "<|endoftext|>user: ☕\nassistant:"
+    assert read_by_model(chat, cup, 1) == "<|endoftext|>user: ☕\nassistant:"
 
 
 def test_chat_reads_control_tokens_in_a_prompt_as_text(chat):

@@ -1,4 +1,4 @@
-"""Tokenizers and settings as they are published: ends after prompts, unused tokens, odd settings."""
+"""Published tokenizers and settings: ends after prompts, unused tokens, unusual settings."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def folder(llama_folder, tmp_path):
     return shutil.copytree(llama_folder, tmp_path / "model")
 
 
-def written(loaded, strategy="greedy", prompts=PROMPTS, **options):
+def write_texts(loaded, strategy="greedy", prompts=PROMPTS, **options):
     batches = write(loaded, prompts, strategy, **{**LIMITS, **options})
     return [text for batch in batches for text in batch]
 
@@ -55,11 +55,11 @@ def replace_processor(loaded, pair: str):
 def test_a_token_after_every_prompt_is_removed(folder):
     loaded = load(str(folder))
     plain = encode(loaded, PROMPTS, 32)[0].ids
-    expected = written(loaded)[0].text
+    expected = write_texts(loaded)[0].text
     replace_processor(loaded, "$A <last>")
     assert loaded.tokenizer("the cat sat")["input_ids"][:-1] == plain
     assert encode(loaded, PROMPTS, 32)[0].ids == plain
-    assert written(loaded)[0].text == expected
+    assert write_texts(loaded)[0].text == expected
 
 
 def test_a_token_before_every_prompt_stays(folder):
@@ -72,42 +72,42 @@ def test_a_token_before_every_prompt_stays(folder):
 
 
 def test_unused_extra_tokens_do_no_harm(folder):
-    """The model has 320 tokens; the tokenizer gets more, as fine-tunes with a token for padding have."""
+    """The tokenizer gets more tokens than the model's 320, as in fine-tuned models with a padding token."""
     tokenizer = load(str(folder)).tokenizer
     tokenizer.add_tokens([f"<extra{number}>" for number in range(40)])
     tokenizer.save_pretrained(folder)
     enlarged = load(str(folder))
     assert len(enlarged.tokenizer) > 320
-    assert written(enlarged)
+    assert write_texts(enlarged)
     spelled = Prompt(id="bad", dataset="d", text="the <extra39>")
     with pytest.raises(
         StudyError, match=r"'bad': has '<extra39>', which the tokenizer numbers 327, .* 320 tok"
     ):
-        written(enlarged, prompts=[spelled])
+        write_texts(enlarged, prompts=[spelled])
 
 
 @pytest.mark.parametrize(
     "name", ["temperature(tau=5)", "contrastive(k=30, alpha=0.6)", "beam(beams=3)", "greedy"]
 )
 def test_tokens_without_text_are_never_written(folder, name):
-    """The model has 320 tokens, its tokenizer 288: the end of the tables is made likely."""
+    """The model has 320 tokens and its tokenizer 288. The last rows of the model become likely."""
     loaded = load(str(folder))
     size = len(loaded.tokenizer)
     loaded.model.get_output_embeddings().weight.data[size:] *= 9
     steps = []
     options = {} if name.startswith("beam") else {"on_step": steps.append}
-    (text,) = written(loaded, name, **options)
+    (text,) = write_texts(loaded, name, **options)
     assert text.new_tokens == 12 or text.finish == "eos"
     assert all(int(step.tokens.max()) < size for step in steps)
     assert len(loaded.tokenizer(text.text)["input_ids"]) > 0
 
 
 def test_an_incomplete_character_is_left_out(folder):
-    """Each text of n tokens begins the text of more tokens, wherever a character is cut."""
+    """The text of n tokens is the beginning of the text of more tokens, wherever a character is cut."""
     loaded = load(str(folder))
-    whole = written(loaded, "temperature(tau=3)", max_new_tokens=30)[0].text
+    whole = write_texts(loaded, "temperature(tau=3)", max_new_tokens=30)[0].text
     for limit in range(1, 30):
-        text = written(loaded, "temperature(tau=3)", max_new_tokens=limit)[0].text
+        text = write_texts(loaded, "temperature(tau=3)", max_new_tokens=limit)[0].text
         assert not text.endswith(BROKEN)
         assert whole.startswith(text)
 
@@ -115,14 +115,14 @@ def test_an_incomplete_character_is_left_out(folder):
 def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
     loaded = load(str(folder))
     tokens = []
-    written(loaded, on_step=lambda step: tokens.append(int(step.tokens[0])))
+    write_texts(loaded, on_step=lambda step: tokens.append(int(step.tokens[0])))
     token = loaded.tokenizer.convert_ids_to_tokens(tokens[5])
     loaded.tokenizer.add_special_tokens({"additional_special_tokens": [token]})
     assert control_tokens(loaded.tokenizer)[token] == tokens[5]
-    (text,) = written(loaded, stop=[token])
+    (text,) = write_texts(loaded, stop=[token])
     assert (text.finish, text.new_tokens) == ("stop", tokens.index(tokens[5]) + 1)
     with pytest.raises(StudyError, match=r"would never be met: .* is a control token"):
-        written(loaded, stop=[f"{token}\n"])
+        write_texts(loaded, stop=[f"{token}\n"])
 
 
 @pytest.mark.parametrize(("value", "ends"), [(-1, [0]), ([7, -1], [0, 7]), (10_000, [0]), (None, [0])])
@@ -130,7 +130,7 @@ def test_an_end_token_outside_the_model_never_comes(folder, value, ends):
     loaded = load(str(folder))
     loaded.model.generation_config.eos_token_id = value
     assert eos_ids(loaded) == ends
-    assert written(loaded)
+    assert write_texts(loaded)
 
 
 @pytest.mark.parametrize("value", ["</s>", "2", "", 2.0, True, [[2]], [True], {"a": 1}], ids=repr)
@@ -140,25 +140,25 @@ def test_an_end_token_must_be_a_number(folder, value):
     number = value[0] if isinstance(value, list) else value
     with pytest.raises(
         StudyError,
-        match=rf"eos_token_id = {re.escape(repr(number))} in its generation_config.json is no token",
+        match=rf"eos_token_id = {re.escape(repr(number))} in its generation_config.json is not a token",
     ):
-        written(loaded)
+        write_texts(loaded)
 
 
 def test_an_end_token_without_a_spelling_ends_a_text(folder):
-    """The model has 320 tokens, its tokenizer 288; one of the others is the end, and is made likely."""
+    """The model has 320 tokens and its tokenizer 288. One of the others is a likely end token."""
     loaded = load(str(folder))
     loaded.model.generation_config.eos_token_id = 310
     assert 310 not in absent_ids(loaded)
     assert 311 in absent_ids(loaded)
     with torch.no_grad():
         loaded.model.get_output_embeddings().weight[310] *= 9
-    (text,) = written(loaded, "temperature(tau=3)", max_new_tokens=80)
+    (text,) = write_texts(loaded, "temperature(tau=3)", max_new_tokens=80)
     assert text.finish == "eos"
 
 
 def byte_tokens(kind):
-    """Tokenizers that need no file: they append an end, or stand between a start and an end."""
+    """Tokenizers without files: they add an end, or a start and an end."""
     return {"byt5": ByT5Tokenizer, "canine": CanineTokenizer, "perceiver": PerceiverTokenizer}[kind]()
 
 
@@ -184,7 +184,7 @@ def words():
     ids=["byt5", "canine", "perceiver", "t5", "bert"],
 )
 def test_published_tokenizers_keep_only_first_tokens(folder, tokenizer, before, after):
-    """What stands before a prompt stays, what comes after it goes."""
+    """Tokens before a prompt stay, and tokens after it are removed."""
     loaded = replace(load(str(folder)), tokenizer=tokenizer)
     loaded.model.config.vocab_size = 60_000
     whole = tokenizer("the cat sat")["input_ids"]
@@ -194,7 +194,7 @@ def test_published_tokenizers_keep_only_first_tokens(folder, tokenizer, before, 
 
 
 class Notices(progress.Reporter):
-    """Keeps what is said."""
+    """Collects the notices."""
 
     def __init__(self):
         self.texts = []
@@ -207,7 +207,7 @@ def test_a_prompt_with_a_control_token_is_named(folder):
     notices, loaded = Notices(), load(str(folder))
     prompts = [*PROMPTS, Prompt(id="odd", dataset="d", text="the <|endoftext|> cat")]
     with progress.attached(notices):
-        written(loaded, prompts=prompts)
+        write_texts(loaded, prompts=prompts)
     assert notices.texts == [
         "the prompt 'odd': the model reads <|endoftext|> as a control token, not as text"
     ]
@@ -230,14 +230,14 @@ def test_a_chat_template_gets_its_own_settings(folder):
     for name in ("enable_thnking", "chat_template", "tokenize"):
         with pytest.raises(StudyError, match=rf"the template of .* reads no '{name}'"):
             ids({name: False})
-    (text,) = written(loaded, chat=True, chat_template={"enable_thinking": False})
+    (text,) = write_texts(loaded, chat=True, chat_template={"enable_thinking": False})
     assert text.recipe.chat_template == '{"enable_thinking": false}'
-    assert text.id != written(loaded, chat=True)[0].id
+    assert text.id != write_texts(loaded, chat=True)[0].id
 
 
 @pytest.mark.parametrize("kind", ["byt5", "perceiver", "canine"])
 def test_control_tokens_of_tokenizers_in_python_are_known(kind):
-    """Those that no file adds, too: ByT5 ends a text by a token that is none of its added ones."""
+    """ByT5 ends a text with a token that is not among its added tokens."""
     tokenizer = byte_tokens(kind)
     assert set(tokenizer.all_special_tokens) <= set(control_tokens(tokenizer))
     assert stop_ids(tokenizer, [tokenizer.eos_token]) == [tokenizer.eos_token_id]

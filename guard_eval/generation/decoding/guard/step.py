@@ -27,7 +27,8 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "released": released.adapt,
 }
 
-TOTAL, WEIGHT = 0, 1
+TOTAL = 0
+WEIGHT = 1
 _TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
 """The names of the next columns in a trace. The column of alpha has ln α_t."""
 ENTROPIES = 2 + len(_TRACED)
@@ -55,6 +56,7 @@ def score_candidates(
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
     entropy, log_z = measure(logits, values[:, :1])
+    # H_glob,t is a mean with decaying weights: both sums decay at each step.
     total = entropy + strategy.decay * state[:, TOTAL]
     weight = 1.0 + strategy.decay * state[:, WEIGHT]
     overall = total / weight  # `eq:hglob`
@@ -65,12 +67,13 @@ def score_candidates(
     log_p = values - log_z[:, None]  # in float64
     counts = (ids[:, :, None] == tokens[:, None, :]).sum(-1)
     scores = log_p + counts * adapted.log_alpha[:, None]  # `eq:acs`
-    left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
+    rank = torch.arange(ids.shape[-1], device=ids.device)
+    allowed = rank < adapted.k[:, None]
     if strategy.formulation == "released":
-        scores = keep_unpenalised_if_all_vanish(scores, log_p, ~left_out)
+        scores = keep_unpenalised_if_all_vanish(scores, log_p, allowed)
     numbers = torch.stack([total, weight, overall, *adapted], 1)
     after = torch.cat([numbers, window[:, 1:]], 1)
-    return ids, scores.masked_fill(left_out, -torch.inf), after
+    return ids, scores.masked_fill(~allowed, -torch.inf), after
 
 
 def mask_others(

@@ -77,7 +77,7 @@ def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vL
     strategy = parse(arguments[STRATEGY])
     if not isinstance(strategy, LogitStrategy):
         raise StudyError(
-            f"{strategy} does not run on vLLM, which has the logits of each step alone; "
+            f"{strategy} does not run on vLLM, which gives plug-ins only the logits of each step; "
             "generate with: guard-eval generate STUDY --engine local"
         )
     for name, neutral in _NEUTRAL.items():

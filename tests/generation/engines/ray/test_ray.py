@@ -1,4 +1,4 @@
-"""Texts by Ray's workers are those of one process, also when a worker dies."""
+"""Ray's workers write the texts of one process, even if a worker dies."""
 
 import threading
 
@@ -61,7 +61,7 @@ def write_study(folder, prompts=96):
 
 
 def texts_of(study):
-    """Return what must be the same wherever it is made, of every text on disk, sorted."""
+    """Return the fields of all stored texts that must not depend on the machine, sorted."""
     return sorted(
         (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
         for folder in read_run_folders(study.continuations)
@@ -119,7 +119,7 @@ def test_a_dead_worker_loses_and_doubles_no_text(tmp_path):
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """Yield a cluster without room on its first machine, and a function that adds a machine of one CPU."""
+    """Yield a cluster whose first machine has no room, and a function that adds a machine with one CPU."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -129,7 +129,7 @@ def cluster(monkeypatch):
 
 
 def test_a_lost_machine_loses_and_doubles_no_text(tmp_path, cluster):
-    """One of two machines goes when the first texts are on disk; then the command runs on what remains."""
+    """One of two machines is lost when the first texts are on disk. The other one continues."""
     machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     study = write_study(tmp_path / "many", prompts=192)
@@ -157,7 +157,7 @@ def test_a_lost_machine_loses_and_doubles_no_text(tmp_path, cluster):
 
 
 def test_a_full_cluster_is_named(tmp_path, cluster, monkeypatch):
-    """A machine is lost that Ray still counts: no worker can start, and the command says so."""
+    """Ray still counts a lost machine, so no worker can start, and the command reports it."""
     monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
     monkeypatch.setattr(engine, "sum_resources", lambda _nodes: {"CPU": 1.0})
     with pytest.raises(StudyError, match=r"the Ray cluster had no room for a worker within 5 seconds; look"):

@@ -1,4 +1,4 @@
-"""`guard-eval generate --engine vllm`: what it refuses before it loads anything; where vLLM is, a study."""
+"""`guard-eval generate --engine vllm`: refusals before loading, and a study if vLLM is installed."""
 
 import hashlib
 import importlib.util
@@ -115,7 +115,7 @@ def test_missing_vllm_names_the_extra(tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM: make test-vllm")
 @pytest.mark.timeout(600)
 def test_vllm_writes_the_texts_of_transformers(tmp_path):
-    """The whole command, in a process of its own: half of the prompts, then all, then nothing."""
+    """The whole command in another process: half of the prompts, then all, then nothing."""
     names = ["greedy", "guard", "top_p(p=0.9)"]
     by = {}
     for engine in ("local", "vllm"):

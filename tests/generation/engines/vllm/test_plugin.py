@@ -1,4 +1,4 @@
-"""Both interfaces, driven by runners that do to a batch what vLLM's do, against the slow oracle run alone."""
+"""Both interfaces equal the slow reference, with runners that change batches as vLLM does."""
 
 import random
 
@@ -59,7 +59,7 @@ def jobs(names: list[str]) -> list[Job]:
 
 
 def alone(job: Job, model: Model) -> list[int]:
-    """Return what a request should write: by the oracle, or by the steps of the other engines."""
+    """Return the expected text of a request: by the reference, or by the steps of the other engines."""
     extra = job.parameters.extra_args
     if extra is None:
         name, strategy = "", parse("greedy")

@@ -1,4 +1,4 @@
-"""The plugin in vLLM itself: the tokens of the transformers engine, in batches, mixed, and set back.
+"""The plug-in in vLLM writes the tokens of the transformers engine, in mixed batches, and after a set-back.
 
 Needs vLLM, which has an environment of its own: `make test-vllm`.
 """
@@ -59,7 +59,7 @@ NEW, SEED, AT_ONCE = 80, 3, 4
 
 
 def start(location: str, tokens: int = 256, **options):
-    """Return vLLM with a model, and what is known of the model."""
+    """Return vLLM with a model, and the description of the model."""
     described = generation.describe(location, name=Path(location).name, revision="main", dtype="auto")
     options = {"max_model_len": tokens, "max_num_seqs": AT_ONCE, "enforce_eager": True, **options}
     return generation.start(described, location, **options), described
@@ -97,7 +97,7 @@ def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -
 
 
 def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
-    """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
+    """Return vLLM's texts of rows with the strategies `names`, in one run, so that they share batches."""
     llm, described = engine
     settings = GenerationSettings(max_new_tokens=NEW)
     recipes = [described.recipe(parse(name), settings, SEED) for name in names]
@@ -108,8 +108,8 @@ def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[in
     return [list(output.outputs[0].token_ids) for output in outputs]
 
 
-def different(first: list[list[int]], second: list[list[int]]) -> int:
-    """Return how many texts differ; two engines round differently, so a draw between two tokens may flip."""
+def count_differences(first: list[list[int]], second: list[list[int]]) -> int:
+    """Count the texts that differ. The engines round differently, so a choice may change."""
     return sum(a != b for a, b in zip(first, second, strict=True))
 
 
@@ -121,7 +121,7 @@ def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, ro
 @pytest.mark.parametrize("name", DRAWN)
 def test_vllm_draws_with_the_same_numbers(engine, reference, rows, name):
     tokens = by_vllm(engine, rows, [name] * len(rows))
-    assert different(tokens, by_transformers(reference, rows, name)) <= 1
+    assert count_differences(tokens, by_transformers(reference, rows, name)) <= 1
 
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
@@ -171,7 +171,7 @@ def test_requests_set_back_write_equal_texts(location, reference, rows, monkeypa
             assert by_vllm(engine, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
         for name in ("dry + mirostat(tau=2)", "no_repeat_ngram"):
             written = by_vllm(engine, rows, [name] * len(rows))
-            assert different(written, by_transformers(reference, rows, name)) <= 1
+            assert count_differences(written, by_transformers(reference, rows, name)) <= 1
         assert sum(length > 0 for length in set_back) >= 3
     finally:
         engine[0].llm_engine.engine_core.shutdown()

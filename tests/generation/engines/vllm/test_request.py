@@ -1,4 +1,4 @@
-"""What requests may ask for, and why they are refused."""
+"""Requests that name strategies, and requests that are refused."""
 
 import pytest
 from fake_vllm import parameters
@@ -57,7 +57,7 @@ def test_request_key_equals_that_of_other_engines():
         ({"guard_eval": "top_p(p=0.9)", "guard_eval_seed": True}, {}, "must be a whole number"),
         ({"guard_eval": "guard", "guard_eval_prompt_id": 3}, {}, "guard_eval_prompt_id = 3 must be a text"),
         ({"guard_eval": "contrastive(k=5, alpha=0.6)"}, {}, "--engine local"),
-        ({"guard_eval": "acs"}, {}, "which has the logits of each step alone"),
+        ({"guard_eval": "acs"}, {}, "which gives plug-ins only the logits of each step"),
         ({"guard_eval": "contrastive_decoding"}, {}, "--engine local"),
         ({"guard_eval": "beam"}, {}, "does not run on vLLM"),
         ({"guard_eval": "guard"}, {"presence_penalty": 0.5}, "presence_penalty = 0.5"),
