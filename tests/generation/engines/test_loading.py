@@ -119,7 +119,7 @@ def add(name, value):
         (weights_of(b"junk"), "cannot load the model in .* put a whole model into it"),
         (
             weights_of(pickle.dumps(Program(), protocol=2)),
-            "broken, or hold more than weights",
+            "broken, or contain code",
         ),
         (write("adapter_config.json", "{}"), "has only an adapter"),
         (remove("tokenizer*"), "has no tokenizer"),
