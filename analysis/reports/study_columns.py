@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
+from analysis.sections.by_column import SPLITTING
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Pair
 from guard_eval.study import Study
@@ -20,24 +21,25 @@ Cells = Mapping[str, Mapping[str, object]]
 def with_columns(
     study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
-    """Add missing columns to the verdicts, from the prompts or the traces.
+    """Add columns of the prompts or of the traces to the verdicts.
 
     Raises:
-        StudyError: A column is in neither of them, or their files cannot be read.
+        StudyError: A column is in neither of them and cannot split results, or their files cannot be read.
     """
-    missing = [name for name in dict.fromkeys(names) if name not in table.columns]
-    if not missing:
+    further = [name for name in dict.fromkeys(names) if name not in SPLITTING]
+    if not further:
         return table
     sources: dict[str, Cells] = {
         "pair_id": trace_columns(read_trace_means(study.continuations), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
-    for name in missing:
+    source_of = {name: key for name, key in source_of.items() if name not in table.columns}
+    for name in further:
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: verdicts, prompts and traces (generate --trace) have no such column; "
-                f"{nearest(name, sorted({*table.columns, *source_of}))}"
+                f"--by {name}: prompts and traces (generate --trace) have no such column, or verdicts "
+                f"have one of the same name; {nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

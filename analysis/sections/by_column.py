@@ -12,7 +12,7 @@ from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
 from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
 from analysis.stats.interaction import interaction
-from analysis.verdicts.layout import as_texts
+from analysis.verdicts.layout import KNOWN, STORED, as_texts
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.scores import ResultKey, by_cell
 from guard_eval.errors import StudyError, nearest
@@ -21,6 +21,11 @@ from guard_eval.reporting.words import and_list, equals, p_value, percent, plura
 MAX_VALUES = 12
 """A column of numbers with more different values is cut into thirds; one of texts is refused."""
 _THIRDS = 3
+PAIR = ("dataset", "pair_id")
+SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
+"""Columns of every table of verdicts that can split results."""
+RATED_COLUMNS = (KNOWN | STORED) - SPLITTING
+"""Columns that say what was compared and how it was rated."""
 NOTES = (
     "p is corrected over all rows of a table, and that of a declared interaction for the results, too.",
     "A difference at one value and none at another is no evidence that they differ; the interaction is.",
@@ -61,15 +66,30 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
     """Return the column of a validated table that has, or had in its file, a heading.
 
     Raises:
-        StudyError: There is none.
+        StudyError: There is none, or it says how pairs were rated, so that it cannot explain the ratings.
     """
-    if heading in frame.columns:
-        return heading
-    headings = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
-    if heading not in headings:
-        columns = sorted({*map(str, frame.columns), *filter(None, headings)})
-        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, columns)}")
-    return headings[heading]
+    roles = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
+    columns = roles | {str(name): str(name) for name in frame.columns}
+    allowed = {text: name for text, name in columns.items() if text and name not in RATED_COLUMNS}
+    if heading not in columns:
+        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, sorted(allowed))}")
+    name = columns[heading]
+    is_of_ratings = heading not in allowed or (
+        name not in SPLITTING and all(_varies_within(frame, name, keys) for keys in (PAIR, ["rater"]))
+    )
+    if is_of_ratings:
+        raise StudyError(
+            f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
+            f"{nearest(heading, sorted(set(allowed) - {heading}))}"
+        )
+    if frame[name].isna().all():
+        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
+    return name
+
+
+def _varies_within(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> bool:
+    """Return whether rows with the same keys have different values in a column."""
+    return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
 
 
 def columns_of(evidence: Evidence) -> tuple[str, ...]:
@@ -229,12 +249,16 @@ def section(evidence: Evidence) -> Section | None:
     ]
     if evidence.context.explored:
         notes.append(f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}.")
-    method = and_list(sorted({row.method for row in tests}))
+    methods = (
+        and_list(sorted({row.method for row in tests}))
+        if tests
+        else "not tested where comparisons stop early"
+    )
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
         answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
-        notes=(*NOTES, f"Interaction: {method}.", *notes),
+        notes=(*NOTES, f"Interaction: {and_list(methods)}.", *notes),
         tables=(*figures, *dependence),
     )
 

@@ -15,6 +15,8 @@ REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", 
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
 NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b", "prompt_round")
 KNOWN = frozenset((*TEXTS, *NUMBERS))
+STORED = frozenset({"excluded", "handed_out", "position", "revision", "role", "surplus"})
+"""Further columns of a study's own table of verdicts."""
 METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")
 """Columns of the methods by the side on which a rater saw them."""

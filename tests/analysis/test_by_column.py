@@ -118,6 +118,24 @@ def test_column_that_cannot_split_is_refused(name, message):
         by_value(evidence_of(table, by=[name]))
 
 
+@pytest.mark.parametrize("name", ["winner", "verdict", "model_a", "seconds", "confidence"])
+def test_column_of_the_ratings_splits_nothing(tmp_path, name):
+    """Split by what raters chose, every result would be certain."""
+    table = votes(seconds=range(20)).assign(confidence=[n // 7 % 2 for n in range(40)])
+    with pytest.raises(StudyError, match=f"--by {name}: this column says how pairs were rated"):
+        analysis.report(table, tmp_path, by=[name])
+
+
+def test_empty_column_splits_nothing(tmp_path):
+    with pytest.raises(StudyError, match="--by region: the column is empty"):
+        analysis.report(votes(region=[None] * 20), tmp_path, by=["region"])
+
+
+def test_column_of_pairs_or_of_raters_splits(tmp_path):
+    table = votes(genre2=["a", "b"] * 10).assign(country=["at", "de"] * 20)
+    assert analysis.report(table, tmp_path, by=["genre2", "country"]).paths
+
+
 def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
     votes(country=["at", "de"] * 10).to_csv(tmp_path / "votes.csv", index=False)
     dry = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run").out
