@@ -13,10 +13,14 @@ AB, AC, BC = ("a", "b"), ("a", "c"), ("b", "c")
 
 def contest(*rounds, design="rounds", sizes=None, stopped=(), couples=(AB, AC, BC)):
     """Return a contest of rounds, each a list of prompts' scores of the couples, in their order."""
-    played = [(number, scores) for number, part in enumerate(rounds, start=1) for scores in part]
+    played = [
+        (number, scores)
+        for number, scores_of_round in enumerate(rounds, start=1)
+        for scores in scores_of_round
+    ]
     prompts = [(number, dict(zip(couples, scores, strict=False))) for number, scores in played]
     plan = RoundPlan(design=design, criterion="fluency", alpha=0.05, showings=1)
-    sizes = sizes or tuple(len(part) for part in rounds)
+    sizes = sizes or tuple(len(scores_of_round) for scores_of_round in rounds)
     done, stopped = len(rounds), dict(stopped)
     return Contest(plan=plan, sizes=sizes, couples=couples, done=done, stopped=stopped, prompts=prompts)
 
@@ -81,7 +85,7 @@ def test_few_unanimous_prompts_have_the_sign_tests_p():
 def test_limits_hold_for_all_couples_at_once():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
-    played = contest([(each, 0, 0) for each in scores], design="candidate")
+    played = contest([(row, 0, 0) for row in scores], design="candidate")
     lead = find_limits(compare(played)[0], played)
     half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
     assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
@@ -135,5 +139,5 @@ def test_systems_that_beat_each_other_in_a_circle_all_stay():
         compare(contest([(1,)] * 20, design="candidate", couples=(couple,)))[0]
         for couple in (AB, BC, ("c", "a"))
     ]
-    assert [each.behind for each in decided] == ["b", "c", "a"]
+    assert [row.behind for row in decided] == ["b", "c", "a"]
     assert find_stopping(played, decided) == []

@@ -15,27 +15,7 @@ EMPTY = {
     *("again", "asked", "each", "found", "given", "kept", "known", "left", "made", "most", "one", "own"),
     *("part", "place", "read", "rest", "several", "shown", "wanted"),
 }
-FOLDERS = (
-    *("guard_eval", "annotation_app", "judge", "analysis", "tools", "benchmarks", "evidence"),
-    *(
-        "tests/analysis",
-        "tests/benchmarks",
-        "tests/cli",
-        "tests/demo",
-        "tests/docs",
-        "tests/files",
-        "tests/judge",
-    ),
-    *(
-        "tests/replication",
-        "tests/reporting",
-        "tests/store",
-        "tests/stories",
-        "tests/study",
-        "tests/texts",
-        "tests/typing",
-    ),
-)
+FOLDERS = ("guard_eval", "annotation_app", "judge", "analysis", "tests", "tools", "benchmarks", "evidence")
 
 
 def empty_names(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -51,8 +51,8 @@ def rate_first(built, rater, *criteria):
     """Save a verdict of a rater, with the settings of the study as it stands."""
     study = Study.open(built.folder)
     with Store.open(study.database, declared=study.declared) as store:
-        (shown,) = handout.claim(store, rater, study.plan)
-        verdicts.save(store, shown.presentation, dict.fromkeys(criteria, "A"), rater=rater)
+        (presentation,) = handout.claim(store, rater, study.plan)
+        verdicts.save(store, presentation.presentation, dict.fromkeys(criteria, "A"), rater=rater)
 
 
 def test_raters_add_renews_a_link(study, run):
@@ -69,8 +69,8 @@ def test_raters_add_renews_a_link(study, run):
 def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):
     pages = "[annotation.pages]\nconsent = true\n"
     assert "the consent page has the stock text" in run(study(more=pages).folder)
-    own = tmp_path / "study" / "own.toml"
-    own.write_text('[consent]\nlead = "University X, 20 minutes, x@example.org"\n', encoding="utf-8")
+    own_file = tmp_path / "study" / "own.toml"
+    own_file.write_text('[consent]\nlead = "University X, 20 minutes, x@example.org"\n', encoding="utf-8")
     path = tmp_path / "study" / "study.toml"
     path.write_text(
         path.read_text().replace("[annotation.pages]", 'wording = "own.toml"\n[annotation.pages]')

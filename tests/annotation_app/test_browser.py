@@ -42,8 +42,8 @@ def test_hostile_texts_are_shown_but_not_run(served, visit):
     while HOSTILE[:20] not in page.locator(".ge-sides").inner_text():
         prefer(page, coherence="Similar", fluency="Similar")
         save(page)
-    shown = page.locator(".ge-text", has_text=FIRST_WORD)
-    assert shown.inner_text().strip() == HOSTILE.replace("\x00", "\ufffd").replace("\ud83d", "\ufffd")
+    texts_shown = page.locator(".ge-text", has_text=FIRST_WORD)
+    assert texts_shown.inner_text().strip() == HOSTILE.replace("\x00", "\ufffd").replace("\ud83d", "\ufffd")
     assert page.locator(".ge-text :not(.ge-end)").count() == 0
     assert page.title() == "Compare two texts"
     assert wire.foreign == []
@@ -63,8 +63,8 @@ def test_the_panel_fits_the_screen_and_works_without_a_server(served, visit):
     assert "default-src 'self'" in headers["content-security-policy"]
     begin(page)
     assert page.locator(".ge-page").evaluate("page => page.scrollHeight <= page.clientHeight")
-    for part in page.locator(".ge-text, .ge-question, .ge-bar, .ge-page button:visible").all():
-        spot = part.bounding_box()
+    for element in page.locator(".ge-text, .ge-question, .ge-bar, .ge-page button:visible").all():
+        spot = element.bounding_box()
         assert 0 <= spot["y"] < spot["y"] + spot["height"] <= 900
     script = "const s = document.createElement('script'); s.text = 'window.ran = 1'; document.body.append(s)"
     assert page.evaluate(f"() => {{ {script}; return window.ran; }}") is None
@@ -180,8 +180,8 @@ def test_texts_reach_raters_unchanged(visit):
     texts = page.locator(".ge-text, #ge-comment").all()
     assert len(texts) == 4
     for text in texts:
-        kept = text.evaluate("text => [text.translate, text.spellcheck, text.lang, text.dir]")
-        assert kept == [False, False, "", "auto"]
+        attributes = text.evaluate("text => [text.translate, text.spellcheck, text.lang, text.dir]")
+        assert attributes == [False, False, "", "auto"]
         assert "notranslate" in text.get_attribute("class")
         style = text.evaluate(
             "text => { const s = getComputedStyle(text); return [s.textTransform, s.hyphens]; }"

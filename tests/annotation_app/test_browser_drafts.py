@@ -145,8 +145,8 @@ def test_a_browser_without_cookies_and_storage_can_rate(chromium, served, tmp_pa
         str(folder.parent), executable_path=str(CHROMIUM), args=ARGUMENTS
     ) as context:
         page = come(context, served, "xia")
-        read = "() => { try { return localStorage.length } catch (error) { return error.name } }"
-        assert page.evaluate(read) == "SecurityError"
+        count_stored = "() => { try { return localStorage.length } catch (error) { return error.name } }"
+        assert page.evaluate(count_stored) == "SecurityError"
         prefer(page, coherence="Similar", fluency="Similar")
         save(page)
         assert served.revisions("xia") == 2
@@ -201,7 +201,7 @@ def test_a_participant_walks_from_consent_to_completion(serve, browse):
     assert faults(cas) == []
     # The cookie is no script's.
     cookies = contexts["b1"].cookies()
-    (cookie,) = [each for each in cookies if each["name"].startswith("guard_eval_browser_")]
+    (cookie,) = [entry for entry in cookies if entry["name"].startswith("guard_eval_browser_")]
     assert (cookie["httpOnly"], cookie["sameSite"], len(cookie["value"])) == (True, "Lax", 43)
     # A second tab that was opened before there was a cookie brings another one: from now on either will do.
     with urllib.request.urlopen(platform.url, timeout=30) as sent:

@@ -31,8 +31,8 @@ TITLES = [TITLE, "Length", "Kohärenz", "Sprachflüssigkeit"]
 pytestmark = pytest.mark.browser
 
 
-def shown(page, selector):
-    return [each.text_content() for each in page.query_selector_all(selector)]
+def texts_of(page, selector):
+    return [element.text_content() for element in page.query_selector_all(selector)]
 
 
 def fits(page):
@@ -47,15 +47,15 @@ def test_titles_and_definitions_are_plain_text_on_every_page(serve, browse):
     page.goto(served.link("ann"))
 
     page.wait_for_selector(".ge-rubric")
-    assert shown(page, ".ge-rubric dt") == TITLES
-    assert shown(page, ".ge-rubric dd")[:2] == [DEFINITION, LONG.strip()]
+    assert texts_of(page, ".ge-rubric dt") == TITLES
+    assert texts_of(page, ".ge-rubric dd")[:2] == [DEFINITION, LONG.strip()]
     assert page.query_selector_all(".ge-rubric :not(dt):not(dd)") == []
     assert faults(page) == []
     press(page, "Beginnen")
 
     page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
-    assert shown(page, ".ge-question h3") == TITLES
-    assert shown(page, ".ge-question .ge-words p")[0] == DEFINITION
+    assert texts_of(page, ".ge-question h3") == TITLES
+    assert texts_of(page, ".ge-question .ge-words p")[0] == DEFINITION
     assert page.get_by_role("button", name=f"Was {TITLE} bedeutet").count() == 1
     assert page.query_selector_all(".ge-words :is(p, h3) *") == []
     assert faults(page) == []
@@ -89,7 +89,7 @@ def test_titles_and_definitions_are_plain_text_on_every_page(serve, browse):
     phone.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
     for about in phone.query_selector_all(".ge-about"):
         about.click()
-    assert all(each.is_visible() for each in phone.query_selector_all(".ge-words p"))
+    assert all(element.is_visible() for element in phone.query_selector_all(".ge-words p"))
     assert fits(phone)
 
 

@@ -76,7 +76,11 @@ def test_secret_files_are_in_no_image_and_no_commit(compose, steps):
 
 def test_the_image_copies_the_packages_and_build_files(steps):
     sources = [
-        name for step, rest in steps if step == "COPY" for name in rest.split()[:-1] if "--" not in name
+        name
+        for step, arguments in steps
+        if step == "COPY"
+        for name in arguments.split()[:-1]
+        if "--" not in name
     ]
     assert [name for name in sources if not ((ROOT / name).exists() and is_sent(name))] == []
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -63,8 +63,8 @@ def test_a_latecomer_without_pairs_gets_an_ending(recruiting):
     with built.open() as store:
         # somebody who was invited by name takes the only pair
         who, _ = raters.invite(store, "guest")
-        (shown,) = handout.claim(store, who, built.plan)
-        verdicts.save(store, shown.presentation, {"coherence": "A"}, rater=who)
+        (presentation,) = handout.claim(store, who, built.plan)
+        verdicts.save(store, presentation.presentation, {"coherence": "A"}, rater=who)
     page = press(ann, "start")
     assert "Nothing is left to compare" in words(page)
     assert codes_on(page) == ["CODE-OUT"]
@@ -111,9 +111,9 @@ def test_an_excluded_rater_never_gets_a_completion_code(recruiting, when, state)
         "on turning": lambda: turn(turn(page, "back"), "latest"),
         "at the end": page.run,
     }
-    for shown in (acts[when](), recruiting.come("ann")):
-        assert "The study has ended for you" in words(shown)
-        assert codes_on(shown) == []
+    for presentation in (acts[when](), recruiting.come("ann")):
+        assert "The study has ended for you" in words(presentation)
+        assert codes_on(presentation) == []
     assert len(built.stored("notes", kind="finished")) == (when == "at the end")
 
 

@@ -79,10 +79,12 @@ def test_back_shows_saved_answers_and_a_change_adds_a_revision(study):
         before.append(view(page))
         page = rate(page, choice, choice, seconds=9)
     page = visit(built.tokens["ann"])  # another visit reaches the pairs of this one, too
-    for shown, choice in reversed(list(zip(before, ("A", "tie", "B"), strict=True))):
+    for current, choice in reversed(list(zip(before, ("A", "tie", "B"), strict=True))):
         page = turn(page, "back")
         after = view(page)
-        assert {part: after[part] for part in ("pair", "prompt", "a", "b", "where")}.items() <= shown.items()
+        assert {
+            field: after[field] for field in ("pair", "prompt", "a", "b", "where")
+        }.items() <= current.items()
         assert after["chosen"] == {"coherence": choice, "fluency": choice}
     page = rate(turn(page, "back"), "B", "A", seconds=3)  # there is none before the first
     assert view(page)["where"] == "Pair 2 of 4"
@@ -235,7 +237,7 @@ def test_a_new_session_saves_the_press_of_a_lost_one(study):
 def test_a_rater_who_skips_too_often_is_asked_to_judge(study):
     page = start(study(6))
     for _ in range(3):
-        shown = view(page)
-        page = send(page, "skip", {"pair": shown["pair"], "problems": ["display"]})
-    assert view(page)["pair"] == shown["pair"]
+        current = view(page)
+        page = send(page, "skip", {"pair": current["pair"], "problems": ["display"]})
+    assert view(page)["pair"] == current["pair"]
     assert "You have skipped several pairs" in view(page)["problem"]

@@ -56,9 +56,9 @@ def test_onboarding_asks_each_question_once(prepared):
     press(visit(ann), "start")
     page = visit(ann)
     assert (view(page)["where"], "extras" in view(page)) == ("Practice 1 of 2", False)
-    shown = words(rate(page, "A", "B"))
-    assert "You chose “A is better”, and so do we. A stays in the bakery" in shown
-    assert "we would choose “Similar”." in shown
+    page_words = words(rate(page, "A", "B"))
+    assert "You chose “A is better”, and so do we. A stays in the bakery" in page_words
+    assert "we would choose “Similar”." in page_words
     page = visit(ann)
     assert view(page)["where"] == "Practice 2 of 2"
     page = press(rate(page, "A", "tie"), "next")
@@ -120,12 +120,12 @@ def test_an_unsaved_practice_answer_stays_on_the_form(prepared, full_disk):
 
 
 def test_custom_words_are_plain_text_and_german_works(prepared, tmp_path):
-    own = (
+    own_pages = (
         '[consent]\nlead = "<img src=x> **not bold**"\nagree = "*Ja* $x$"\npoints = ["<b>dick</b>"]\n'
         '[[background.questions]]\nname = "q"\nask = "![x](y)"\nanswers = { a = "[a](b)", b = ":red[b]" }\n'
     )
     (tmp_path / "study").mkdir()
-    (tmp_path / "study" / "own.toml").write_text(own, encoding="utf-8")
+    (tmp_path / "study" / "own.toml").write_text(own_pages, encoding="utf-8")
     page = visit(prepared('language = "de"\nwording = "own.toml"\n' + ALL).tokens["ann"])
     for text in ("Bevor Sie beginnen", "&lt;img src=x&gt; **not bold**", "&lt;b&gt;dick&lt;/b&gt;"):
         assert text in words(page)

@@ -235,9 +235,9 @@ def handshake(url, *headers, path="/_stcore/stream"):
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         *(header.format(url=url, host=address.netloc, port=address.port) for header in headers),
     )
-    with socket.create_connection((address.hostname, address.port), timeout=30) as made:
-        made.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
-        return int(made.makefile("rb").readline().split()[1])
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        return int(connection.makefile("rb").readline().split()[1])
 
 
 @pytest.mark.parametrize(

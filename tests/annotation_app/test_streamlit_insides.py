@@ -29,7 +29,9 @@ STATIC = Path(st.__file__).with_name("static")
 
 def test_the_installed_streamlit_is_within_the_bounds():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    (bound,) = [each for each in map(Requirement, extras["annotate"]) if each.name == "streamlit"]
+    (bound,) = [
+        requirement for requirement in map(Requirement, extras["annotate"]) if requirement.name == "streamlit"
+    ]
     major, minor = map(int, st.__version__.split(".")[:2])
     assert bound.specifier.contains(st.__version__)
     assert not bound.specifier.contains(f"{major}.{minor + 1}.0")

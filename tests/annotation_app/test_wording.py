@@ -69,8 +69,8 @@ def test_every_key_of_wording_is_used_and_defined():
     assert tables.pop("start").keys() <= set(re.findall(r"{(\w+)}", shell))
     for table, keys in tables.items():
         assert keys.keys() <= set(re.findall(rf"(?:texts|\.{table})\.(\w+)", source)), table
-    known = {key for table in tables.values() for key in table} | {"model_dump", "items"}
-    assert set(re.findall(r"texts\.(\w+)", source)) <= known
+    expected_keys = {key for table in tables.values() for key in table} | {"model_dump", "items"}
+    assert set(re.findall(r"texts\.(\w+)", source)) <= expected_keys
 
 
 def test_the_english_rubric_is_the_papers(load):
@@ -146,12 +146,14 @@ def test_a_criterion_may_have_any_name(load):
     """Also that of something which every model of pydantic has."""
     names = ("copy", "json", "model_dump", "model_config")
     tables = "".join(f'[criteria.{name}]\ntitle = "T{name}"\ndefinition = "d"\n' for name in names)
-    assert [each.title for each in rubric(load(criteria=tables), names)] == [f"T{name}" for name in names]
+    assert [criterion.title for criterion in rubric(load(criteria=tables), names)] == [
+        f"T{name}" for name in names
+    ]
 
 
 def test_a_wording_file_overrides_a_criterions_words(load):
     def titles(words):
-        return [each.title for each in rubric(words, ("wit", "toxicity", "coherence"))]
+        return [criterion.title for criterion in rubric(words, ("wit", "toxicity", "coherence"))]
 
     assert titles(load(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
     humour = '[criteria.wit]\ntitle = "Humour {and} more"\n'

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from command_line import command, run_here, run_process
-from stepping import Follower, kept, left
+from stepping import Follower, logits_after, tokens_kept
 
 from guard_eval.generation.strategies import own, parse
 from guard_eval.study import Study
@@ -106,7 +106,7 @@ def examples(own_registry, blocks):
 
 def test_what_they_leave_in(examples):
     p = torch.tensor([[0.6, 0.3, 0.07, 0.03]])  # a (max p)² = .2 · .36 = .072
-    assert kept(left(parse("top_a(a=0.2)"), p.log())) == {0, 1}
+    assert tokens_kept(logits_after(parse("top_a(a=0.2)"), p.log())) == {0, 1}
 
 
 def test_a_budget_holds(examples):

@@ -29,17 +29,17 @@ class Claim:
     def __init__(self, name: str, words: str, entries: list[tuple[str, str]]) -> None:
         self.row, self._words, self._entries = [name], words, entries
 
-    def holds(self, *found: str) -> None:
+    def holds(self, *facts: str) -> None:
         """Record that the claim holds."""
-        self._record(HOLDS, *found)
+        self._record(HOLDS, *facts)
 
-    def fails(self, *found: str, quoted: str = "") -> None:
+    def fails(self, *facts: str, quoted: str = "") -> None:
         """Record that the claim does not hold; `quoted` has figures of other claims that its entry names."""
-        self._record(FAILS, *found, quoted=quoted)
+        self._record(FAILS, *facts, quoted=quoted)
 
-    def is_open(self, *found: str) -> None:
+    def is_open(self, *facts: str) -> None:
         """Record that what is published cannot decide."""
-        self._record(OPEN, *found)
+        self._record(OPEN, *facts)
 
     def _record(self, outcome: str, *texts: str, quoted: str = "") -> None:
         self.row += [outcome, self._words, *texts]
@@ -108,8 +108,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             f"{name}: {outcome}{' (NOT what docs/errata.md records)' * report.failed}"
         )
         for head, text in (("paper", words), *(("found", finding) for finding in findings)):
-            first, rest = f"  {head:<6}", " " * 8
-            for line in textwrap.wrap(text, 100, initial_indent=first, subsequent_indent=rest):
+            first, indent = f"  {head:<6}", " " * 8
+            for line in textwrap.wrap(text, 100, initial_indent=first, subsequent_indent=indent):
                 terminalreporter.write_line(line)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
     terminalreporter.write_line(f"{outcomes.total()} claims: {counts}")

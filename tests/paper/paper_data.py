@@ -71,10 +71,10 @@ def figure(label: str, **keys: str) -> Any:
     return result
 
 
-def from_human(each: Any) -> float:
+def from_human(verdict: Any) -> float:
     """Return how far a figure lies from people's in the main table; of MAUVE, from 100."""
-    human = figure(MAIN, dataset=each.dataset, metric=each.metric, strategy="human")
-    return round(abs(each.number - human.number), 6)
+    human = figure(MAIN, dataset=verdict.dataset, metric=verdict.metric, strategy="human")
+    return round(abs(verdict.number - human.number), 6)
 
 
 @functools.cache

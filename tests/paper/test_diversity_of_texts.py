@@ -41,7 +41,7 @@ def words_until_below(texts, least):
     low, high = 4, 1000
     while high - low > 1:
         middle = (low + high) // 2
-        enough = diversity([" ".join(each[:middle]) for each in words]).diversity >= least
+        enough = diversity([" ".join(tokens[:middle]) for tokens in words]).diversity >= least
         low, high = (middle, high) if enough else (low, middle)
     return high
 
@@ -50,10 +50,10 @@ def test_diversity_human(claim):
     """people's diversity is 93.84 on Wikitext and 93.50 on Wikinews (tab:ablation_resultglacs)"""
     words, cut, result = [], [], {}
     for dataset in ("Wikitext", "Wikinews"):
-        texts, shown = references(dataset), printed(dataset, "human")
+        texts, stated = references(dataset), printed(dataset, "human")
         result[dataset] = diversity(texts).diversity
-        words.append(f"{dataset} {result[dataset]} ({shown} printed)")
-        cut.append(f"{dataset} {words_until_below(texts, float(shown))}")
+        words.append(f"{dataset} {result[dataset]} ({stated} printed)")
+        cut.append(f"{dataset} {words_until_below(texts, float(stated))}")
     claim.fails(
         f"from the published references: {', '.join(words)}",
         f"Cut to so many words each they fall below what is printed: {', '.join(cut)}; so no one length "
@@ -68,10 +68,10 @@ def test_diversity_formula(claim):
     """DIV = ∏ unique n-grams / total n-grams of a continuation, n = 2, 3, 4 (app:D)"""
     # Of a text and one more word, the last n-gram, which is not counted, is no n-gram of the text.
     counts = ngram_counts([f"{text} ." for text in generated()])
-    mean, shown = np.nanmean(diversity_of_sums(counts)), printed("Wikitext", GUARD)
+    mean, stated = np.nanmean(diversity_of_sums(counts)), printed("Wikitext", GUARD)
     claim.fails(
-        f"as written, averaged over texts, it is {mean:.2f}; {shown}, the printed figure, comes from counts "
+        f"as written, averaged over texts, it is {mean:.2f}; {stated}, the printed figure, comes from counts "
         "summed over all texts, each text's last n-gram left out and rates rounded before they are "
         "multiplied"
     )
-    assert f"{mean:.2f}" == "93.57" != shown
+    assert f"{mean:.2f}" == "93.57" != stated

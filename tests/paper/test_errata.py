@@ -38,6 +38,6 @@ def bare(text):
 
 def test_quotations_are_the_papers(tex):
     claims = " ".join(" ".join(map(ast.get_docstring, CLAIMS.values())).split())
-    parts = [part for quotation in re.findall("“(.+?)”", claims) for part in quotation.split("…")]
+    parts = [fragment for quotation in re.findall("“(.+?)”", claims) for fragment in quotation.split("…")]
     assert len(parts) > 15
-    assert [part for part in parts if bare(part) not in bare(tex)] == []
+    assert [fragment for fragment in parts if bare(fragment) not in bare(tex)] == []

@@ -26,8 +26,8 @@ def test_the_counts_are_those_of_the_shares():
     for criterion, dataset in CELLS:
         for (strategy, what), count in three_cells(human_counts(criterion, dataset)).items():
             metric = f"people.{criterion}.{what}"
-            shown = figure("tab:llm_with_human", dataset=dataset, strategy=strategy, metric=metric)
-            assert shown.number == 100 * count / 200
+            printed_share = figure("tab:llm_with_human", dataset=dataset, strategy=strategy, metric=metric)
+            assert printed_share.number == 100 * count / 200
     assert human_counts("coherence") == Counts(wins=251, ties=193, losses=156)
 
 
@@ -63,9 +63,9 @@ def test_human_percentages(claim):
         counts, total = human_counts(criterion, dataset), 0
         for (strategy, what), count in three_cells(counts).items():
             metric = f"people.{criterion}.{what}"
-            shown = figure(table, dataset=dataset, strategy=strategy, metric=metric).value
-            right.append(shown in rounded(count, counts.n, 0))
-            total += int(shown)
+            printed_share = figure(table, dataset=dataset, strategy=strategy, metric=metric).value
+            right.append(printed_share in rounded(count, counts.n, 0))
+            total += int(printed_share)
         totals[f"{dataset} {criterion}"] = total
     over = [f"{row} {total}" for row, total in totals.items() if total != 100]
     claim.holds(f"{sum(right)} of {len(right)} are the counts' percentages, rounded")
@@ -75,14 +75,16 @@ def test_human_percentages(claim):
 
 def test_human_all_row(claim):
     """over all datasets 58.00 % (coherence) and 53.00 % (fluency) for GUARD (tab:humaneval_resultglacs)"""
-    words, shown, so = [], [], []
+    words, printed_share, so = [], [], []
     for criterion in CRITERIA:
         counts = human_counts(criterion)
-        shown.append(figure(TABLE, dataset="All", strategy=GUARD, metric=f"people.{criterion}.share").value)
+        printed_share.append(
+            figure(TABLE, dataset="All", strategy=GUARD, metric=f"people.{criterion}.share").value
+        )
         so += rounded(counts.wins + Fraction(counts.ties, 2), counts.n, 2)
-        words.append(f"{criterion} {shown[-1]} printed, {so[-1]} by the counts")
+        words.append(f"{criterion} {printed_share[-1]} printed, {so[-1]} by the counts")
     claim.fails("; ".join(words))
-    assert (shown, so) == (["58.00", "53.00"], ["57.92", "52.83"])
+    assert (printed_share, so) == (["58.00", "53.00"], ["57.92", "52.83"])
 
 
 def test_human_swap(claim):

@@ -101,8 +101,8 @@ def test_judge_overall(claim):
     off = []
     for versus in OPPONENTS:
         columns = zip(*(map(float, row(versus, criterion)) for criterion in CRITERIA), strict=True)
-        shown = map(float, row(versus, "overall"))
-        off += [abs(sum(column) / 6 - value) for column, value in zip(columns, shown, strict=True)]
+        printed_shares = map(float, row(versus, "overall"))
+        off += [abs(sum(column) / 6 - value) for column, value in zip(columns, printed_shares, strict=True)]
     claim.holds(
         "it is the mean of the six criteria, factuality among them, to within "
         f"{max(off):.2f} points for all three opponents"
@@ -174,11 +174,11 @@ def test_judge_grim(claim):
 
 def test_judge_beside_people(claim):
     """“Agree?”: 6 ticks and 2 crosses (tab:llm_with_human)"""
-    agree, shown = {}, {}
+    agree, printed_shares = {}, {}
     for cell in product(("coherence", "fluency"), PLACES):
         people, judge = human_counts(*cell), judge_counts(*cell)
         agree[cell] = (people.lead > 0) == (judge.lead > 0) and judge.lead != 0
-        shown[cell] = figure(BESIDE, dataset=cell[1], metric=f"both.{cell[0]}.agree").value == "yes"
+        printed_shares[cell] = figure(BESIDE, dataset=cell[1], metric=f"both.{cell[0]}.agree").value == "yes"
     claim.holds("all 8 follow from the counts, if to agree is that both have the same one method ahead")
-    assert agree == shown
+    assert agree == printed_shares
     assert Counter(agree.values()) == {True: 6, False: 2}

@@ -88,8 +88,8 @@ def test_method_penalty(claim):
     """“also α_t increases, amplifying the degradation penalty”; “when V^(k_t) is small, each repetitive
     token … will receive a very light penalty, and vice versa” (subsec:efficiency)"""
     p, low, high = Fraction(1, 10), Fraction(1, 4), Fraction(3, 4)
-    steps = [each for each in searched() if each.alpha is not None]
-    together = sum((each.k > 10) == (each.alpha > Fraction(1, 2)) for each in steps)
+    steps = [step_row for step_row in searched() if step_row.alpha is not None]
+    together = sum((step_row.k > 10) == (step_row.alpha > Fraction(1, 2)) for step_row in steps)
     claim.fails(
         "the other way round: scores are p · α_t^count with α_t below 1, so a larger α_t is a lighter "
         f"penalty. p = {p} seen twice scores {p * low**2} with α_t = {low} and {p * high**2} with α_t = "
@@ -115,7 +115,7 @@ def test_method_at_rest(claim):
 
 def test_method_arctanh(claim):
     """α_t is eq:kt's core, “replacing |V| with k_t” in eq:deltaloc and eq:deltaglob (eq:alphat)"""
-    missing = [each for each in searched() if each.alpha is None]
+    missing = [step_row for step_row in searched() if step_row.alpha is None]
     result = step([0.1] * 10 + [4.0], VOCABULARY)
     argument = 3.9 / math.log(math.floor(result.k))
     claim.fails(
@@ -154,8 +154,8 @@ def chosen(formulation, given_logits):
 
 def test_method_formulations(claim):
     """the equations, Algorithm 1 and the released program are one method (subsec:efficiency, app:C)"""
-    made = logits(8, 100, 1000, seed=5)
-    texts = {name: chosen(name, made) for name in ADAPT}
+    random_logits = logits(8, 100, 1000, seed=5)
+    texts = {name: chosen(name, random_logits) for name in ADAPT}
     apart = {(a, b): texts[a] != texts[b] for a, b in combinations(texts, 2)}
     shares = {f"{a} and {b}": 100 * float(differs.double().mean()) for (a, b), differs in apart.items()}
     claim.fails(

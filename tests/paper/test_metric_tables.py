@@ -20,8 +20,8 @@ STRATEGIES = [f for f in figures(MAIN) if f.strategy != "human"]
 def grouped(every, *fields):
     """Return figures in lists by the values of these fields."""
     result = defaultdict(list)
-    for each in every:
-        result[tuple(getattr(each, field) for field in fields)].append(each)
+    for figure_row in every:
+        result[tuple(getattr(figure_row, field) for field in fields)].append(figure_row)
     return result
 
 
@@ -68,15 +68,19 @@ def test_tables_identical_rows(claim):
             triples[f.model, f.strategy, f.dataset].setdefault(f.metric, f.number)
     whole = [setting for setting, values in triples.items() if len(values) == len(TRIPLE)]
     alike = [
-        (one, other, [m for m in TRIPLE if triples[one][m] == triples[other][m]])
-        for one, other in combinations(whole, 2)
-        if {one[0], other[0]} != LLAMAS
+        (first, other, [m for m in TRIPLE if triples[first][m] == triples[other][m]])
+        for first, other in combinations(whole, 2)
+        if {first[0], other[0]} != LLAMAS
     ]
-    rows = [f"{one[0]} {one[1]} = {other[1]} on {one[2]}" for one, other, equal in alike if len(equal) == 3]
+    rows = [
+        f"{first[0]} {first[1]} = {other[1]} on {first[2]}"
+        for first, other, equal in alike
+        if len(equal) == 3
+    ]
     two = [
-        f"{one[0]} {one[1]} and {other[0]} {other[1]} on {one[2]} ({' and '.join(equal)})"
-        for one, other, equal in alike
-        if len(equal) == 2 and "mauve" in equal and one[2] == other[2]
+        f"{first[0]} {first[1]} and {other[0]} {other[1]} on {first[2]} ({' and '.join(equal)})"
+        for first, other, equal in alike
+        if len(equal) == 2 and "mauve" in equal and first[2] == other[2]
     ]
     claim.fails(
         f"the same diversity, MAUVE and coherence for two windows: {'; '.join(rows)}",

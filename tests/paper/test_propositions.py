@@ -76,14 +76,14 @@ def test_entropy_consistent_decay(claim):
 def test_entropy_instantaneous(claim):
     """H_glob,t is “an unbiased estimator” and “a consistent estimator of H(X)_t”; it “converges in
     probability … to the instantaneous entropy” (subsec:global-entropy)"""
-    used, one = float(distance_limit(DECAY)), distance_limit(Fraction(1))
+    used, limit_of_one = float(distance_limit(DECAY)), distance_limit(Fraction(1))
     w = weights(LONGEST, float(DECAY))
     at_end = (1 - w[-1]) ** 2 + sum(weight**2 for weight in w[:-1])
     claim.fails(
         "what is proved is convergence to the constant E[H(X)_t]. From the entropy of the step itself "
         "H_glob,t stays away: for uncorrelated entropies E[(H_glob,t − H(X)_t)²] tends to 2λ²/(1 + λ) σ², "
-        f"for λ = 0.95 to {used:.3f} σ², for λ = 1 to {one} σ²"
+        f"for λ = 0.95 to {used:.3f} σ², for λ = 1 to {limit_of_one} σ²"
     )
-    assert one == 1
+    assert limit_of_one == 1
     assert at_end == pytest.approx(used, abs=1e-3)
     assert used > 0.9

@@ -18,9 +18,9 @@ ORDER = ("diversity", "mauve", "coherence")
 WINDOWS = defaultdict(dict)  # (model, dataset, metric) → w → value
 for label in labels():
     if label.startswith("tab:ablation_selectw"):
-        for each in figures(label):
-            w = int(re.search(r"w=(\d+)", each.row)[1])
-            WINDOWS[each.model, each.dataset, each.metric][w] = each.number
+        for figure_row in figures(label):
+            w = int(re.search(r"w=(\d+)", figure_row.row)[1])
+            WINDOWS[figure_row.model, figure_row.dataset, figure_row.metric][w] = figure_row.number
 
 
 def test_window_trend(claim):
@@ -52,8 +52,8 @@ def test_window_trend(claim):
 def test_decay_stable(claim):
     """“model performance remains stable for λ ∈ {0.91, 0.93, 0.95, 0.97, 0.99}” (tab:lambda_selection)"""
     result = defaultdict(list)
-    for each in figures(DECAY):
-        result[each.metric, each.dataset].append(each.number)
+    for figure_row in figures(DECAY):
+        result[figure_row.metric, figure_row.dataset].append(figure_row.number)
     spread = defaultdict(list)
     for (metric, _), values in result.items():
         spread[metric].append(max(values) - min(values))
@@ -71,9 +71,9 @@ def test_ablation_percentages(claim):
     """MAUVE improves by “3.61% to 6.39% over alternatives” (app:B)"""
     ours = figure(ABLATION, strategy=GUARD, metric="mauve").number
     others = [f.number for f in figures(ABLATION) if f.metric == "mauve" and f.strategy != GUARD]
-    least, most = 100 * (ours / max(others) - 1), 100 * (ours / min(others) - 1)
-    claim.holds(f"{least:.2f} % to {most:.2f} %")
-    assert (f"{least:.2f}", f"{most:.2f}") == ("3.61", "6.39")
+    least, largest = 100 * (ours / max(others) - 1), 100 * (ours / min(others) - 1)
+    claim.holds(f"{least:.2f} % to {largest:.2f} %")
+    assert (f"{least:.2f}", f"{largest:.2f}") == ("3.61", "6.39")
 
 
 def friedman(signs):

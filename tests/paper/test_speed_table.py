@@ -19,14 +19,14 @@ def test_speed_rows(claim):
     """GUARD takes 4.42 s for a story of 255.9 tokens, at 28.3 tokens/s (tab:speed_comparison)"""
     words, off, numbers = [], {}, {}
     for strategy in dict.fromkeys(f.strategy for f in figures(TABLE)):
-        shown = [
+        cells = [
             figure(TABLE, strategy=strategy, metric=metric)
             for metric in ("sec_per_story", "tokens_per_sec", "tokens_per_story")
         ]
-        seconds, speed, tokens = numbers[strategy] = [each.number for each in shown]
+        seconds, speed, tokens = numbers[strategy] = [cell.number for cell in cells]
         off[strategy] = abs(seconds * speed / tokens - 1)
         words.append(
-            f"{strategy} {shown[0].value} s × {shown[1].value}/s = {seconds * speed:.1f} for {shown[2].value}"
+            f"{strategy} {cells[0].value} s × {cells[1].value}/s = {seconds * speed:.1f} for {cells[2].value}"
         )
     seconds, speed, tokens = numbers[GUARD]
     # As printed, to the nearest .01 s and .1 tokens.

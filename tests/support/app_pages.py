@@ -71,7 +71,7 @@ def turn(page: AppTest, to: str) -> AppTest:
 
 def rate(page: AppTest, *choices: str | None, **more: object) -> AppTest:
     """Press Save with one choice per criterion; None leaves one out."""
-    shown = view(page)
-    names = [criterion["name"] for criterion in shown["criteria"]]
-    given = {name: choice for name, choice in zip(names, choices, strict=True) if choice is not None}
-    return send(page, "submit", {"pair": shown["pair"], "press": "one", "choices": given, **more})
+    current = view(page)
+    names = [criterion["name"] for criterion in current["criteria"]]
+    answers = {name: choice for name, choice in zip(names, choices, strict=True) if choice is not None}
+    return send(page, "submit", {"pair": current["pair"], "press": "one", "choices": answers, **more})

@@ -206,7 +206,7 @@ def served(
         raters=(),
         slots=20,
         more="gold_every = 3\nrepeats = 1",
-        new_database=lambda made: databases.new(kind, made),
+        new_database=lambda study_made: databases.new(kind, study_made),
     )
     log = folder / "log"
     with serving(built.folder, log) as url:

@@ -50,7 +50,7 @@ def recipe(**changes):
 
 
 def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
-    made = Continuation(
+    text_made = Continuation(
         id=made_by.continuation_id(prompt),
         prompt_id=prompt.id,
         dataset=prompt.dataset,
@@ -64,7 +64,7 @@ def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
         device="cpu",
         versions="torch 2",
     )
-    return replace(made, **changes)
+    return replace(text_made, **changes)
 
 
 def make_pair(number=0, *, method_a="guard", method_b="top_k(k=50)", ids=None, **changes):

@@ -39,7 +39,7 @@ class Ask(dict):
 
     @cached_property
     def words(self):
-        return "\n".join(each["content"] for each in self.get("messages") or self["input"])
+        return "\n".join(entry["content"] for entry in self.get("messages") or self["input"])
 
     @property
     def form(self):
@@ -114,10 +114,10 @@ def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
         choice = {"index": 0, "message": message, "finish_reason": finish}
         envelope = {"object": "chat.completion", "choices": [choice]}
     else:
-        part = {"type": "output_text", "text": text, "annotations": []}
+        content = {"type": "output_text", "text": text, "annotations": []}
         output = [
             {"type": "reasoning", "id": "rs_1", "summary": []},
-            {"type": "message", "role": "assistant", "status": "completed", "content": [part]},
+            {"type": "message", "role": "assistant", "status": "completed", "content": [content]},
         ]
         envelope = {
             "object": "response",
@@ -185,7 +185,7 @@ class FakeOpenAI(LocalServer):
         return set(self.paid.values())
 
     def count(self, step):
-        return sum(each.step == step for each in self.seen)
+        return sum(entry.step == step for entry in self.seen)
 
     def handle(self, method, path, raw, headers):
         step, *parts = self.step(method, path)
@@ -227,7 +227,10 @@ class FakeOpenAI(LocalServer):
         message = BytesParser(policy=HTTP).parsebytes(
             b"Content-Type: " + headers["content-type"].encode() + b"\r\n\r\n" + raw
         )
-        held = {part.get_param("name", header="content-disposition"): part for part in message.iter_parts()}
+        held = {
+            content.get_param("name", header="content-disposition"): content
+            for content in message.iter_parts()
+        }
         assert held["purpose"].get_content().strip() == "batch"
         name = f"file_{next(self._names)}"
         self.files[name] = held["file"].get_payload(decode=True)
@@ -240,9 +243,9 @@ class FakeOpenAI(LocalServer):
         body = json.loads(raw)
         assert body["endpoint"] in {"/v1/chat/completions", "/v1/responses"}
         assert body["completion_window"] == "24h"
-        waiting = [each for each in self.batches.values() if each["status"] == "validating"]
-        names = [body["input_file_id"], *(each["input_file_id"] for each in waiting)]
-        is_overfull = sum(self.files[each].count(b"\n") for each in names) > self.queue
+        waiting = [entry for entry in self.batches.values() if entry["status"] == "validating"]
+        names = [body["input_file_id"], *(entry["input_file_id"] for entry in waiting)]
+        is_overfull = sum(self.files[entry].count(b"\n") for entry in names) > self.queue
         if is_overfull and self.overfull is not None:
             return self.overfull
         name = f"batch_{next(self._names)}"

@@ -136,9 +136,9 @@ class RunnerV1:
             last -= 1
         del self.batch[last + 1 :]
         if len(self.batch) > 1 and self.random.random() < 0.3:
-            one, other = self.random.sample(range(len(self.batch)), 2)
-            self.batch[one], self.batch[other] = self.batch[other], self.batch[one]
-            moved.append((one, other, MoveDirectionality.SWAP))
+            first, other = self.random.sample(range(len(self.batch)), 2)
+            self.batch[first], self.batch[other] = self.batch[other], self.batch[first]
+            moved.append((first, other, MoveDirectionality.SWAP))
             changed = True
         self.processor.update_state(BatchUpdate(len(self.batch), removed, added, moved) if changed else None)
 

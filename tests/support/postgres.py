@@ -36,7 +36,7 @@ def _unprivileged(command: list[str]) -> list[str]:
 
 def _run(*command: object) -> None:
     done = subprocess.run(
-        _unprivileged([str(part) for part in command]),
+        _unprivileged([str(word) for word in command]),
         capture_output=True,
         text=True,
         check=False,
@@ -56,8 +56,8 @@ class Server:
         self._data = folder / "data"
         self._settings = {"listen_addresses": "''", "max_connections": "200", **settings}
         self._numbers = itertools.count()
-        own = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
-        _run(binaries / "initdb", "-D", self._data, *own)
+        options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
+        _run(binaries / "initdb", "-D", self._data, *options)
 
     def start(self) -> None:
         """Start it, after whatever end, and wait until it takes connections."""

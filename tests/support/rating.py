@@ -11,18 +11,18 @@ def people(store, *names):
     return [store_raters.invite(store, name)[0] for name in names]
 
 
-def rate(store, rater, shown, choice="A", **more):
+def rate(store, rater, presentation, choice="A", **more):
     """Save a verdict on what a rater was shown."""
-    return verdicts.save(store, shown.presentation, {"fluency": choice}, rater=rater, **more)
+    return verdicts.save(store, presentation.presentation, {"fluency": choice}, rater=rater, **more)
 
 
 def rate_all(store, rater, plan, choose=lambda _: "A"):
     """Rate until nothing is left; return what was shown."""
-    shown = []
+    presentation = []
     while claimed := handout.claim(store, rater, plan):
-        shown += claimed
+        presentation += claimed
         rate(store, rater, claimed[0], choose(claimed[0]))
-    return shown
+    return presentation
 
 
 def leads(store):

@@ -26,13 +26,13 @@ def as_strategy(strategy):
     return parse(strategy) if isinstance(strategy, str) else strategy
 
 
-def left(strategy, logits: Tensor, *, keys=None, step: int = 0, **known) -> Tensor:
+def logits_after(strategy, logits: Tensor, *, keys=None, step: int = 0, **facts) -> Tensor:
     """Return the logits that a strategy leaves, `[B, V]`."""
     keys = torch.zeros(len(logits), dtype=torch.long) if keys is None else keys
-    return apply_step(as_strategy(strategy), logits, context(keys, step, **known))
+    return apply_step(as_strategy(strategy), logits, context(keys, step, **facts))
 
 
-def kept(logits: Tensor, row: int = 0) -> set[int]:
+def tokens_kept(logits: Tensor, row: int = 0) -> set[int]:
     """Return the tokens that are left of a row."""
     return set((logits[row] > -torch.inf).nonzero()[:, 0].tolist())
 
@@ -50,7 +50,7 @@ class Follower:
     def __call__(self, logits: Tensor, written: Tensor | None = None) -> Tensor:
         """Return the tokens, `[B]`; `written` are those with which the texts go on instead."""
         before = self.state.clone()
-        known = context(
+        facts = context(
             self.keys,
             self.written.shape[1],
             tokens=self.tokens,
@@ -58,7 +58,7 @@ class Follower:
             state=self.state,
             breakers=self.breakers,
         )
-        chosen = choose(self.strategy, logits.float(), known)
+        chosen = choose(self.strategy, logits.float(), facts)
         self.steps.append({n: v.clone() for n, v in step_trace(self.strategy, before, self.state).items()})
         following = (chosen if written is None else written)[:, None]
         self.tokens, self.written = (torch.cat([t, following], 1) for t in (self.tokens, self.written))

@@ -21,7 +21,7 @@ class NoModels:
 
 
 def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
-    made = Generation(
+    text_made = Generation(
         prompt_id=prompt,
         dataset=dataset,
         strategy=strategy,
@@ -34,12 +34,12 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
         batch=2,
         device="cpu",
     )
-    return replace(made, **changes)
+    return replace(text_made, **changes)
 
 
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, models=None, cache=None, **settings):
-    wanted = MetricSettings(compute=compute, baseline=baseline, **settings)
-    tools = MetricTools(settings=wanted, models=models or NoModels(), cache=cache or ScoreCache())
+    measured = MetricSettings(compute=compute, baseline=baseline, **settings)
+    tools = MetricTools(settings=measured, models=models or NoModels(), cache=cache or ScoreCache())
     return measure_generations(texts, tools)
 
 

@@ -12,13 +12,15 @@ from analysis.verdicts.tidy import orient, validate
 from guard_eval.study.test_plan import TestPlan
 
 
-def table(given, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None):
+def table(
+    verdicts, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None
+):
     """Return an oriented table: pair → a letter per rater, `-` for a tie, a blank for no verdict.
 
     `first` says in the same way which method was shown first; `raters` names them.
     """
     rows = []
-    for pair, letters in given.items():
+    for pair, letters in verdicts.items():
         for number, letter in enumerate(letters):
             if letter == " ":
                 continue
@@ -38,13 +40,13 @@ def table(given, *, kind="person", a="x", b="y", criterion="coherence", dataset=
     return orient(validate(pd.DataFrame(rows)))
 
 
-def listed(names, rows, **rest):
+def listed(names, rows, **columns):
     """Return a validated table of `rows` with the columns `names`; the others hold one value each."""
-    own = names.split()
+    headings = names.split()
     others = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"}
-    others |= {"rater_kind": "person"} | rest
-    others = {name: value for name, value in others.items() if name not in own}
-    return validate(pd.DataFrame(rows, columns=own).assign(**others))
+    others |= {"rater_kind": "person"} | columns
+    others = {name: value for name, value in others.items() if name not in headings}
+    return validate(pd.DataFrame(rows, columns=headings).assign(**others))
 
 
 COMPARED = (("x", "y"), ("x", "z"), ("y", "z"))
@@ -78,8 +80,8 @@ def evidence(frame, **declared):
 def as_table(analyse):
     """Return an analysis as a function from the evidence to the table of its CSV file."""
 
-    def analyse_as_table(known):
-        return frame_of(analyse(known))
+    def analyse_as_table(verdicts):
+        return frame_of(analyse(verdicts))
 
     return analyse_as_table
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from stepping import left
+from stepping import logits_after
 from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from guard_eval.generation.decoding import penalties
@@ -24,7 +24,7 @@ def logits(rows: int = 20) -> torch.Tensor:
 @pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
 def test_repetition_penalty_equals_transformers(theta: float):
     tokens = texts(6)
-    penalised = left(f"repetition_penalty(penalty={theta})", logits(), tokens=tokens)
+    penalised = logits_after(f"repetition_penalty(penalty={theta})", logits(), tokens=tokens)
     assert torch.equal(penalised, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
 
 
@@ -32,21 +32,21 @@ def test_repetition_penalty_equals_transformers(theta: float):
 @pytest.mark.parametrize("length", [1, 3, 9, 60])
 def test_no_repeat_ngram_equals_transformers(n: int, length: int):
     tokens = texts(length) % 5
-    penalised = left(f"no_repeat_ngram(n={n})", logits(), tokens=tokens)
+    penalised = logits_after(f"no_repeat_ngram(n={n})", logits(), tokens=tokens)
     assert torch.equal(penalised, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
 
 
 def test_no_repeat_ngram_never_masks_all_tokens():
     everything = torch.arange(V)[None]
-    assert torch.equal(left("no_repeat_ngram(n=1)", logits(1), tokens=everything), logits(1))
+    assert torch.equal(logits_after("no_repeat_ngram(n=1)", logits(1), tokens=everything), logits(1))
 
 
 def test_count_penalties_equal_hand_arithmetic():
     written = torch.tensor([[3, 3, 5, -1], [-1, -1, -1, -1]])
     start = torch.zeros(2, V)
-    often = left("frequency_penalty(penalty=0.5)", start, written=written)
+    often = logits_after("frequency_penalty(penalty=0.5)", start, written=written)
     assert {n: often[0, n].item() for n in range(V) if often[0, n]} == {3: -1.0, 5: -0.5}
-    once = left("presence_penalty(penalty=0.5)", start, written=written)
+    once = logits_after("presence_penalty(penalty=0.5)", start, written=written)
     assert {n: once[0, n].item() for n in range(V) if once[0, n]} == {3: -0.5, 5: -0.5}
     assert not often[1].any()
     assert not once[1].any()
@@ -54,7 +54,7 @@ def test_count_penalties_equal_hand_arithmetic():
 
 def dry(logits, tokens, breakers=None, **settings):
     kind = "none" if breakers is None else "standard"
-    return left(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
+    return logits_after(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
 
 
 def test_dry_with_breakers_equals_hand_arithmetic():
@@ -124,9 +124,9 @@ def test_penalties_ignore_padding():
     tokens = torch.tensor([[-1, -1, 3, 4, 3]])
     short = torch.tensor([[3, 4, 3]])
     for step in (
-        lambda x: left("repetition_penalty(penalty=1.5)", logits(1), tokens=x),
-        lambda x: left("frequency_penalty(penalty=1.5)", logits(1), written=x),
-        lambda x: left("no_repeat_ngram(n=2)", logits(1), tokens=x),
+        lambda x: logits_after("repetition_penalty(penalty=1.5)", logits(1), tokens=x),
+        lambda x: logits_after("frequency_penalty(penalty=1.5)", logits(1), written=x),
+        lambda x: logits_after("no_repeat_ngram(n=2)", logits(1), tokens=x),
         lambda x: dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
     ):
         assert torch.equal(step(tokens), step(short))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from stepping import Follower, context, kept, left
+from stepping import Follower, context, logits_after, tokens_kept
 from transformers import (
     EpsilonLogitsWarper,
     EtaLogitsWarper,
@@ -30,21 +30,21 @@ NONE = -torch.inf
 def test_top_p_keeps_sums_that_equal_p():
     # 1/2 + 1/4 reaches 3/4 exactly, so nothing more is needed
     eighths = torch.tensor([[0.5, 0.25, 0.125, 0.125]])
-    assert kept(left("top_p(p=0.75)", eighths.log())) == {0, 1}
-    assert kept(left("top_p(p=0.875)", eighths.log())) == {0, 1, 2}
+    assert tokens_kept(logits_after("top_p(p=0.75)", eighths.log())) == {0, 1}
+    assert tokens_kept(logits_after("top_p(p=0.875)", eighths.log())) == {0, 1, 2}
 
 
 def test_truncations_keep_equal_tokens_by_id():
     flat = torch.zeros(1, 8)
-    assert kept(left("top_k(k=3)", flat)) == {0, 1, 2}
-    assert kept(left("top_p(p=0.5)", flat)) == {0, 1, 2, 3}
-    assert kept(left("typical(tau=0.5)", flat)) == {0, 1, 2, 3}
-    assert kept(left("min_p(p=1.0)", flat)) == set(range(8))
+    assert tokens_kept(logits_after("top_k(k=3)", flat)) == {0, 1, 2}
+    assert tokens_kept(logits_after("top_p(p=0.5)", flat)) == {0, 1, 2, 3}
+    assert tokens_kept(logits_after("typical(tau=0.5)", flat)) == {0, 1, 2, 3}
+    assert tokens_kept(logits_after("min_p(p=1.0)", flat)) == set(range(8))
 
 
 def test_top_p_one_keeps_every_token():
     logits = torch.randn(4, 50_000, generator=torch.Generator().manual_seed(0))
-    assert (left("top_p(p=1.0)", logits) > -torch.inf).all()
+    assert (logits_after("top_p(p=1.0)", logits) > -torch.inf).all()
 
 
 def test_confidence_gain_equals_hand_arithmetic():
@@ -61,15 +61,19 @@ def test_confidence_gain_equals_hand_arithmetic():
     assert sampling.confidence_gain(p)[0].tolist() == pytest.approx(by_hand)
     # all together: what a flat distribution's entropy, 1, exceeds the whole's, 1.75/2
     assert sum(by_hand) == pytest.approx(1 - 1.75 / 2)
-    assert kept(left("adaptive(epsilon=0.05)", p.log())) == {0}
-    assert kept(left("adaptive(epsilon=0.01)", p.log())) == {0, 1}
-    assert kept(left("adaptive(epsilon=0.5)", p.log())) == {0}  # at least one
+    assert tokens_kept(logits_after("adaptive(epsilon=0.05)", p.log())) == {0}
+    assert tokens_kept(logits_after("adaptive(epsilon=0.01)", p.log())) == {0, 1}
+    assert tokens_kept(logits_after("adaptive(epsilon=0.5)", p.log())) == {0}  # at least one
 
 
 def test_adaptive_decoding_of_one_or_equal_tokens():
-    assert kept(left("adaptive(epsilon=0.001)", torch.tensor([[-torch.inf, 0.0, -torch.inf]]))) == {1}
-    assert kept(left("adaptive(epsilon=0.001)", torch.zeros(1, 6))) == {0}  # nothing gained by any
-    assert kept(left("adaptive(epsilon=0.001)", torch.zeros(1, 1))) == {0}
+    assert tokens_kept(
+        logits_after("adaptive(epsilon=0.001)", torch.tensor([[-torch.inf, 0.0, -torch.inf]]))
+    ) == {1}
+    assert tokens_kept(logits_after("adaptive(epsilon=0.001)", torch.zeros(1, 6))) == {
+        0
+    }  # nothing gained by any
+    assert tokens_kept(logits_after("adaptive(epsilon=0.001)", torch.zeros(1, 1))) == {0}
     # one token of 1 − 1e-9: what is left is too little to matter, and no negative number
     assert sampling.confidence_gain(torch.tensor([[1 - 1e-9, 1e-9, 0, 0]]).double()).isfinite().all()
 
@@ -104,7 +108,7 @@ WARPERS = {
 @pytest.mark.parametrize("tau", [1.0, 0.6, 1.7])
 def test_samplers_equal_transformers(name: str, tau: float):
     logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(6)) * 3
-    mine = left(name, sampling.tempered(logits, tau))
+    mine = logits_after(name, sampling.tempered(logits, tau))
     expected = WARPERS[name](None, TemperatureLogitsWarper(tau)(None, logits.double()))
     assert torch.equal(mine > -torch.inf, expected > -torch.inf)
     assert torch.allclose(mine.softmax(-1), expected.softmax(-1).float(), atol=1e-6)
@@ -146,7 +150,7 @@ def test_noise_of_kept_tokens_equals_noise_of_all():
     """A masked token has noise only on a GPU. Neither device draws it, and both draw the same token."""
     logits = torch.randn(2000, 50, generator=torch.Generator().manual_seed(2)) * 2
     keys = torch.arange(2000)
-    weights = left("top_p(p=0.8)", logits)
+    weights = logits_after("top_p(p=0.8)", logits)
     everywhere = (weights.double() + noise.gumbel(keys, 3, torch.arange(50).expand(2000, -1))).argmax(-1)
     assert torch.equal(noise.draw(weights, keys, 3), everywhere)
     assert weights.gather(1, everywhere[:, None]).isfinite().all()
@@ -195,7 +199,7 @@ def test_samplers_equal_the_authors_programs(name: str):
     i = torch.arange(120, dtype=torch.float64)
     for height, tokens in zip((3, 9), AUTHORS[name], strict=True):
         logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float()
-        assert sorted(kept(left(name, logits))) == tokens
+        assert sorted(tokens_kept(logits_after(name, logits))) == tokens
 
 
 def test_mirostat_equals_the_authors_formulas():
@@ -203,21 +207,21 @@ def test_mirostat_equals_the_authors_formulas():
     i, mu = torch.arange(120, dtype=torch.float64), torch.tensor([2.0, 4.0, 6.0]).double()
     for height, k in ((3, [1, 2, 12]), (9, [2, 4, 15])):
         logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos()).float().expand(3, -1)
-        assert (left("mirostat", logits, state=mu[:, None]) > NONE).sum(-1).tolist() == k
+        assert (logits_after("mirostat", logits, state=mu[:, None]) > NONE).sum(-1).tolist() == k
 
 
 def test_special_cases_of_samplers_by_hand():
-    assert kept(left("p_less", torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
+    assert tokens_kept(logits_after("p_less", torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
     # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; what cannot come does not count
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, NONE, NONE]])
-    assert kept(left("top_n_sigma(n=1.0)", logits)) == {3, 4}
+    assert tokens_kept(logits_after("top_n_sigma(n=1.0)", logits)) == {3, 4}
     # over n − 1 = 1: σ = √½, and 1 − 1.5 σ = −.06
-    assert kept(left("top_n_sigma(n=1.5)", torch.tensor([[0.0, 1.0, NONE]]))) == {0, 1}
-    assert kept(left("top_n_sigma(n=1.0)", torch.tensor([[NONE, 1.0]]))) == {1}
+    assert tokens_kept(logits_after("top_n_sigma(n=1.5)", torch.tensor([[0.0, 1.0, NONE]]))) == {0, 1}
+    assert tokens_kept(logits_after("top_n_sigma(n=1.0)", torch.tensor([[NONE, 1.0]]))) == {1}
     # p_i ∝ 1/i gives s = 1, where Mirostat's limit holds: k = 2^μ / ln V
     ranks = torch.arange(1, 51, dtype=torch.float64)
-    masked = left("mirostat", (-ranks.log())[None], state=torch.tensor([[5.0]]).double())
-    assert kept(masked) == set(range(round(32 / math.log(50)) + 1))
+    masked = logits_after("mirostat", (-ranks.log())[None], state=torch.tensor([[5.0]]).double())
+    assert tokens_kept(masked) == set(range(round(32 / math.log(50)) + 1))
 
 
 @given(
@@ -229,9 +233,9 @@ def test_samplers_keep_one_token_and_separate_rows(rows, banned):
     logits[0, :banned] = NONE
     mu = torch.linspace(-50, 80, len(rows), dtype=torch.float64)[:, None]
     for name in ("epsilon(epsilon=0.3)", "eta(epsilon=0.3)", "p_less", "top_n_sigma(n=0.1)", "mirostat"):
-        masked = left(name, logits, state=mu)
+        masked = logits_after(name, logits, state=mu)
         assert (masked > NONE).any(-1).all()
         assert ((masked == logits) | (masked == NONE)).all()
         for row in range(len(rows)):
-            alone = left(name, logits[row, None], state=mu[row, None])
-            assert kept(alone) == kept(masked, row)
+            alone = logits_after(name, logits[row, None], state=mu[row, None])
+            assert tokens_kept(alone) == tokens_kept(masked, row)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from stepping import left
+from stepping import logits_after
 from written_texts import continue_rows
 
 from guard_eval.generation.strategies import TopP
@@ -48,7 +48,7 @@ def test_top_p_writes_the_published_story(loaded):
     tokens: list[int] = []
     for coin in coins(story["seed"]):
         logits = loaded.model(input_ids=torch.tensor([[BOS, *tokens]])).logits[:, -1]
-        likeliest, ids = left(TopP(p=story["top_p"]), logits)[0].sort(descending=True, stable=True)
+        likeliest, ids = logits_after(TopP(p=story["top_p"]), logits)[0].sort(descending=True, stable=True)
         cumulative = likeliest.softmax(-1).cumsum(0)
         token = int(ids[torch.searchsorted(cumulative, coin * cumulative[-1], right=True)])
         if token == BOS or len(tokens) == 256:
