@@ -93,6 +93,13 @@ def plain_key(key: str) -> str:
 
 
 def use_plain_keys(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row in which a key such as "Prompt ID" is the `prompt_id` it means; an exact key stays."""
-    plain = {key: _PLAIN.get(plain_key(key), key) for key in row}
-    return {name if name not in row else key: row[key] for key, name in plain.items()}
+    """Return a row in which a key such as "Prompt ID" is the `prompt_id` it means.
+
+    An exact key stays, and of several that mean the same the first has the name.
+    """
+    result: dict[str, Any] = {}
+    for key, value in row.items():
+        name = _PLAIN.get(plain_key(key), key)
+        is_taken = name in row or name in result
+        result[key if is_taken else name] = value
+    return result

@@ -51,6 +51,16 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path, name, mark, begin)
     assert (second.text, second.reference) == ('He said "no"\r\nand', "left")
 
 
+def test_headings_match_without_case_and_signs(tmp_path):
+    """Of two headings that mean the same, the exact one has the name, or else the first."""
+    path = tmp_path / "p.csv"
+    path.write_text("Prompt ID,PROMPT,Prompt,prompt,Gold\n7,a,b,c,d\n")
+    [prompt] = read_prompts(path)
+    assert (prompt.id, prompt.text, prompt.reference) == ("7", "c", "d")
+    path.write_text("PROMPT,Prompt\na,b\n")
+    assert [prompt.text for prompt in read_prompts(path)] == ["a"]
+
+
 def test_a_prompt_keeps_its_own_id_beside_that_of_another_prompt(tmp_path):
     path = write(tmp_path, *(f'{{"prompt": "A", "id": "{name}", "prompt_id": "q"}}' for name in "ab"))
     assert [prompt.id for prompt in read_prompts(path)] == ["a", "b"]
