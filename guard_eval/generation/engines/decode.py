@@ -174,7 +174,8 @@ def _search_contrastively(
     running = torch.ones_like(ids[:, 0], dtype=torch.bool)
     logits = passes.prefill()
     for step in range(batch.limit):
-        logits = logits.index_fill(-1, absent, -torch.inf)
+        if batch.absent:
+            logits = logits.index_fill(-1, absent, -torch.inf)
         broken = ~logits.amax(-1).isfinite()
         proposal = propose(logits.masked_fill(broken[:, None], 0), step)
         penalty = passes.try_candidates(proposal.ids)

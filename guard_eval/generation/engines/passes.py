@@ -9,6 +9,7 @@ the three a model can do.
 from __future__ import annotations
 
 import inspect
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -117,6 +118,10 @@ class TreePasses:
         self._context = torch.empty(0)
         self._directions = torch.empty(0)
 
+    @cached_property
+    def _cache_argument(self) -> dict[str, DynamicCache]:
+        return _name_cache(self._model.base_model, self._rows.cache)
+
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
         output = self._rows.read_prompts()
@@ -145,16 +150,15 @@ class TreePasses:
         text_bias = self._padding_bias[..., : self._length].expand(rows, 1, k, -1)
         lowest = torch.finfo(text_bias.dtype).min
         # Each candidate attends to itself and not to the others.
-        candidate_bias = torch.full((k, k), lowest, dtype=text_bias.dtype, device=ids.device).fill_diagonal_(
-            0
-        )
+        candidate_bias = torch.full((k, k), lowest, dtype=text_bias.dtype, device=ids.device)
+        candidate_bias.fill_diagonal_(0)
         position = self._mask[:, : self._length].sum(-1, keepdim=True)
         output = self._model.base_model(
             input_ids=ids,
             position_ids=position.expand_as(ids),
             attention_mask=torch.cat([text_bias, candidate_bias.expand(rows, 1, k, k)], -1),
             use_cache=True,
-            **_name_cache(self._model.base_model, self._rows.cache),
+            **self._cache_argument,
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
