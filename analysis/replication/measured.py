@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.replication.prompts import dataset_named
-from analysis.verdicts.scores import rater_scores
+from analysis.scores.scores import rater_scores
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio

@@ -6,7 +6,7 @@ import pytest
 from verdicts_by_hand import listed
 
 from analysis.reports.command import report
-from analysis.verdicts.scores import ScoredVerdicts
+from analysis.scores.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.layout import as_texts, with_shared_texts
-from analysis.verdicts.scores import (
+from analysis.scores.scores import (
     CELL,
     ITEM,
     ScoredVerdicts,
@@ -15,6 +14,7 @@ from analysis.verdicts.scores import (
     rater_scores,
     with_judges,
 )
+from analysis.verdicts.layout import as_texts, with_shared_texts
 from analysis.verdicts.tidy import orient, validate
 
 VERDICTS = st.tuples(

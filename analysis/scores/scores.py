@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.verdicts.combined import (
+from analysis.scores.combined import (
     ROUNDING,
     Composite,
     FormedPanel,
