@@ -18,7 +18,7 @@ from analysis.scores.combined import (
     with_composite,
     with_panel,
 )
-from analysis.verdicts.tidy import orient
+from analysis.verdicts.checks import orient
 from guard_eval.estimate import Floats, sum_by_unit
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE

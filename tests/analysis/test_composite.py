@@ -11,7 +11,7 @@ from analysis import shares
 from analysis.reports.command import report
 from analysis.scores.combined import Composite
 from analysis.scores.scores import ScoredVerdicts
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
 BOTH = {"coherence": 2, "fluency": 1}

@@ -12,7 +12,7 @@ from analysis.sections.audits import audits
 from analysis.sections.likeness import likeness
 from analysis.sections.shares import totals
 from analysis.stats.likeness import compare_with_judge
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 
 PEOPLE = ("ann", "ben", "cas", "dan")
 

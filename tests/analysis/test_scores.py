@@ -14,8 +14,8 @@ from analysis.scores.scores import (
     rater_scores,
     with_judges,
 )
-from analysis.verdicts.layout import as_texts, with_shared_texts
-from analysis.verdicts.tidy import orient, validate
+from analysis.verdicts.checks import orient, validate
+from analysis.verdicts.table import as_texts, with_shared_texts
 
 VERDICTS = st.tuples(
     st.sampled_from(["p1", "p2", "é", "10", "9"]),
