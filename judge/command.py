@@ -75,27 +75,28 @@ def judge(
 ) -> Judged:
     """Let language models compare the pairs.
 
-    Begin with --dry-run: it shows one request in full, and what all of them would cost. What is answered is
-    stored and never paid for again, so a run can be stopped at any moment, and the same command goes on.
+    Begin with --dry-run: it shows one request in full, and the cost of all requests. Answers are stored and
+    never paid for again: you can stop the command at any moment and run it again.
 
-    A maker's own key (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY) goes to that maker's server alone,
-    and OpenAI's also to your own OPENAI_BASE_URL. Any other key goes where you say.
+    A provider's own key (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY) is sent only to that provider's
+    server, and OpenAI's also to your own OPENAI_BASE_URL. Any other key is sent only where you allow it.
 
-    Exit code 0: all is judged. 3: all was asked, and some pairs have no verdict. 2: an error that you can
-    mend kept a judge from its end; the other judges were asked all the same.
+    Exit code 0: all pairs are judged. 3: all requests were sent, and some pairs have no verdict. 2: an error
+    that you can fix stopped a judge; the other judges have run.
 
     Args:
         study: The study's folder.
-        dry_run: Print what would be sent and what it would cost; send nothing.
-        yes: Do not ask before spending; for scripts.
-        budget: What all judges of the study may cost together over all runs, in US dollars.
-        only: Only the judge of this name, or of this model.
-        batch: Ask by the Batch API, at half the price at OpenAI, and within a day.
-        calibrate: Ask about pairs whose answer is known, made of the study's texts.
-        recheck: Ask so many stored requests again, byte for byte, and say whether the judge has changed.
-        tune: Compare the settings that [tuning] chooses from with the baseline, instead of the pairs.
-        view: Write all exchanges with judges as one HTML page to read and filter, and stop.
-        send_key: Let a key go to a server that study.toml names: VARIABLE=https://host.
+        dry_run: Show one request and the cost of all; send nothing.
+        yes: Do not ask before spending money. This is for scripts.
+        budget: The highest cost of all judges of the study together, over all runs, in US dollars. Default:
+            the command asks.
+        only: Run only the judge with this name, or with this model.
+        batch: Use the Batch API: half the price at OpenAI, with answers within a day.
+        calibrate: Judge pairs whose answers are known, made from the study's texts.
+        recheck: Send this number of stored requests again, unchanged, and say whether the judge has changed.
+        tune: Compare the settings in [tuning] with the baseline, instead of judging the pairs.
+        view: Write all requests and answers as one HTML page to read and filter; send nothing.
+        send_key: Allow a key to be sent to a server that study.toml names, as VARIABLE=https://host.
 
     Raises:
         StudyError: A judge could not be asked, or an option makes no sense.
