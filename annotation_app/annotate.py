@@ -14,9 +14,10 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
 from guard_eval.rubric import criteria, describe_rewordings
-from guard_eval.store import Store, raters, settings, slots
+from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
+from guard_eval.store.showings import slots
 from guard_eval.study import Study, wording
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import CONTINUATIONS

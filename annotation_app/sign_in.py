@@ -21,7 +21,7 @@ from annotation_app.markup import label
 from annotation_app.state import App, Visit
 from guard_eval.records import content_id
 from guard_eval.store import raters
-from guard_eval.store.schema import LONGEST_NAME
+from guard_eval.store.sql.schema import LONGEST_NAME
 from guard_eval.study.settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"

@@ -31,9 +31,10 @@ from judge_server import FAULTS, MODEL, PRICES, serving
 from guard_eval.records import BlindPair, Pair
 from guard_eval.servers.price import find_price
 from guard_eval.servers.server import connect_to, server_url
-from guard_eval.store import Store, judging, raters, requests
+from guard_eval.store import Store, raters
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Question
+from guard_eval.store.judging import requests, usage
+from guard_eval.store.judging.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Ledger
@@ -220,7 +221,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
             verdicts = sum(rater.rated for rater in raters.read(store))
             with store.read() as db:
                 failed = [kind for kind, _ in requests.read_failures(db).values()]
-                usd = sum(row.usd + row.held_usd for row in judging.read_spending(db))
+                usd = sum(row.usd + row.held_usd for row in usage.read_spending(db))
         judge()
         more = server.log().requests - log.requests
     did = ", ".join(f"{times} {name}" for name, times in sorted(log.did.items()))

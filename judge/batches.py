@@ -26,8 +26,8 @@ from guard_eval.servers.batch_states import is_too_large
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.refusals import read_line
-from guard_eval.store import requests
-from guard_eval.store.requests import (
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import (
     LEASE,
     Batch,
     Planned,

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from guard_eval.records import BlindPair, Pair, content_id
-from guard_eval.store import Store, judging
+from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Check, Question
+from guard_eval.store.judging import calibration
+from guard_eval.store.judging.requests import Check, Question
 from guard_eval.study.judge_settings import Judge
 from judge.questions import RequestBuilder
 
@@ -98,6 +99,6 @@ def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the calibration's questions that the judge has not answered under these settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.read() as db:
-        answered = judging.read_answered(db, settings)
+        answered = calibration.read_answered(db, settings)
     items = make_items(store_pairs.read(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

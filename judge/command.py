@@ -19,8 +19,9 @@ from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
-from guard_eval.store import Store, judging, pairs
-from guard_eval.store.requests import Question
+from guard_eval.store import Store, pairs
+from guard_eval.store.judging import usage
+from guard_eval.store.judging.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
@@ -300,10 +301,10 @@ class JudgeCommand:
     def summarize(self) -> Judged:
         """Summarize this run, and the judges' costs over all runs."""
         with self.store.read() as db:
-            spending = judging.read_spending(db)
-            failures = judging.read_reasons(db)
+            spending = usage.read_spending(db)
+            failures = usage.read_reasons(db)
         failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
-        reasons = tuple(judging.count_reasons(failed) if self.calibrate else failures)
+        reasons = tuple(usage.count_reasons(failed) if self.calibrate else failures)
         lines = [
             *self.rechecked,
             *(

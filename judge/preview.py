@@ -13,8 +13,9 @@ from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
 from guard_eval.servers.server import key_variable, server_url
-from guard_eval.store import Store, judging, requests
-from guard_eval.store.requests import Attempt, Question
+from guard_eval.store import Store
+from guard_eval.store.judging import requests, usage
+from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.examples import check_examples, describe_special
@@ -93,7 +94,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     url = server_url(judge)
     variable = key_variable(judge)
     with store.read() as db:
-        spent = next((row for row in judging.read_spending(db) if row.judge == judge.rater_name), None)
+        spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
     run = builder.start(store)

@@ -15,9 +15,10 @@ from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.thinking import has_reasoned
-from guard_eval.store import Store, requests
+from guard_eval.store import Store
 from guard_eval.store import settings as store_settings
-from guard_eval.store.requests import Answered, Instruction, Question
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import Answered, Instruction, Question
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (

@@ -22,10 +22,11 @@ from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
 from guard_eval.servers.server import server_url
-from guard_eval.store import Store, requests
+from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Answered, Attempt, Check, Planned, Unavailable
-from guard_eval.store.schema import chunks
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import Answered, Attempt, Check, Planned, Unavailable
+from guard_eval.store.sql.schema import chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview

@@ -25,9 +25,10 @@ from guard_eval.servers.form import PATHS, Form
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
 from guard_eval.servers.workers import Workers
-from guard_eval.store import Store, judging, requests
-from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
-from guard_eval.store.schema import chunks
+from guard_eval.store import Store
+from guard_eval.store.judging import calibration, requests
+from guard_eval.store.judging.requests import Answered, Planned, Question, Settled, Unavailable
+from guard_eval.store.sql.schema import chunks
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
 from judge.decide import Failure, History, Reply, Send, Stop, Verdict, Wait, conclude, learn, next_step
@@ -144,7 +145,7 @@ class OnlineRun:
         checks = [question for question in questions if question.check is not None]
         if checks:
             with self._store.write() as (db, _):
-                judging.plan_checks(
+                calibration.plan_checks(
                     db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []

@@ -11,7 +11,7 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.tables import Table
 from guard_eval.store import Store, manage
 from guard_eval.store.manage import Raters
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store.showings.slots import MOST_SKIPS
 from guard_eval.study import Study
 
 

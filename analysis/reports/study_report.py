@@ -28,9 +28,9 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.judging import read_usage
+from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_conduct
-from guard_eval.store.rounds import count_closed, read_contest
+from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared

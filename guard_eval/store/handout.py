@@ -13,10 +13,11 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
-from guard_eval.store import notes, rounds, slots
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
-from guard_eval.store.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store import notes
+from guard_eval.store.showings import rounds, slots
+from guard_eval.store.showings.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 SPARE_SKIPS = 2
 """A rater may skip this many pairs more than it has rated. Otherwise a few raters could close every pair."""

@@ -19,9 +19,10 @@ from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
-from guard_eval.store import raters, roster, settings, slots
-from guard_eval.store.database import Store
+from guard_eval.store import raters, settings
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.showings import roster, slots
+from guard_eval.store.sql.database import Store
 from guard_eval.study import Study
 
 LOCAL_ADDRESS = "http://127.0.0.1:8501"

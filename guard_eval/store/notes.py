@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NoteKind, Rater
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 MOST_CHARACTERS = 20_000
 """A longer note comes from a program, not from a rater."""

@@ -22,11 +22,12 @@ from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_invisible, is_model_name, look_alike
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import notes, slots
-from guard_eval.store.database import Store
-from guard_eval.store.schema import ERASING, add_rows, check_name, query
+from guard_eval.store import notes
 from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
+from guard_eval.store.showings import slots
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import ERASING, add_rows, check_name, query
 
 RaterState = Literal["excluded", "revoked", notes.Refusal, "finished", ""]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from sqlalchemy import Connection
 
 from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 APP_ADDRESS = "app address"
 """Where the app was served last."""

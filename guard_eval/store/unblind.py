@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Choice, RaterKind, Role
-from guard_eval.store.database import Store
-from guard_eval.store.schema import Query, query
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import Query, query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,11 +13,12 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
-from guard_eval.store import handout, notes, slots
-from guard_eval.store.database import Store
-from guard_eval.store.requests import Question, check_judge
-from guard_eval.store.schema import add_rows, check_name, query
+from guard_eval.store import handout, notes
+from guard_eval.store.judging.requests import Question, check_judge
 from guard_eval.store.settings import keep_declared
+from guard_eval.store.showings import slots
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import add_rows, check_name, query
 
 _SHOWN = query("""
     SELECT presentation.slot_id, presentation.first, presentation.handed_out, presentation.rated_at,

@@ -15,7 +15,7 @@ from guard_eval.servers.price import find_price
 from guard_eval.servers.server import connect_to, server_url
 from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Question
+from guard_eval.store.judging.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.batches import BatchRun

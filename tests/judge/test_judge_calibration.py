@@ -7,8 +7,9 @@ import pytest
 from fake_openai import completion, failure, verdict
 from judge_requests import spent_by
 
-from guard_eval.store import judging, requests, unblind
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store import unblind
+from guard_eval.store.judging import calibration, requests
 from judge.calibration import FILLER, make_items, read_unanswered
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ def ask(store, judge, run):
 def checks(store):
     def read():
         with store.read() as db:
-            return judging.read_calibration(db)
+            return calibration.read_calibration(db)
 
     return read
 

@@ -22,10 +22,11 @@ from judge_requests import end_leases, judged_in, spent_by
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.servers.form import Form
-from guard_eval.store import Store, raters, requests, unblind
+from guard_eval.store import Store, raters, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.schema import add_rows, query
-from guard_eval.store.sqlite_files import select_all
+from guard_eval.store.judging import requests
+from guard_eval.store.sql.schema import add_rows, query
+from guard_eval.store.sql.sqlite_files import select_all
 from judge import journal as judge_journal
 from judge.questions import RequestBuilder, read_left
 

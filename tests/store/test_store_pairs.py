@@ -10,8 +10,9 @@ from rating import people, rate
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, content_id
-from guard_eval.store import handout, raters, roster, unblind, verdicts
+from guard_eval.store import handout, raters, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.showings import roster
 
 
 def awkward(pair: Pair, text: str) -> Pair:

@@ -19,9 +19,10 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
-from guard_eval.store import notes, rounds
-from guard_eval.store.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.schema import chunks, query
+from guard_eval.store import notes
+from guard_eval.store.showings import rounds
+from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
+from guard_eval.store.sql.schema import chunks, query
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""

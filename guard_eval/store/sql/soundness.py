@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.records import CHOICES, NoteKind, RaterKind, Role
-from guard_eval.store.sqlite_files import OurColumn, read_columns, select_all
+from guard_eval.store.sql.sqlite_files import OurColumn, read_columns, select_all
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "BIGINT": int,

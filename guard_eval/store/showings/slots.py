@@ -18,12 +18,12 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, content_id
-from guard_eval.store import rounds
-from guard_eval.store.database import Store
-from guard_eval.store.rounds import PLAYING
-from guard_eval.store.schema import add_rows, chunks, query
 from guard_eval.store.settings import put_value, read_value
-from guard_eval.store.sides import LAST_SLOTS, OpenSlot
+from guard_eval.store.showings import rounds
+from guard_eval.store.showings.rounds import PLAYING
+from guard_eval.store.showings.sides import LAST_SLOTS, OpenSlot
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import add_rows, chunks, query
 
 POOLS = {"person": PEOPLE, "simulated": "simulated"}
 """Whose slots a kind of rater fills. A model sees every pair and needs no slots."""

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan, content_id
 from guard_eval.store import raters
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
-from guard_eval.store.slots import apply_plan
+from guard_eval.store.showings.slots import apply_plan
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 _PLANS = 16
 """How many plans are tried where none has every method within one."""

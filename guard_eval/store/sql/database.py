@@ -21,9 +21,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
-from guard_eval.store.schema import SCHEMA, TABLE_NAMES, query, write_schema
-from guard_eval.store.soundness import find_damage
-from guard_eval.store.sqlite_files import (
+from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema
+from guard_eval.store.sql.soundness import find_damage
+from guard_eval.store.sql.sqlite_files import (
     can_open,
     check_schema,
     copy_database,
