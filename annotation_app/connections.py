@@ -75,7 +75,9 @@ class Websockets:
         with anyio.CancelScope() as ending:
             self._strangers[number] = ending
             for oldest in list(self._strangers)[: -self.limit]:
-                logs.warn("more than %d visitors who are no raters: the oldest are let go", self.limit)
+                logs.warn_once_a_minute(
+                    "more than %d visitors who are no raters: the oldest are let go", self.limit
+                )
                 self._strangers.pop(oldest).cancel()
             try:
                 await app(scope, receive, send)
@@ -117,7 +119,7 @@ class Connection(H11Protocol):
         self._open[self] = None
         self._watch()
         if len(self._open) > self.limit:
-            logs.warn("more than %d connections are open: the oldest are ended", self.limit)
+            logs.warn_once_a_minute("more than %d connections are open: the oldest are ended", self.limit)
             oldest = next((other for other in self._open if other.is_silent), next(iter(self._open)))
             del self._open[oldest]
             oldest.transport.abort()

@@ -33,7 +33,7 @@ _FEWEST_WORDS = 4
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
-def make_items(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
+def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
     """Return the questions of a study's calibration: the same for the same pairs and seed.
 
     Texts of too few words cannot be shuffled; that check is left out for them.
@@ -55,9 +55,9 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
     text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
     yield Check(check="identical", target="A", orders=1), text, text
     compared = [
-        ("shuffled", text, shuffled(text, seed=seed)),
+        ("shuffled", text, shuffle_words(text, seed=seed)),
         ("swapped", pair.text_a, pair.text_b),
-        ("padded", padded(text, seed=seed), text),
+        ("padded", pad_text(text, seed=seed), text),
     ]
     for name, target, other in compared:
         if name != "shuffled" or other != text:
@@ -65,7 +65,7 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
             yield Check(check=name, target="B", orders=2), other, target
 
 
-def shuffled(text: str, *, seed: int) -> str:
+def shuffle_words(text: str, *, seed: int) -> str:
     """Return the words of `text` in an order drawn by the seed; `text` itself if it has too few words.
 
     >>> sorted(shuffled("one two three four", seed=1).split())
@@ -79,7 +79,7 @@ def shuffled(text: str, *, seed: int) -> str:
     return " ".join(mixed if mixed != words else mixed[::-1])
 
 
-def padded(text: str, *, seed: int) -> str:
+def pad_text(text: str, *, seed: int) -> str:
     """Return `text` made about half as long again: with its first sentences repeated, and filler.
 
     >>> padded("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
@@ -100,5 +100,5 @@ def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     settings = RequestBuilder(judge, seed=seed).settings
     with store.read() as db:
         answered = calibration.read_answered(db, settings)
-    items = make_items(store_pairs.read(store), seed=seed)
+    items = make_checks(store_pairs.read(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

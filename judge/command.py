@@ -27,7 +27,7 @@ from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.questions import plan_questions, read_left, split_rounds
+from judge.questions import plan_questions, read_unjudged, split_rounds
 from judge.recheck import ask_again, draw_attempts, preview_recheck
 from judge.viewer import write_page
 
@@ -108,7 +108,7 @@ def judge(
         raise StudyError(
             "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
         )
-    judges = _choose(study, only)
+    judges = _choose_judges(study, only)
     study = study.of_tuning() if tune else study
     pairing = study.command("measure", "--tune") if tune else study.command("pair")
     if tune and not (study.folder / TUNING_DATABASE).exists():
@@ -141,7 +141,7 @@ def judge(
     return result
 
 
-def _choose(study: Study, only: str | None) -> list[Judge]:
+def _choose_judges(study: Study, only: str | None) -> list[Judge]:
     judges = [judge for judge in study.settings.judge if only in (None, judge.model, judge.rater_name)]
     names = ", ".join(judge.rater_name for judge in study.settings.judge)
     if not names:
@@ -199,7 +199,7 @@ class JudgeCommand:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
                 else:
-                    read = read_unanswered if self.calibrate else read_left
+                    read = read_unanswered if self.calibrate else read_unjudged
                     questions = read(self.store, judge, seed=seed)
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews

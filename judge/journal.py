@@ -66,7 +66,7 @@ class Journal:
     def _reserve(
         self, db: Connection, now: datetime, planned: Sequence[Planned], batch: str | None = None
     ) -> list[Reservation]:
-        return requests.reserve(
+        return requests.reserve_requests(
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
         )
 
@@ -111,4 +111,4 @@ class Journal:
         await self.write(self._renew, lease)
 
     def _renew(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
-        requests.renew(db, self.run, now + leases[-1])
+        requests.renew_lease(db, self.run, now + leases[-1])

@@ -12,7 +12,7 @@ from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
-from guard_eval.servers.server import key_variable, server_url
+from guard_eval.servers.server import find_key_variable, find_url
 from guard_eval.store import Store
 from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
@@ -20,7 +20,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.examples import check_examples, describe_special
 from judge.prompts.forms import show_request
-from judge.prompts.prompt import prompt_of
+from judge.prompts.prompt import make_prompt
 from judge.questions import RequestBuilder, check_criteria, describe_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
@@ -69,7 +69,7 @@ class Preview:
         return {
             "judge": self.name,
             "model": visible(self.judge.model),
-            "server": server_url(self.judge),
+            "server": find_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,
         }
@@ -91,8 +91,8 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     """
     check_examples(store, judge)
     check_criteria(store, judge)
-    url = server_url(judge)
-    variable = key_variable(judge)
+    url = find_url(judge)
+    variable = find_key_variable(judge)
     with store.read() as db:
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
@@ -113,7 +113,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     name = visible(judge.rater_name)
     special = describe_special(judge)
     lines = [
-        f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {prompt_of(judge).version})",
+        f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {make_prompt(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
         f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
         f"to ask: {len(sizes):,} requests",

@@ -115,7 +115,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                     most_skips=MOST_SKIPS,
                     criteria=study.settings.annotation.criteria,
                 )
-                changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
+                changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
                 drawn = pairs.read(store)
                 rounds = _read_rounds(study, store, drawn, POOLS[ratings.rater_kind])
                 remaining = _count_remaining(study, store, everybody)

@@ -106,7 +106,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _only_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
-    stored = {name: store_settings.declared(store, name) for name in study.declared}
+    stored = {name: store_settings.read_declared(store, name) for name in study.declared}
     usage = read_usage(store)
     return Context(
         name=settings.name,
@@ -116,7 +116,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         study_hash=study.hash,
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
+        reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
         declared=(*_note_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_contests(store, rows),

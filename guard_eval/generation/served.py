@@ -33,7 +33,7 @@ from guard_eval.servers.failures import (
     RequestFailure,
 )
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
-from guard_eval.servers.server import Server, connect_to, may_send_keys, server_url
+from guard_eval.servers.server import Server, connect_to, find_url, may_send_keys
 from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
@@ -130,7 +130,7 @@ class ServedPlan:
         Raises:
             StudyError: The server's address or the file of texts cannot be used.
         """
-        url = server_url(system.served)
+        url = find_url(system.served)
         existing = find_served(study, system, {prompt.id: prompt for prompt in prompts})
         runs = range(1, study.settings.runs_of(system.name) + 1)
         every_text = [(prompt, run) for prompt in prompts for run in runs]

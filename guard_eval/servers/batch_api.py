@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO, Any
 
 from guard_eval.errors import StudyError
-from guard_eval.servers.answers import excerpt, load_json, table_of
+from guard_eval.servers.answers import as_object, load_json, shorten
 from guard_eval.servers.batch_states import BatchState, is_too_large, read_state
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, RequestFailure
@@ -83,12 +83,12 @@ class BatchApi:
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
-            for entry in map(table_of, listed):
-                if table_of(entry.get("metadata")).get("guard-eval") == name:
-                    return _id_of(entry)
+            for entry in map(as_object, listed):
+                if as_object(entry.get("metadata")).get("guard-eval") == name:
+                    return _read_id(entry)
             if not page.get("has_more") or not listed:
                 return None
-            query["after"] = _id_of(table_of(listed[-1]))
+            query["after"] = _read_id(as_object(listed[-1]))
 
     async def create(self, name: str, file: IO[bytes], path: str) -> str:
         """Upload requests for a path and create a batch; return the provider's id of the batch.
@@ -99,13 +99,13 @@ class BatchApi:
         try:
             uploaded = await self._call(partial(self.client.upload, f"guard-eval-{name}.jsonl", file))
             body = {
-                "input_file_id": _id_of(uploaded),
+                "input_file_id": _read_id(uploaded),
                 "endpoint": path,
                 "completion_window": "24h",
                 "metadata": {"guard-eval": name},
             }
             post = partial(self.client.post, "/batches", json.dumps(body).encode())
-            return _id_of(await self._call(post, name))
+            return _read_id(await self._call(post, name))
         except CallError as error:
             if is_too_large(str(error)):
                 raise TooLargeError(str(error)) from None
@@ -115,13 +115,13 @@ class BatchApi:
         """Return the status of a batch."""
         status = await self._call(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_state(status.get("status"))
-        count = table_of(status.get("request_counts")).get("completed", 0)
+        count = as_object(status.get("request_counts")).get("completed", 0)
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,
-            words=f"{excerpt(str(status.get('status')))}, {count} answers",
+            words=f"{shorten(str(status.get('status')))}, {count} answers",
             files=tuple(str(name) for name in files if name),
-            error=excerpt(read_words(status.get("errors") or status.get("error"))),
+            error=shorten(read_words(status.get("errors") or status.get("error"))),
         )
 
     async def download(self, file_id: str) -> bytes:
@@ -160,7 +160,7 @@ class BatchApi:
         raise StudyError(f"{detail}; run the command again to continue; batches are kept")
 
 
-def _id_of(entry: dict[str, Any]) -> str:
+def _read_id(entry: dict[str, Any]) -> str:
     name = entry.get("id")
     if not isinstance(name, str) or not name:
         raise StudyError(_BAD_RESPONSE)

@@ -60,7 +60,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
             machine.
         renew: Make new links for people who lost theirs. The old links stop working.
     """
-    with _open(study, names, "add") as store:
+    with _open_store(study, names, "add") as store:
         links, notes = _make_links(store, study, names, url, renew=renew)
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
@@ -130,7 +130,7 @@ def assign(study: Study, /, *names: str) -> Result:
         study: The study's folder.
         names: The names of all people who will rate.
     """
-    with _open(study, names, "assign") as store:
+    with _open_store(study, names, "assign") as store:
         planned = roster.assign(store, names, study.plan)
     line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
     return Result(lines=(line,), next=(study.command("annotate"),))
@@ -144,7 +144,7 @@ def revoke(study: Study, /, *names: str) -> Raters:
         names: The raters to stop.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
-    return _change(study, names, "revoke", raters.revoke, says, _user())
+    return _change_raters(study, names, "revoke", raters.revoke, says, _find_user())
 
 
 def exclude(study: Study, /, *names: str, reason: str) -> Raters:
@@ -158,7 +158,7 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason, which the report shows.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
-    return _change(study, names, "exclude", raters.decide, says, "exclude", reason, _user())
+    return _change_raters(study, names, "exclude", raters.decide, says, "exclude", reason, _find_user())
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
@@ -173,7 +173,7 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason for the decision.
     """
     says = "{} is let in, and verdicts count, except on pairs that another rater has rated meanwhile"
-    return _change(study, names, "include", raters.decide, says, "include", reason, _user())
+    return _change_raters(study, names, "include", raters.decide, says, "include", reason, _find_user())
 
 
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
@@ -188,10 +188,10 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         verdicts: Delete their verdicts, too.
         yes: Do not ask for confirmation.
     """
-    with _open(study, names, "erase") as store:
+    with _open_store(study, names, "erase") as store:
         with store.read() as db:
             for name in names:
-                raters.find(db, name, "person")
+                raters.find_rater(db, name, "person")
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
@@ -199,7 +199,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         lines = []
         new_names = []
         for name in names:
-            new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
+            new_name, external_id = raters.erase(store, name, _find_user(), verdicts=verdicts)
             new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
@@ -211,17 +211,17 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         return list_all(store, *lines, only=new_names)
 
 
-def _open(study: Study, names: Sequence[str], action: str) -> Store:
+def _open_store(study: Study, names: Sequence[str], action: str) -> Store:
     """Open the database of a study, for an action that needs names."""
     if not names:
         raise StudyError(f"{action} needs at least one name: {study.command(f'raters {action}', 'NAME')}")
     return Store.open(study.database, declared=study.declared)
 
 
-def _change(
+def _change_raters(
     study: Study, names: Sequence[str], action: str, change: Callable[..., None], says: str, *more: str
 ) -> Raters:
-    with _open(study, names, action) as store:
+    with _open_store(study, names, action) as store:
         with store.write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
@@ -244,7 +244,7 @@ def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     return Raters(lines=lines, tables=(table,) if listed else (), raters=everybody)
 
 
-def _user() -> str:
+def _find_user() -> str:
     try:
         return getuser()
     except (KeyError, OSError):  # a container's user may have no name

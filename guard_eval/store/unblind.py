@@ -171,10 +171,10 @@ def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
     with store.read() as db:
         rows = statement(db).all()
     # sorted here because databases disagree on how text sorts
-    return [_restore(row) for row in sorted(rows, key=attrgetter(*order))]
+    return [_make_row(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
-def _restore(row: Row[Any]) -> TidyRow:
+def _make_row(row: Row[Any]) -> TidyRow:
     if row.position not in CHOICES:
         raise StudyError(
             f"verdict.choice holds {row.position!a}, which is no choice; restore a copy of study.db"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from guard_eval.store import unblind
 from guard_eval.store.judging import usage
 from guard_eval.store.sql.schema import query
-from judge.prompts.forms import first_form
+from judge.prompts.forms import choose_first_form
 from judge.questions import RequestBuilder
 
 
@@ -17,7 +17,7 @@ def request(judge, question, seed=1):
 
 def sent(judge, question, seed=1):
     """Return the body as bytes, as it is sent."""
-    return RequestBuilder(judge, seed=seed).build(question, first_form(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=seed).build(question, choose_first_form(judge), max_output_tokens=512)
 
 
 def completion_body(content):

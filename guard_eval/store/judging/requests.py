@@ -22,7 +22,7 @@ from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id,
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.sql.schema import chunks, query
+from guard_eval.store.sql.schema import query, split_chunks
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
@@ -296,9 +296,9 @@ def read_questions(
     rows = _PAIRS(db, part=settings_part(name, "model"), ahead=ahead)
     pairs = sorted(rows, key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
-        _question(row, number)
+        _make_question(row, number)
         for row in pairs
-        for number in _numbers(plan, row.position)
+        for number in _list_numbers(plan, row.position)
         if (row.pair_id, number) not in rated
     ]
     return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
@@ -320,14 +320,14 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     return questions
 
 
-def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
+def _make_question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
     turned = (number + row.position) % 2 == 1
     texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
     blind = BlindPair.of(0, row.prompt, *texts)
     return Question(pair_id=row.pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 
-def _numbers(plan: HandOutPlan, position: int) -> range:
+def _list_numbers(plan: HandOutPlan, position: int) -> range:
     drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
@@ -345,7 +345,7 @@ def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
     return [(*row,) for row in _FORMS(db, settings=settings)]
 
 
-def reserve(
+def reserve_requests(
     db: Connection,
     planned: Sequence[Planned],
     *,
@@ -382,7 +382,7 @@ def reserve(
 
 def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: first those under way or in a batch, then answered ones."""
-    for some_keys in chunks(keys):
+    for some_keys in split_chunks(keys):
         for row in _LIVE(db, keys=some_keys):
             if row.response is None:
                 yield row.key, Unavailable("busy" if row.batch is None else "batch")
@@ -391,12 +391,12 @@ def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answe
                 yield row.key, Answered(row=row.id, response=row.response, max_output_tokens=tokens)
 
 
-def renew(db: Connection, run: str, until: datetime) -> None:
+def renew_lease(db: Connection, run: str, until: datetime) -> None:
     """Extend the lease of the run's open requests to this time."""
     _RENEW(db, run=run, until=until)
 
 
-def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
+def settle_requests(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer counts with its cost, and an unbilled request frees its reserved amount."""
     if rows := [result.values() for result in settled]:
         _SETTLE(db, rows)
@@ -453,7 +453,7 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     attempts = []
     for row in _ATTEMPTS(db, pairs=pair_ids):
         values = {name: getattr(row, name) for name in _ATTEMPT}
-        attempts.append(Attempt(question=_question(row, row.number), **values))
+        attempts.append(Attempt(question=_make_question(row, row.number), **values))
     return attempts
 
 

@@ -191,7 +191,7 @@ class Store:
     @contextmanager
     def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
         """Open a transaction: with this statement on SQLite, at this isolation level on PostgreSQL."""
-        with self.explained(), self.engine.connect() as db:
+        with self.explain_errors(), self.engine.connect() as db:
             if not self.is_sqlite:
                 db.execution_options(isolation_level=isolation_level)
             with db.begin():
@@ -200,7 +200,7 @@ class Store:
                 yield db
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Turn a driver's error about an unusable database into a `StudyError`."""
         try:
             yield
@@ -257,7 +257,7 @@ class Store:
 
     def _use_log(self, *, read_only: bool) -> None:
         """Let readers and a writer work at once. A file that is only read may stay as it is."""
-        with self.explained(), self.engine.connect() as db:
+        with self.explain_errors(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
             except OperationalError as error:
