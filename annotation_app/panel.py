@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, StrictInt, StringConstraints, ValidationE
 from annotation_app import state
 from annotation_app.markup import read_asset
 from annotation_app.state import App, Visit
-from guard_eval.records import BlindPair, Choice
+from guard_eval.records import BlindPair, Choice, JsonObject
 from guard_eval.study.wording import Wording
 
 Problem = Literal["unreadable", "language", "offensive", "display"]
@@ -130,7 +130,7 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
         st.rerun()
 
 
-def _handle_message(actions: Actions, sent: Mapping[str, Any]) -> bool:
+def _handle_message(actions: Actions, sent: JsonObject) -> bool:
     """Act on what the browser sent; return whether it sent anything."""
     visit: Visit | None = st.session_state.get("visit")
     event = next((name for name in _MESSAGES if sent.get(name)), None)

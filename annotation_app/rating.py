@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import streamlit as st
 
@@ -15,7 +13,7 @@ from annotation_app import panel, state
 from annotation_app.panel import Skip, Submission, Turn
 from annotation_app.state import App, Visit
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, content_id
+from guard_eval.records import BlindPair, JsonObject, content_id
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
@@ -80,7 +78,7 @@ def _count_pairs(app: App, visit: Visit) -> None:
         visit.go_to(len(visit.trail))
 
 
-def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
+def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     """Return the stored choices, comment and problems on a pair, and their `base`; empty if unrated."""
     chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
@@ -93,7 +91,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
     return answers | {"base": base}
 
 
-def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any]) -> bool:
+def _is_outdated(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
     """Return whether a submission would overwrite newer answers from another tab or browser."""
     if not answers or submission.base in {None, answers["base"]}:
         return False

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, NoteKind, Rater, content_id
+from guard_eval.records import BlindPair, HandOutPlan, JsonObject, NoteKind, Rater, content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store, notes, raters, verdicts
 from guard_eval.study import Study, wording
@@ -104,7 +104,7 @@ class Visit:
         """Return whether the shown pair was rated before."""
         return self.at < len(self.trail)
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> JsonObject:
         """Return what the panel shows of this visit; `turn` differs at every call: the browser notices."""
         self.turn += 1
         said = {name: getattr(self, name) for name in ("note", "problem", "acknowledged", "failed", "turn")}

@@ -11,7 +11,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Self
+from typing import Any, Literal, Self
+
+JsonObject = dict[str, Any]
+"""A JSON object, whose values are of any kind."""
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""

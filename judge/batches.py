@@ -16,10 +16,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import IO, Any
+from typing import IO
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import JsonObject
 from guard_eval.servers.answers import as_object, load_json
 from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
 from guard_eval.servers.batch_states import is_too_large
@@ -285,7 +286,7 @@ class BatchRun:
             ) from None
         with self.journal.store.read() as db:
             size = len(requests.read_batch(db, batch.name))
-        ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
+        ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
         self._change_requests(batch.name, **ended)
         fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)

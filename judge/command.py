@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Row
+from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION
+from guard_eval.records import BILLION, JsonObject
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -22,6 +20,7 @@ from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_s
 from guard_eval.store import Store, pairs
 from guard_eval.store.judging import usage
 from guard_eval.store.judging.requests import Question
+from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
@@ -55,8 +54,8 @@ class Judged(Result):
     """
 
     previews: tuple[dict[str, object], ...] = ()
-    judges: tuple[Mapping[str, Any], ...] = ()
-    failures: tuple[Mapping[str, Any], ...] = ()
+    judges: tuple[JsonObject, ...] = ()
+    failures: tuple[JsonObject, ...] = ()
 
 
 def judge(
@@ -333,7 +332,7 @@ class JudgeCommand:
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 
-def _show_spending(spending: Sequence[Row[Any]]) -> Table:
+def _show_spending(spending: Sequence[SqlRow]) -> Table:
     """Return a table of the requests and costs of each judge over all runs."""
     facts = {
         "requests": "requests",
@@ -351,7 +350,7 @@ def _show_spending(spending: Sequence[Row[Any]]) -> Table:
     return Table(columns=("", *(row.judge for row in spending)), rows=tuple(rows), caption="")
 
 
-def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
+def _show_reasons(reasons: Sequence[JsonObject]) -> list[str]:
     """Return lines with each judge's failures by kind, and their most frequent reasons."""
     lines = []
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import Row
 
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import SAMPLES
@@ -16,6 +13,7 @@ from guard_eval.servers.server import find_key_variable, find_url
 from guard_eval.store import Store
 from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
+from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.examples import check_examples, describe_special
@@ -156,7 +154,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
 
 
 def _estimate(
-    price: Price, judge: Judge, sizes: Sequence[int], spent: Row[Any] | None, *, reasons: bool
+    price: Price, judge: Judge, sizes: Sequence[int], spent: SqlRow | None, *, reasons: bool
 ) -> dict[str, tuple[float, float]]:
     """Estimate the cost of requests of these sizes, online and in a batch: expected, and at worst."""
     if spent is not None and spent.answers and spent.input_tokens:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from guard_eval.records import Usage
+from guard_eval.records import JsonObject, Usage
 from guard_eval.reporting.escaping import visible
 
 _DETAIL = 200
@@ -40,12 +40,12 @@ def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
         return None
 
 
-def as_object(value: object) -> dict[str, Any]:
+def as_object(value: object) -> JsonObject:
     """Return `value` if it is a JSON object, and else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def read_json(body: bytes) -> dict[str, Any]:
+def read_json(body: bytes) -> JsonObject:
     """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
     envelope = as_object(load_json(body))
     if "custom_id" not in envelope:
@@ -87,7 +87,7 @@ def read_ending(word: object) -> str:
     return next((ending for ending, pattern in _ENDINGS.items() if re.search(pattern, words)), "stop")
 
 
-def _read_completion(envelope: dict[str, Any]) -> Answer | None:
+def _read_completion(envelope: JsonObject) -> Answer | None:
     choice = envelope["choices"][0]
     ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
     if envelope.get("error") or choice.get("error") or ending == "error":  # a router lost the model
@@ -99,7 +99,7 @@ def _read_completion(envelope: dict[str, Any]) -> Answer | None:
     return _make_answer(text, message.get("refusal"), ending)
 
 
-def _read_response(envelope: dict[str, Any]) -> Answer | None:
+def _read_response(envelope: JsonObject) -> Answer | None:
     status = str(envelope.get("status", "completed")).lower()
     if status not in ("completed", "incomplete"):
         return None

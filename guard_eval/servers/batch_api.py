@@ -11,9 +11,10 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any
+from typing import IO
 
 from guard_eval.errors import StudyError
+from guard_eval.records import JsonObject
 from guard_eval.servers.answers import as_object, load_json, shorten
 from guard_eval.servers.batch_states import BatchState, is_too_large, read_state
 from guard_eval.servers.client import Client
@@ -128,7 +129,7 @@ class BatchApi:
         """Return the contents of a result file."""
         return await self._repeat(partial(self.client.get, f"/files/{file_id}/content"))
 
-    async def _call(self, call: Call, name: str | None = None) -> dict[str, Any]:
+    async def _call(self, call: Call, name: str | None = None) -> JsonObject:
         """Make a call and return its JSON object."""
         table = load_json(await self._repeat(call, name))
         if not isinstance(table, dict):
@@ -160,7 +161,7 @@ class BatchApi:
         raise StudyError(f"{detail}; run the command again to continue; batches are kept")
 
 
-def _read_id(entry: dict[str, Any]) -> str:
+def _read_id(entry: JsonObject) -> str:
     name = entry.get("id")
     if not isinstance(name, str) or not name:
         raise StudyError(_BAD_RESPONSE)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Gold, HandOutPlan, Pair
+from guard_eval.records import TIE, Gold, HandOutPlan, JsonObject, Pair
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import Query, add_rows, make_storable, query
@@ -116,7 +115,7 @@ def _read(store: Store, statement: Query) -> list[Gold]:
     return sorted(entries, key=lambda entry: (entry.pair.position, entry.pair.id))
 
 
-def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _select_new(db: Connection, rows: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the rows of pairs that are not stored yet."""
     rows_by_id = {row.id: row._asdict() for row in _ALL_PAIRS(db)}
     stored = len(rows_by_id)

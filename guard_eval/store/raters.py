@@ -14,9 +14,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_invisible, is_model_name, look_alike
@@ -27,7 +27,7 @@ from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import ERASING, add_rows, check_name, query
+from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
 
 RaterState = Literal["excluded", "revoked", notes.Refusal, "finished", ""]
 
@@ -278,7 +278,7 @@ def read(store: Store) -> list[RaterProgress]:
     ]
 
 
-def _find_state(row: Row[Any], refusal: notes.Refusal | None) -> RaterState:
+def _find_state(row: SqlRow, refusal: notes.Refusal | None) -> RaterState:
     if row.excluded_at is not None:
         return "excluded"
     if row.revoked_at is not None:
@@ -331,7 +331,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         notes.write(store, _make_rater(row), decision, detail)
 
 
-def _check_includable(db: Connection, row: Row[Any]) -> None:
+def _check_includable(db: Connection, row: SqlRow) -> None:
     """Check that a rater is excluded, revoked or failed the check, so that it can be included again."""
     if _IS_ERASED(db, rater=row.id).first() is not None:
         raise StudyError(
@@ -382,7 +382,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
     return pseudonym, row.external_id or ""
 
 
-def find_rater(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
+def find_rater(db: Connection, name: str, kind: RaterKind | None = None) -> SqlRow:
     """Return the row of the rater of that name and, if given, of this kind; or raise a `StudyError`."""
     row = _BY_NAME(db, name=name).one_or_none()
     if row is None:
@@ -392,7 +392,7 @@ def find_rater(db: Connection, name: str, kind: RaterKind | None = None) -> Row[
     return row
 
 
-def _make_rater(row: Row[Any]) -> Rater:
+def _make_rater(row: SqlRow) -> Rater:
     return Rater(id=row.id, name=row.name, kind=row.kind)
 
 
@@ -438,7 +438,7 @@ def _add_tokens(db: Connection, rater_id: int, tokens: Sequence[str], now: datet
     add_rows(db, "token", rows)
 
 
-def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
+def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
     """Replace a rater's name and id by the pseudonym wherever people wrote them as whole words.
 
     A single letter or a small number is too common: it is replaced only in decisions about this rater.

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Choice, RaterKind, Role
 from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import Query, query
+from guard_eval.store.sql.schema import Query, SqlRow, query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +160,7 @@ def history(store: Store) -> list[TidyRow]:
     return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
 
 
-def read_counted(db: Connection, criterion: str) -> list[Row[Any]]:
+def read_counted(db: Connection, criterion: str) -> list[SqlRow]:
     """Return the verdicts on a criterion that count, within a transaction."""
     rows = _CURRENT(db)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
@@ -174,7 +174,7 @@ def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
     return [_make_row(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
-def _make_row(row: Row[Any]) -> TidyRow:
+def _make_row(row: SqlRow) -> TidyRow:
     if row.position not in CHOICES:
         raise StudyError(
             f"verdict.choice holds {row.position!a}, which is no choice; restore a copy of study.db"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from guard_eval.records import CHOICES
+from guard_eval.records import CHOICES, JsonObject
 from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.servers.failures import Change
 from guard_eval.servers.form import OMITTABLE, Form
@@ -56,7 +55,7 @@ def find_fixed_parts(judge: Judge) -> set[str]:
     return {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
 
 
-def make_schema(judge: Judge) -> dict[str, Any]:
+def make_schema(judge: Judge) -> JsonObject:
     """Return the JSON schema of this judge's answers: for each criterion a field with A, tie or B."""
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
@@ -91,7 +90,7 @@ def build_request(
         max_output_tokens: The longest answer.
     """
     chat = form.interface == "chat"
-    body: dict[str, Any] = {"model": judge.model}
+    body: JsonObject = {"model": judge.model}
     if chat:
         body[form.limit] = max_output_tokens
     else:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from guard_eval.records import CHOICES, Choice
+from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import spelling
 from guard_eval.servers.answers import as_object, read_answer, read_json, shorten
 from guard_eval.servers.failures import RequestFailure
@@ -198,7 +198,7 @@ def _read_content(
         fields = _read_fields(answer)
     if fields is None:
         return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
-    choices: dict[str, Any] = {name: fields.get(name) for name in names}
+    choices: JsonObject = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
         return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {shorten(content)}")
     plain = {spelling(name): choice for name, choice in choices.items()}
@@ -208,7 +208,7 @@ def _read_content(
     return choices
 
 
-def _read_fields(text: str) -> dict[str, Any] | None:
+def _read_fields(text: str) -> JsonObject | None:
     """Return the fields of a text that is exactly one JSON object; None for other texts."""
     fenced = _FENCE.match(text.strip())
     try:
@@ -218,7 +218,7 @@ def _read_fields(text: str) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
     """Return an object's fields; an empty dict if a field appears twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}

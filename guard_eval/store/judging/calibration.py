@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
-from guard_eval.records import Choice, Rater
+from guard_eval.records import Choice, JsonObject, Rater
 from guard_eval.store.judging.requests import Question
 from guard_eval.store.sql.schema import query
 
@@ -77,7 +76,7 @@ def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
     return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
 
 
-def read_calibration(db: Connection) -> list[dict[str, Any]]:
+def read_calibration(db: Connection) -> list[JsonObject]:
     """Return the results of each judge's last calibration, as `JudgeUsage.checked`.
 
     Answers to requests of other settings do not count.

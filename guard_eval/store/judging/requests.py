@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection
 
@@ -22,7 +22,7 @@ from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id,
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.sql.schema import query, split_chunks
+from guard_eval.store.sql.schema import SqlRow, query, split_chunks
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
@@ -320,7 +320,7 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     return questions
 
 
-def _make_question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
+def _make_question(row: SqlRow, number: int) -> Question:
     turned = (number + row.position) % 2 == 1
     texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
     blind = BlindPair.of(0, row.prompt, *texts)

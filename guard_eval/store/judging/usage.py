@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
+from guard_eval.records import JsonObject
 from guard_eval.store.judging.calibration import read_calibration
 from guard_eval.store.judging.requests import read_failures
 from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import MOMENT, query
+from guard_eval.store.sql.schema import MOMENT, SqlRow, query
 
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 
@@ -71,7 +71,7 @@ _MODELS = query(
 )
 
 
-def read_usage(store: Store) -> dict[str, Any] | None:
+def read_usage(store: Store) -> JsonObject | None:
     """Return the report's `JudgeUsage`; None if no judge was asked."""
     with store.read() as db:
         spending = read_spending(db)
@@ -86,7 +86,7 @@ def read_usage(store: Store) -> dict[str, Any] | None:
         }
 
 
-def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
+def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
     """Count the reasons of missing verdicts, as `JudgeUsage.failed`: by judge, the most frequent first.
 
     A failure is a judge, a kind and a sentence. Sentences that differ only in numbers or in the name of a
@@ -101,12 +101,12 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, An
     ]
 
 
-def read_reasons(db: Connection) -> list[dict[str, Any]]:
+def read_reasons(db: Connection) -> list[JsonObject]:
     """Return the reasons of the study's questions that still have no verdict."""
     return count_reasons((key[0], *why) for key, why in read_failures(db).items())
 
 
-def read_spending(db: Connection) -> list[Row[Any]]:
+def read_spending(db: Connection) -> list[SqlRow]:
     """Return the requests and costs of each judge over all runs, one row for each `judge`, by name.
 
     Requests that were surely not billed are left out. Of the others, `lost` are those whose answer never

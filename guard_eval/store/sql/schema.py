@@ -27,6 +27,7 @@ from sqlalchemy import (
     Dialect,
     Executable,
     LargeBinary,
+    Row,
     Text,
     bindparam,
     text,
@@ -43,6 +44,9 @@ LONGEST_NAME = 200
 
 ERASING = "erasing"
 """The key in `setting` that lets rows of append-only tables go, while a person is erased."""
+
+SqlRow = Row[Any]
+"""A row of a query: its attributes are the columns."""
 
 _CHUNK = 8_000
 _Item = TypeVar("_Item")
@@ -321,7 +325,7 @@ _COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
     "BYTEA": Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),
 }
-"""What converts the values of columns. Texts take any characters (see `make_storable`); bytes are compressed."""
+"""The conversions of values. Texts may hold any characters (see `make_storable`); bytes are compressed."""
 
 _TYPES = {
     name: _COLUMN_TYPES[kind]
