@@ -22,8 +22,14 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import JsonObject
 from guard_eval.servers.answers import as_object, load_json
-from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
-from guard_eval.servers.batch_states import is_too_large
+from guard_eval.servers.batch_api import (
+    MOST_BYTES,
+    MOST_REQUESTS,
+    BatchApi,
+    CallError,
+    TooLargeError,
+    is_too_large,
+)
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.refusals import read_line

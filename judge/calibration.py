@@ -68,7 +68,7 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
 def shuffle_words(text: str, *, seed: int) -> str:
     """Return the words of `text` in an order drawn by the seed; `text` itself if it has too few words.
 
-    >>> sorted(shuffled("one two three four", seed=1).split())
+    >>> sorted(shuffle_words("one two three four", seed=1).split())
     ['four', 'one', 'three', 'two']
     """
     words = text.split()
@@ -82,7 +82,7 @@ def shuffle_words(text: str, *, seed: int) -> str:
 def pad_text(text: str, *, seed: int) -> str:
     """Return `text` made about half as long again: with its first sentences repeated, and filler.
 
-    >>> padded("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
+    >>> pad_text("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
     True
     """
     repeated: list[str] = []

@@ -16,10 +16,9 @@ from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
-from judge.prompts.examples import check_examples, describe_special
 from judge.prompts.forms import show_request
-from judge.prompts.prompt import make_prompt
-from judge.questions import RequestBuilder, check_criteria, describe_changes
+from judge.prompts.prompt import describe_special, make_prompt
+from judge.questions import RequestBuilder, check_criteria, check_examples, describe_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import Answered, Instruction, Question
@@ -32,11 +34,10 @@ from judge.decide import (
     learn_from,
     next_step,
 )
-from judge.prompts.examples import describe_special
 from judge.prompts.forms import build_request, choose_first_form, choose_temperature, show_request
 from judge.prompts.parsing import parse_response
+from judge.prompts.prompt import describe_special, make_prompt
 from judge.prompts.prompt import make_code as code_of
-from judge.prompts.prompt import make_prompt
 
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
@@ -204,6 +205,30 @@ class RequestBuilder:
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def check_examples(store: Store, judge: Judge) -> None:
+    """Check that no example contains a pair or a text of the study: it would reveal a verdict.
+
+    Raises:
+        StudyError: An example contains a pair or a text of the study.
+    """
+    pairs = store_pairs.read(store) if judge.judged_examples else []
+    owners = {name: pair.id for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
+    owners |= {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
+    owners.pop("", None)
+    for number, example in enumerate(judge.judged_examples, start=1):
+        for value in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
+            if value in owners:
+                raise StudyError(
+                    f"example {number} of the judge {judge.rater_name!r} has the name or a text of the "
+                    f"study's pair {owners[value]}, whose verdict it would give away; take one from elsewhere"
+                )
+
+
+def _normalize_space(text: str) -> str:
+    """Return a text with normalized white space and Unicode form."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def check_criteria(store: Store, judge: Judge) -> None:

@@ -93,7 +93,7 @@ def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> 
 def find_origin(url: str) -> str:
     """Return scheme, host and port of a server's address, without the default port.
 
-    >>> origin("HTTPS://Api.OpenAI.com:443/v1"), origin("http://[::1]:8000/v1")
+    >>> find_origin("HTTPS://Api.OpenAI.com:443/v1"), find_origin("http://[::1]:8000/v1")
     ('https://api.openai.com', 'http://[::1]:8000')
     """
     parts = urlsplit(url)

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
+from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.servers.answers import shorten
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill, read_examples
@@ -249,6 +250,19 @@ def make_prompt(judge: Judge) -> JudgePrompt:
         examples=None if judge.examples is None else judge.examples.text,
         rationale=judge.rationale,
     )
+
+
+def describe_special(judge: Judge) -> str | None:
+    """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
+    parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
+    custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
+    if custom:
+        parts.append(f"criteria of the study's own ({', '.join(custom)})")
+    if judge.examples is not None:
+        parts.append(f"{len(judge.judged_examples)} example(s) from {judge.examples.file}")
+    if judge.rationale:
+        parts.append("a rationale before the verdict")
+    return and_list(parts) if parts else None
 
 
 def blind_example(example: JudgedExample) -> BlindPair:

@@ -95,7 +95,7 @@ def neutralise_markup(text: str) -> str:
     Brackets that open or close such markup become look-alikes; all else stays, and so does the length. Lone
     surrogates, which no request can carry, become U+FFFD.
 
-    >>> neutralise("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
+    >>> neutralise_markup("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
     'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
     """
     whole = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -9,7 +9,7 @@ from fake_openai import Out, completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval.errors import StudyError
-from guard_eval.servers.batch_states import is_too_large, read_state
+from guard_eval.servers.batch_api import is_too_large, read_state
 from guard_eval.store.judging import requests
 from judge import batches as judge_batches
 

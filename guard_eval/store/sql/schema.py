@@ -56,7 +56,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 def make_storable(text: str) -> str:
     r"""Return `text` with U+FFFD in place of NUL and lone surrogates, which databases refuse.
 
-    >>> storable("a\x00b")
+    >>> make_storable("a\x00b")
     'a�b'
     """
     return _UNSTORABLE.sub("\ufffd", text)
