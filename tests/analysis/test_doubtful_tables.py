@@ -161,6 +161,13 @@ def test_grid_of_a_survey_has_criteria(heading):
     assert set(result["criterion"]) == {"Fluency", "Style"}
 
 
+def test_column_named_like_two_sides_is_no_third_method():
+    rows = [
+        {"left_model": "x1", "right_model": "y1", "model": "m", "item": n, "winner": "left"} for n in range(9)
+    ]
+    assert counts(pd.DataFrame(rows)) == [("9/0/0", 9)]
+
+
 def test_named_index_is_a_column():
     assert counts(rated("item").set_index("item")) == [("39/0/21", 20)]
 
