@@ -117,11 +117,12 @@ def check(
         raters: The number of raters of each pair.
         pairs: The number of pairs.
         also: Another comparison of the same paper, as WINS,TIES,LOSSES. The option may be repeated.
-        results: The number of comparisons that the paper tests, if it does not print the counts of all.
-        icc: A correlation of two ratings of a pair that is plausible. Default: the κ of GUARD's paper.
+        results: The number of comparisons that the paper tests, if it does not print the counts of all of
+            them.
+        icc: A plausible correlation of two ratings of the same pair. The default is the κ of GUARD's paper.
         alpha: The error rate of the claim.
-        percentages: A row of percentages of one whole, as WINS,TIES,LOSSES. Can they be shares of this many
-            ratings? The option may be repeated.
+        percentages: Percentages that the paper prints for a comparison, as WINS,TIES,LOSSES. Can they be
+            shares of this number of ratings? The option may be repeated.
 
     Raises:
         StudyError: Nothing is named that could be checked, or a value is impossible.

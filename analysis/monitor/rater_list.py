@@ -24,7 +24,7 @@ class ListedRaters(Raters):
 def list_raters(study: Study, /) -> ListedRaters:
     """List the raters with their source, progress and state.
 
-    `guard-eval status` says how long they take and how they rate.
+    `guard-eval status` shows how long they take and how they rate.
 
     Args:
         study: The study's folder.

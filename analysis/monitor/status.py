@@ -72,15 +72,15 @@ class Status(Result):
 
 
 def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = ()) -> Result:
-    """See what a study has, how its raters do, and what to do next.
+    """Show what a study has, how its raters do, and what to do next.
 
-    Nothing is changed, loaded or sent. Which method is ahead is not shown: looking at that while verdicts
-    come in, and stopping when it pleases, finds differences that are not there. Exit code 2 if a part of the
-    study is broken.
+    Nothing is changed, loaded or sent. The command never shows which method is ahead: who watches that while
+    verdicts come in, and stops when it looks good, finds differences that are not there. Exit code 2 means
+    that a part of the study is broken.
 
     Args:
-        folder: The study's folder, which may be half made or broken.
-        watch: Show it every ten seconds, until Ctrl-C.
+        folder: The study's folder. It may be incomplete or broken.
+        watch: Show it again every ten seconds, until Ctrl-C.
         overrides: Settings for this run, such as `annotation.raters_per_pair=3`.
     """
     try:

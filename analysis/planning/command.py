@@ -85,27 +85,30 @@ def power(
 ) -> Plan:
     """Find out how many items and raters a study needs.
 
-    By formulas for the report's own tests, at the least error rate that Holm's correction leaves.
+    The numbers follow from formulas for the tests of the report, at the smallest error rate that Holm's
+    correction leaves to a result.
 
     Args:
-        from_: A pilot, a study or a table of verdicts, from which ties, ICC and results are taken.
-        share: The smallest win share worth finding, ties counting half.
-        ties: The share of ties among the ratings; without a pilot 0.32, as in the paper.
-        icc: The correlation of two raters' ratings of an item; without a pilot 0.63, the most that the
-            paper's κ of 0.41 can mean.
-        results: The number of results that Holm's correction runs over: comparisons on criteria. By default
-            that of the pilot, else 1.
+        from_: A pilot: a study or a table of verdicts. Its ties, ICC and number of results are used.
+        share: The smallest win share that the study should detect. A tie counts half.
+        ties: The share of ties among the ratings. Default: that of the pilot, or 0.32, as in the paper.
+        icc: The correlation of two raters' ratings of the same item. Default: that of the pilot, or 0.63,
+            the largest that the paper's κ of 0.41 can mean.
+        results: The number of results in Holm's correction: comparisons on criteria. Default: that of the
+            pilot, or 1.
         alpha: The two-sided error rate.
-        power: The power wanted.
-        raters: Numbers of raters of each item, with commas.
-        items: Numbers of items whose power the table shows, with commas.
-        rater_sd: Plan for other raters of the same kind, whose own win shares have this standard deviation:
-            0.05 is moderate, 0.1 large. A report says it under Sensitivity.
-        margin: Plan to show that the share is within this distance of one half, where it is one half.
-        judge_r: Plan people who are assisted by a judge, whose score of an item has this correlation with
-            people's mean. A report says it.
-        judged: Items that such a judge judges; people rate a random part of them.
-        output: Write the figure: .svg, .png or .pdf.
+        power: The power that the study should have.
+        raters: The numbers of raters for each item, separated by commas.
+        items: The numbers of items that the table shows, separated by commas.
+        rater_sd: Plan for all raters of the same kind, not only for those who rate. The value is the
+            standard deviation of raters' own win shares: 0.05 is moderate, 0.1 is large. A report gives it
+            under Sensitivity.
+        margin: Plan to show that the win share is within this distance of one half, if it is in fact one
+            half.
+        judge_r: Plan people who are assisted by a judge. The value is the correlation of the judge's score
+            of an item with people's mean. A report gives it.
+        judged: With a judge: the number of items that it judges. People rate a random part of them.
+        output: The file for the figure: .svg, .png or .pdf.
         overrides: Settings with which the pilot is read, such as `columns.system=method_a`.
 
     Raises:

@@ -14,7 +14,7 @@ from analysis.replication.measured import from_counts, from_metrics, from_verdic
 from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
 from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
 from analysis.reports.study_report import table_of
-from analysis.verdicts.tidy import read as read_verdicts
+from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
@@ -64,23 +64,24 @@ def replicate(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Replication:
-    """Make a table or a figure of the paper again, and show it beside the paper's.
+    """Make a table or a figure of the paper again, and show it beside the paper's own.
 
-    Without a name it lists all of them. The table's study.toml is written into the folder and run through
-    generate, measure and pair; stop it at any moment and run it again. What differs from the paper's setting
-    is stated above the table, because a difference then says nothing of the paper. On a small machine:
-    guard-eval replicate humaneval --limit 5 --set model.name=bundled --set generation.max_new_tokens=64
+    Without a name, the command lists all of them. It writes the table's study.toml into the folder and runs
+    generate, measure and pair. You can stop it at any moment and run it again. Differences from the paper's
+    setting are stated above the table, because other numbers then say nothing about the paper. On a small
+    machine: guard-eval replicate humaneval --limit 5 --set model.name=bundled --set
+    generation.max_new_tokens=64
 
     The name `search` writes a study with five settings of each strategy, of which [tuning] chooses one.
 
     Args:
-        table: A short name or a label of the paper's TeX.
-        folder: Where to make it; by default a folder in replication/.
-        prompts: Files of prompts, or of generations with prompt and reference, or a folder of them; by
-            default the folder prompts/.
-        limit: Only so many prompts of each dataset, drawn by the seed.
-        verdicts: For tables of people and judges: a file of verdicts or of counts. Nothing else is run.
-        dry_run: Say what would be run, and stop.
+        table: A short name, or a label in the paper's TeX source.
+        folder: The folder to write. Default: a folder in replication/.
+        prompts: Files of prompts, or of generations with prompt and reference, or a folder of such files.
+            Default: the folder prompts/.
+        limit: Use only this number of prompts from each dataset, drawn by the seed.
+        verdicts: For tables of people and judges: a file of verdicts or counts. Nothing else is run.
+        dry_run: Show what would be run; run nothing.
         overrides: Settings in place of the paper's, each `table.key=value`.
 
     Raises:

@@ -98,20 +98,21 @@ def new(
     column: Sequence[str] = (),
     common: bool = False,
 ) -> NewStudy:
-    """Make a study: study.toml to edit, and prompts.
+    """Make a study: a folder with prompts, and settings to edit in study.toml.
 
-    Prompts are copied into it: from files, or a few examples to be replaced. So are texts that were written
-    elsewhere: systems are found in the files, and all are compared with all.
+    Prompts are copied from files. Without files, a few examples show the format. With texts, the study
+    compares texts that exist already: each system in the files with every other one.
 
     Args:
-        folder: The folder to make.
-        model: A Hugging Face id, a folder, or 'bundled'.
-        prompts: Files of prompts (JSONL, CSV or .txt) to copy into the study. Prompts that name no dataset
-            belong to one with the file's name.
-        texts: Files with texts of two systems or more, and with their prompts (JSONL, JSON, CSV, XLSX,
-            Parquet). A system is named by its records or its column, or else by its file.
-        column: For texts: the column of the texts. Given several times, each one is a system.
-        common: For texts: take only the prompts to which all systems have a text.
+        folder: The folder to create.
+        model: The language model: a Hugging Face id, a folder, or 'bundled', a small one for a first try.
+        prompts: Files of prompts (JSONL, CSV or .txt), which are copied into the study. Prompts without a
+            dataset get the file's name as their dataset.
+        texts: Files with the texts of two or more systems and with their prompts (JSONL, JSON, CSV, XLSX,
+            Parquet). The name of a system comes from its records, its column, or else its file.
+        column: With texts: the column that holds them. If it is given several times, each column is a
+            system.
+        common: With texts: use only the prompts for which every system has a text.
 
     Raises:
         StudyError: The folder has a study or prompts already, prompts, texts or the model cannot be read, or

@@ -47,12 +47,12 @@ class Paired(Result):
 def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     """Draw prompts and make blinded pairs.
 
-    They are stored in the study's database. Running it again changes nothing. A larger sample contains the
-    smaller one. Gold pairs are taken from the file that annotation.gold names.
+    The pairs are stored in the study's database. A second run changes nothing, and a larger sample contains
+    the smaller one. Gold pairs, whose answers are known, are read from the file that annotation.gold names.
 
     Args:
         study: The study's folder.
-        redraw: Replace the pairs as long as there are no verdicts. Raters and their invites stay.
+        redraw: Replace the pairs. This is possible until the first verdict. Raters and their links stay.
 
     Raises:
         StudyError: A compared system lacks a text, the settings no longer give pairs that exist, or there
