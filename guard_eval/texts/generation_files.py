@@ -22,9 +22,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Finish, Generation
-from guard_eval.texts.rows import KEYS, TEXT, Record, read_rows
+from guard_eval.texts.rows import KEYS, NO_TEXT, TEXT, Record, read_rows
 from guard_eval.texts.shapes import (
-    NO_TEXT,
     find_system_column,
     find_text_columns,
     flatten_sample,
@@ -120,7 +119,7 @@ class TextTable:
             stem = _PACKED.sub("", source.name).rpartition(".")[0]
         elif not hasattr(source, "itertuples"):
             kind = type(source).__name__
-            raise StudyError(f"{kind} is no source of texts; give a file, or a data frame of pandas")
+            raise StudyError(f"{kind} is not a source of texts; give a file or a pandas data frame")
         else:
             name = stem = "the data frame"
             records = list(rows_of_frame(source))
@@ -241,8 +240,8 @@ class Fields:
         present = [key for key in keys if key in self._row]
         if not present:
             raise StudyError(
-                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; name "
-                "the text so, or say which it is: --column NAME"
+                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; rename "
+                "the key of the text, or name it: --column NAME"
             )
         key = next((key for key in present if self._row[key] is not None), present[0])
         texts = self._several(key) or [None]
@@ -262,8 +261,8 @@ class Fields:
                 value = json.loads(value) if begin[1] == '"' else ast.literal_eval(value)
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 raise StudyError(
-                    f"{self._where}: {key!r} begins like an object and cannot be read: {value[:60]!r}; write "
-                    "valid JSON"
+                    f"{self._where}: {key!r} begins like a JSON object and cannot be read: {value[:60]!r}; "
+                    "write valid JSON"
                 ) from None
         if isinstance(value, Mapping):
             self._row |= {"time_cost": value["time_cost"]} if "time_cost" in value else {}  # of all texts

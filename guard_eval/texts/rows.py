@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,23 +13,16 @@ from typing import Any
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import LINE, MOST_ROWS, NumberedRows, open_rows, parse_json
 
-TEXT = (
-    *("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text"),
-    "response",
-)
+_VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
+TEXT: list[str] = _VOCABULARY["text"]
 """Keys of the text, the first that holds one."""
-KEYS = {
-    "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
-    "reference": ("reference", "reference_text", "gold_ref", "gold"),
-    "strategy": ("strategy", "method", "decoding", "system", "generator"),
-    "setting": ("setting",),
-    "prompt_id": ("prompt_id", "id", "doc_id"),
-    "tokens": ("new_tokens", "tokens"),
-    "seconds": ("time_cost", "seconds"),
-    "finish": ("finish", "finish_reason"),
-}
-"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
-_PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, "id", *chain(*KEYS.values()))}
+KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
+"""The keys of a value, if not its name alone. The first that holds a value counts."""
+NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
+"""Keys that hold no system's texts."""
+SYSTEMS = frozenset(_VOCABULARY["systems"])
+"""Further headings of a column that names the systems, if it differs between the texts of a prompt."""
+_PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}
 """The keys, by their letters and digits alone."""
 
 

@@ -7,27 +7,7 @@ from itertools import chain
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.rows import KEYS, TEXT, Record, plain_key, use_plain_keys
-
-_OTHER_KEYS = {
-    *("", "Unnamed: 0", "dataset", "batch", "device", "run", "model", "request", "prompt_tokens", "versions"),
-    *("source", "amateur", "amateur_revision", "engine", "split", "task", "target"),
-}
-"""Further keys that hold no system's texts; an index that pandas wrote is nameless."""
-
-NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_OTHER_KEYS}
-
-_MODELS = {
-    "model",
-    "modelname",
-    "modelid",
-    "llm",
-    "generatormodel",
-    "systemname",
-    "methodname",
-    "strategyname",
-}
-"""Further headings of a column that names the systems, if it differs between the texts of a prompt."""
+from guard_eval.texts.rows import KEYS, NO_TEXT, SYSTEMS, TEXT, Record, plain_key, use_plain_keys
 
 _LEAST_ROWS = 4
 """In a shorter file, few values say nothing."""
@@ -72,7 +52,7 @@ def find_system_column(records: Sequence[Record], source: object) -> str:
     for key in dict.fromkeys(chain.from_iterable(rows)):
         values = [str(row.get(key) or "") for row in rows]
         pairs = set(zip(prompts, values, strict=True))
-        if plain_key(key) in _MODELS and len(pairs) > count and all(values):
+        if plain_key(key) in SYSTEMS and len(pairs) > count and all(values):
             return key
         is_text = key in NO_TEXT or key in TEXT or _is_number(values[0])
         if not is_text and len(pairs) == len(rows) and 1 < len(set(values)) <= len(rows) // 2:

@@ -122,7 +122,7 @@ def test_every_shape_becomes_the_same_study(run, tmp_path, make):
     assert "x: 4 texts from" in ran.out
     row = json.loads((tmp_path / "s" / "texts" / "x.jsonl").read_text().splitlines()[0])
     assert row.keys() == {"id", "text"}
-    assert "pairs: 4, new: 4" in run("pair", "s").out
+    assert "pairs: 4 (4 new)" in run("pair", "s").out
     assert "2 systems, 2 in files" in run("status", "s").out
 
 
@@ -340,7 +340,7 @@ REFUSED = [
     (["A", "m"], "means a side, a tie or the references"),
     (["m"], "only one system was found, m"),
     (["m", "x/m"], "both have texts by 'm'"),
-    (["m", "M"], "some disks take two of these names for one"),
+    (["m", "M"], "some disks cannot tell two of these names apart"),
     (["m" * 101, "n"], "at most 100 characters"),
 ]
 
@@ -361,7 +361,7 @@ def test_data_frames_become_a_study(tmp_path):
     assert result.systems == {"x": 4, "y": 4}
     assert texts_of(tmp_path / "s") == EXPECTED
     assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
-    with pytest.raises(StudyError, match="dict is no source of texts; give a file, or a data frame"):
+    with pytest.raises(StudyError, match="dict is not a source of texts; give a file or a pandas"):
         new(tmp_path / "w", texts=[{"prompt": "p"}])
     first, other = (frame[frame["system"] == name] for name in ("x", "y"))
     assert new(tmp_path / "t", texts=[first, other]).systems == {"x": 4, "y": 4}
