@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeVar, cast
 
 import pandas as pd
 
-from analysis.verdicts.combined import Composite
-from analysis.verdicts.likeness import Conduct
-from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
+from analysis.scores.combined import Composite
+from analysis.scores.likeness import Conduct
+from analysis.scores.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
 from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair

@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Context, Evidence
+from analysis.scores.win_share import fixed_share
 from analysis.sections.ranking import ranking
 from analysis.stats.agreement import RatingCounts, fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.tidy import validate
-from analysis.verdicts.win_share import fixed_share
+from analysis.verdicts.checks import validate
 
 LEAN = 0.9
 """The standard deviation of an item's advantage, in that of a rater's noise: κ is about .4."""

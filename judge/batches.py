@@ -13,7 +13,7 @@ import asyncio
 import secrets
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
@@ -92,27 +92,26 @@ class BatchRun:
         self._most_requests = MOST_REQUESTS  # in a batch: fewer after one was too large
         self._too_large: set[str] = set()  # our names for batches that were refused because of their size
 
-    def judge_questions(self, questions: Sequence[Question]) -> Ledger:
-        """Collect the batches of earlier runs, and then ask all other questions.
+    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> Ledger:
+        """Collect the batches of earlier runs, and then ask all other questions, round by round.
 
         The first questions are asked online. Only after an answer could be read is a batch sent.
 
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
-        asyncio.run(self._ask(questions))
+        asyncio.run(self._ask(rounds))
         return self.biller.ledger
 
-    async def _ask(self, questions: Sequence[Question]) -> None:
+    async def _ask(self, rounds: Iterable[Sequence[Question]]) -> None:
         online = self.online
         async with online.open():
             self._api = BatchApi(online.client, pace=online.workers.pace)
             await self._collect(await self._adopt())
-            queue = deque(pending.question for pending in await online.resolve(questions))
-            await online.ask_first(queue)
-            unanswered = await online.resolve(queue)
-            while unanswered and online.state.is_settled and not online.workers.is_stopped:
-                unanswered = await self._ask_once(unanswered)
+            for questions in rounds:
+                unanswered = await online.resolve(await online.ask_first(questions))
+                while unanswered and online.state.is_settled and not online.workers.is_stopped:
+                    unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
         """Ask questions in batches: all of them, or those of one batch after a batch was too large.

@@ -42,9 +42,7 @@ class Biller:
         limit: What all requests of the study may cost together, in billionths of a US dollar.
     """
 
-    def __init__(
-        self, judge: Judge, price: Price | None, budget_usd: float | None, ledger: Ledger | None = None
-    ) -> None:
+    def __init__(self, judge: Judge, price: Price | None, budget_usd: float | None) -> None:
         """Take a price, if it is known, and a budget in US dollars over all runs, if there is one.
 
         Raises:
@@ -55,7 +53,7 @@ class Biller:
                 f"--budget cannot be kept for {judge.model!r}, whose price is unknown: {REMEDY}, "
                 "or leave --budget out"
             )
-        self.ledger = ledger or Ledger()
+        self.ledger = Ledger()
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self._price = price
         self._has_warned = False  # that an answer cost more than was reserved for it

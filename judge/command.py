@@ -20,7 +20,7 @@ from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
 from guard_eval.store import Store, judging, pairs
-from guard_eval.store.requests import Attempt, Question
+from guard_eval.store.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
@@ -165,7 +165,6 @@ class JudgeCommand:
         servers: The servers of the judges that are asked, by the judges' names.
         ledgers: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
-        attempts: The stored requests that are sent again, by the judges' names.
         rechecked: The results of the repeated requests, in words.
     """
 
@@ -179,7 +178,6 @@ class JudgeCommand:
     servers: dict[str, Server] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     rechecked: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -198,11 +196,11 @@ class JudgeCommand:
             with self._judge(judge):
                 if self.recheck is not None:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
-                    self.attempts[judge.rater_name] = attempts
                     previews.append(preview_recheck(judge, attempts))
-                    continue
-                questions = (read_unanswered if self.calibrate else read_left)(self.store, judge, seed=seed)
-                previews.append(preview_judge(self.store, judge, questions, seed=seed))
+                else:
+                    read = read_unanswered if self.calibrate else read_left
+                    questions = read(self.store, judge, seed=seed)
+                    previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
 
     def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
@@ -236,7 +234,7 @@ class JudgeCommand:
         import guard_eval.servers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 
         for preview in previews:
-            if preview.questions or preview.open:
+            if preview.questions or preview.attempts or preview.open:
                 with self._judge(preview.judge):
                     server = connect_to(preview.judge, plain_http={url for url, _ in self.allowed})
                     if preview.price is None:
@@ -272,31 +270,30 @@ class JudgeCommand:
                 self._judge(preview.judge),
                 progress.task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
-                for questions in self._split(preview):
-                    online = OnlineRun(
-                        self.store,
-                        preview.judge,
-                        seed=self.study.settings.seed,
-                        server=server,
-                        price=preview.price,
-                        budget_usd=self.budget,
-                        advance=advance,
-                        ledger=self.ledgers.get(preview.name),
-                    )
-                    self.ledgers[preview.name] = online.ledger
-                    if self.recheck is not None:
-                        compared = ask_again(online, self.attempts[preview.judge.rater_name])
-                        self.rechecked.append(f"{preview.name}: {compared}")
-                        continue
+                online = OnlineRun(
+                    self.store,
+                    preview.judge,
+                    seed=self.study.settings.seed,
+                    server=server,
+                    price=preview.price,
+                    budget_usd=self.budget,
+                    advance=advance,
+                )
+                self.ledgers[preview.name] = online.ledger
+                if preview.attempts:
+                    compared = ask_again(online, preview.attempts)
+                    self.rechecked.append(f"{preview.name}: {compared}")
+                else:
                     run = BatchRun(online) if self.batch else online
-                    run.judge_questions(questions)
+                    run.judge_questions(self._split(preview))
 
     def _split(self, preview: Preview) -> Iterable[Sequence[Question]]:
         """Return the questions in groups: all at once, or round by round."""
-        judge, settings = preview.judge, self.study.settings
+        judge = preview.judge
+        settings = self.study.settings
         plan = plan_questions(judge, seed=settings.seed)
         rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
-        if rounds is None or self.calibrate or self.recheck is not None:
+        if rounds is None or self.calibrate:
             return [preview.questions]
         return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 

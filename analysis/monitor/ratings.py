@@ -15,9 +15,9 @@ import pandas as pd
 from scipy import special
 from scipy.stats import binom
 
+from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_signs
 from analysis.stats.agreement import RatingCounts, fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.likeness import BY_TASTE, compare_with_judges, describe_signs
 from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes

@@ -14,7 +14,7 @@ from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, read_people, write_checklist
 from analysis.reports.preregistration import HASH, PLAN, hash_plan
 from analysis.reports.study_report import study_context, table_of
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair

@@ -13,7 +13,7 @@ from analysis.replication.measured import from_counts, from_metrics, from_verdic
 from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
 from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
 from analysis.reports.study_report import table_of
-from analysis.verdicts.tidy import read as read_verdicts
+from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError

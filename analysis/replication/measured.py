@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.replication.prompts import dataset_named
-from analysis.verdicts.scores import rater_scores
-from analysis.verdicts.tidy import validate
+from analysis.scores.scores import rater_scores
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes

@@ -15,7 +15,7 @@ from analysis.reports.files import write_report
 from analysis.sections import by_column
 from analysis.sections.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
-from analysis.verdicts.tidy import read_verdicts
+from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.reporting.words import and_list, plural

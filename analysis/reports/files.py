@@ -13,7 +13,7 @@ from analysis.reports.page import build_page
 from analysis.sections import ANALYSES
 from analysis.sections.answering import answering
 from analysis.sections.section import frame_of
-from analysis.verdicts.tidy import UNKNOWN_KIND
+from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.data import frame_csv, to_json

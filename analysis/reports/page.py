@@ -9,9 +9,9 @@ import pandas as pd
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import FirstScreen, first_screen, is_simulated
 from analysis.reports.methods import limitations, methods
+from analysis.scores.scores import by_cell, with_judges
 from analysis.sections import SECTIONS
 from analysis.sections.section import Section, group_name
-from analysis.verdicts.scores import by_cell, with_judges
 from guard_eval.records import Pair
 from guard_eval.reporting.words import title
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, item_numbers
 from analysis.sections.section import (
     ComparisonRow,
     Csv,
@@ -28,7 +29,6 @@ from analysis.stats.agreement import (
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, item_numbers
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import TIE
 from guard_eval.reporting.words import number, percent

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey
 from analysis.sections.assisted import AssistedRow, assisted
 from analysis.sections.rounds import RoundsRow, rounds
 from analysis.sections.sequential import SequentialRow, sequential
 from analysis.sections.shares import WinShareRow, totals
-from analysis.verdicts.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 

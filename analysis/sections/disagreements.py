@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey, by_cell, judged_by_both
 from analysis.sections.section import ComparisonRow, Csv, Section, group_by, name_result, row_table
-from analysis.verdicts.scores import ResultKey, by_cell, judged_by_both
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import percent
 

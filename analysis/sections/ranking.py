@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
+from analysis.scores.scores import CELL, UnitScores, connected_methods
 from analysis.sections.rounds import find_eliminated, rounds
 from analysis.sections.section import (
     CriterionRow,
@@ -32,7 +33,6 @@ from analysis.stats.ranks.rank_sets import (
     rank_sets,
     simultaneous_line,
 )
-from analysis.verdicts.scores import CELL, UnitScores, connected_methods
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.scores.scores import item_numbers, with_units
 from analysis.sections.audits import audits
 from analysis.sections.section import MAX_NOTES, Csv, Section, limits, plain_name, table_section
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.estimate import Estimate
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, number, percent

@@ -10,6 +10,14 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, ANSWER_KEYS, CORRECTION_NAMES, Evidence, honours
+from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell
+from analysis.scores.win_share import (
+    fixed_share,
+    random_share,
+    unequal_weight_note,
+    unit_scores,
+    weigh_by_precision,
+)
 from analysis.sections.section import (
     Cells,
     ComparisonRow,
@@ -24,14 +32,6 @@ from analysis.sections.section import (
     share_limits,
 )
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import Planned, ResultKey, UnitScores, by_cell
-from analysis.verdicts.win_share import (
-    fixed_share,
-    random_share,
-    unequal_weight_note,
-    unit_scores,
-    weigh_by_precision,
-)
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.joint_flips import max_t
 from guard_eval.records import PEOPLE_OF

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.verdicts.layout import METHODS
-from analysis.verdicts.table import HEADINGS, Table, plain_heading
+from analysis.verdicts.table import HEADINGS, METHODS, Table, plain_heading
 from analysis.verdicts.words import meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE

@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.layout import METHODS, as_texts
 from analysis.verdicts.sides import read_first
-from analysis.verdicts.table import HEADINGS, NO, UNKNOWN_RATER, YES, Table, is_missing_word, plain_heading
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NO,
+    UNKNOWN_RATER,
+    YES,
+    Table,
+    as_texts,
+    is_missing_word,
+    plain_heading,
+)
 from analysis.verdicts.words import TIED, A, B, Word, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
@@ -125,21 +135,18 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     if not table.has(*METHODS) or not are_counts:
         listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
-    are_items = int(table.pair_codes().max(initial=-1)) + 1 < len(marks)
-    if are_items and not table.has("pair_id"):
-        table.set_frame(table.frame.assign(pair_id=[str(number + 1) for number in range(len(marks))]))
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
-    table.set_frame(table.frame.iloc[row])
+    new: dict[str, Any] = {}
     meaning_of_win = "of a separate pair"
-    if are_items:
-        meaning_of_win = "by another, unnamed rater of the row's pair"
+    if table.pair_codes().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
-        if not table.has("rater"):
-            table.set_frame(table.frame.assign(rater=[f"{UNKNOWN_RATER} {number}" for number in numbers]))
+        new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
+        meaning_of_win = "by another, unnamed rater of the row's pair"
+    new = {name: cells for name, cells in new.items() if not table.has(name)}
+    table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
-    verdicts = np.array(list(names.values()), dtype=object)
-    table.use("verdict", list(names), why, verdict=verdicts[column])
+    table.use("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
 
 
 def _as_counts(table: Table, name: str) -> pd.Series:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from guard_eval.lookalike import skeleton
 
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
-Kind = Literal["tie", "letter", "place", "column"]
+Kind = Literal["", "tie", "letter", "place", "column"]
 """What a word names: neither text, a text by its letter, by its place, or by the column of its method."""
 
 _SYSTEMS = "method|model|system|strategy|generator|player|engine|policy|agent|bot"
@@ -48,13 +47,12 @@ _MODEL = re.compile(
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """The meaning of a word for a pair.
 
     Attributes:
         side: `A`, `TIED` or `B`.
-        kind: What the word names.
+        kind: What the word names; empty if it may be a method.
         strength: Whether it means that a text is much better.
     """
 

@@ -77,9 +77,15 @@ class RowFile:
     headings: tuple[str, ...] | None
     rows: NumberedRows
 
-    def records(self) -> Iterator[tuple[int, Any]]:
-        """Yield rows as objects by heading, or as JSON has them."""
-        for number, row in self.rows:
+    def records(self, most_rows: int) -> Iterator[tuple[int, Any]]:
+        """Yield rows as objects by heading, or as JSON has them.
+
+        Raises:
+            StudyError: A row cannot be read, or there are more than `most_rows`.
+        """
+        for count, (number, row) in enumerate(self.rows):
+            if count == most_rows:
+                raise StudyError(f"{self.path} has more than {most_rows:,} rows; split it, or take a sample")
             yield number, row if self.headings is None else dict(zip(self.headings, row, strict=True))
 
 

@@ -18,10 +18,9 @@ from guard_eval import progress as display
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
-from guard_eval.generation.engines.batch import BatchSizes
 from guard_eval.generation.engines.encoding import continuation_text, encode
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.generation.engines.local import write_batches
+from guard_eval.generation.engines.local import Writer
 from guard_eval.generation.strategies import Strategy, draws, parse, to_python
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
@@ -135,19 +134,18 @@ def generate(
     repeats = settings.runs if draws(strategy) else 1
     pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
-    batches = write_batches(
-        loaded,
-        list(distinct.values()),
-        strategy,
-        loaded.recipe(strategy, settings, settings.seed, amateur=second),
-        BatchSizes.choose(settings.batch_size, loaded.model, strategy),
+    writer = Writer(
+        loaded=loaded,
+        strategy=strategy,
+        settings=settings,
+        seed=settings.seed,
         amateur=second,
         on_step=on_step,
     )
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:
         task = bar.add_task(str(strategy), total=len(distinct))
-        for batch in batches:
+        for batch in writer.write(list(distinct.values())):
             written |= {(text.prompt_id, text.run): text for text in batch.texts}
             bar.advance(task, len(batch.texts))
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])

@@ -20,7 +20,7 @@ from analysis.stats.agreement import (
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 
 agreement = as_table(sections.agreement.agreement)
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,7 +13,7 @@ from analysis.sections.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
 agreement = as_table(sections.agreement.agreement)

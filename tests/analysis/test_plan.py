@@ -10,7 +10,7 @@ import analysis
 from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.sections import ANALYSES
 from analysis.sections.section import frame_of
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.study.test_plan import TestPlan

@@ -13,7 +13,7 @@ from analysis.evidence import honours
 from analysis.sections import SECTIONS
 from analysis.sections.agreement import AgreementRow, agreement
 from analysis.sections.section import MAX_ROWS, frame_of, row_table
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 
 SHARED = {"section", "answering"}
 """The modules of the folder that are no section."""

@@ -369,7 +369,7 @@ def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
     [
         (lambda key: pd.concat([key, key[:1]]), "key.csv: two items have the id '0' (line 17)"),
         (lambda key: key.rename(columns={"stim": "x"}), "no column has the ids of the items"),
-        (lambda key: key.replace({"A": {"alpha": "Left"}}), "the method 'Left' has the name of a side or a tie"),
+        (lambda key: key.replace({"A": {"alpha": "Left"}}), "'Left' has the name of a side or a tie"),
     ],
 )
 def test_key_that_names_no_method_of_an_item_is_refused(tmp_path, change, message):

@@ -247,7 +247,7 @@ def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     server.act = lambda _: completion("", refusal="no")
     run()
     with store.write() as (db, _):
-        db.execute(query("UPDATE request SET state = 'lost'"))
+        query("UPDATE request SET state = 'lost'")(db)
     assert run().requests == 0
 
 

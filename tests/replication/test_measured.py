@@ -8,7 +8,8 @@ import pytest
 from analysis.replication.compare import compare
 from analysis.replication.measured import from_counts, from_metrics, from_verdicts
 from analysis.replication.paper import published
-from analysis.verdicts.tidy import read, validate
+from analysis.verdicts.checks import validate
+from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
 
