@@ -125,7 +125,7 @@ class TextTable:
         if isinstance(source, Path):
             name = str(source)
             records = list(read_rows(source, errors=errors))
-            stem = Path(_PACKED.sub("", source.name)).stem
+            stem = Path(_PACKED.sub("", source.name)).stem.strip() or "unnamed"
         elif not hasattr(source, "itertuples"):
             kind = type(source).__name__
             raise StudyError(f"{kind} is not a source of texts; give a file or a pandas data frame")
