@@ -149,7 +149,9 @@ def _describe_tuning(study: Study) -> Iterator[str]:
     if grids and study.current_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
-        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
+        yield (
+            f"{len(choosing)} prompts choose among {tried}; the chosen settings write to {len(compared)} more"
+        )
 
 
 def _plan_models(
