@@ -160,7 +160,9 @@ def refuse_sides_as_methods(table: Table) -> None:
         StudyError: They are.
     """
     if called := [name for name in table.values(*METHODS) if meaning(name)]:
-        raise StudyError(f"the method {called[0]!r} is called as a side is (A, left, tie); rename it")
+        raise StudyError(
+            f"the method {called[0]!r} has the name of a side or a tie (A, left, tie); rename it"
+        )
 
 
 def refuse_texts(table: Table) -> None:
