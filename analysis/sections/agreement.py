@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
@@ -28,7 +27,7 @@ from analysis.stats.agreement import (
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, item_numbers
+from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import TIE
 from guard_eval.reporting.words import number, percent
@@ -112,9 +111,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
     item, first = item_numbers(scores)
     by_unit = UnitScores.of(scores.iloc[first])
-    verdict = 1 - np.sign(scores["net"].to_numpy())  # 0, 1, 2 for method_a, tie, method_b
-    counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
-    ratings = RatingCounts.of(counts, by_unit.codes)
+    ratings = RatingCounts.of(count_verdicts(scores), by_unit.codes)
     kappa = fleiss_kappa(ratings, level=level)
     alpha = krippendorff_alpha(ratings, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()

@@ -252,6 +252,13 @@ def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.in
     return _group_rows(scores["item"].to_numpy())
 
 
+def count_verdicts(scores: pd.DataFrame) -> Floats:
+    """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
+    item, first = item_numbers(scores)
+    verdict = 1 - np.sign(scores["net"].to_numpy())
+    return np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitScores:
     """The independent units of the items of a result: prompts if these are known, else pairs.
