@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence
-from analysis.reports.first_screen import is_simulated
+from analysis.reports.sentences import is_simulated
 from analysis.sections.answering import answering
 from analysis.sections.ranking import RankingRow, rankings
 from analysis.sections.section import Cells, different_labels, group_by, group_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +15,7 @@ from analysis.sections.answering import answering
 from analysis.sections.section import frame_of
 from analysis.verdicts.tidy import UNKNOWN_KIND
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
@@ -29,7 +29,7 @@ UNKNOWN_RATERS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class WrittenReport:
     """The files of a report. A notebook shows the answer.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from analysis.evidence import Evidence
-from analysis.reports.first_screen import TEMPLATES, is_simulated
+from analysis.reports.sentences import is_simulated, write_sentences
 from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.judge_run import failures, mixed_forms
@@ -15,7 +15,6 @@ from analysis.sections.section import group_by, group_name
 from analysis.sections.shares import WinShareRow
 from analysis.verdicts.reading import reading_of
 from guard_eval.records import PEOPLE_OF, SIMULATED
-from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.words import names_of, sentence, some_of, title
 
 MAX_NOTES = 4
@@ -29,12 +28,9 @@ def methods(evidence: Evidence) -> tuple[str, ...]:
     if unit == "prompt" and any(row.units < row.pairs for row in rows):
         unit = "prompts"
     families = {group_name(row): row.family for row in rows if row.family > 1}
-    return render_lines(
-        TEMPLATES / "methods.txt.j2",
-        context=evidence.context,
-        plan=evidence.plan,
-        is_ranked=evidence.is_ranked,
-        stops_early=evidence.stops_early,
+    return write_sentences(
+        "methods",
+        evidence,
         panels=evidence.scored.panels,
         tests=names_of(row.method for row in rows),
         unit=unit,
@@ -51,10 +47,9 @@ def limitations(evidence: Evidence) -> tuple[str, ...]:
     """Return the limitations that apply to these data."""
     rows = evidence.rows(answering)
     kappas = [row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None]
-    return render_lines(
-        TEMPLATES / "limits.txt.j2",
-        context=evidence.context,
-        plan=evidence.plan,
+    return write_sentences(
+        "limits",
+        evidence,
         is_simulated=is_simulated(evidence),
         are_people=any(row.rater_kind not in {*PEOPLE_OF, *SIMULATED} for row in rows),
         are_models=any(row.rater_kind == "model" for row in rows),

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from analysis.evidence import Context, Evidence
-from analysis.reports.first_screen import FirstScreen, first_screen, is_simulated
+from analysis.reports.first_screen import FirstScreen, first_screen
 from analysis.reports.methods import limitations, methods
+from analysis.reports.sentences import is_simulated
 from analysis.sections import SECTIONS
 from analysis.sections.section import Section, group_name
 from analysis.verdicts.scores import by_cell, with_judges
-from guard_eval.records import Pair
+from guard_eval.records import Pair, record
 from guard_eval.reporting.words import title
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ReportPage:
     """The content for the templates."""
 

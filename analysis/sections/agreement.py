@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pandas as pd
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.sections.section import (
     ComparisonRow,
     Csv,
@@ -29,7 +29,7 @@ from analysis.stats.agreement import (
 )
 from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import number, percent
 
 LANDIS_KOCH = (
@@ -49,7 +49,7 @@ DESIGN_EFFECT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AgreementRow(ComparisonRow):
     """Agreement between raters of one kind on one result. Judges are compared with each other.
 
@@ -93,7 +93,7 @@ class AgreementRow(ComparisonRow):
         return self.raw_agreement >= HIGH_RAW and ac1 - kappa > KAPPA_GAP
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def agreement(evidence: Evidence) -> list[AgreementRow]:
     """Measure the agreement of raters of one kind, a row per comparison and criterion.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import SHARE_KEYS, Evidence, honours
 from analysis.sections.assisted import AssistedRow, assisted
 from analysis.sections.rounds import RoundsRow, rounds
 from analysis.sections.sequential import SequentialRow, sequential
@@ -14,10 +14,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 
 
-@honours(
-    *("alpha", "correction", "weights", "sequential", "raters", "assisted_by", "panel", "composite"),
-    unaffected=("margin",),
-)
+@honours(*SHARE_KEYS, "sequential", "assisted_by")
 def answering(evidence: Evidence) -> list[WinShareRow]:
     """Return the rows for the answer, over all datasets.
 

@@ -6,7 +6,7 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal, cast
 
@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.sections.likeness import likeness
 from analysis.sections.section import Csv, Section, plain_name, table_section
 from analysis.verdicts.likeness import describe_signs
 from analysis.verdicts.scores import side_of_a
 from guard_eval.estimate import Floats
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
 from guard_eval.sign_flip import sign_flip
 
@@ -45,7 +45,7 @@ FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, nothing is found."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FindingRow:
     """A finding, and the comparison or rater that it is about.
 
@@ -62,7 +62,7 @@ class FindingRow:
     severity: Severity = "warning"
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def audits(evidence: Evidence) -> list[FindingRow]:
     """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []

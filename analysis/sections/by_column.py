@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
+from analysis.sections.section import Csv, Section, name_first, name_result, row_table
 from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
 from analysis.stats.interaction import interaction
 from analysis.verdicts.layout import KNOWN, STORED, as_texts
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.scores import ResultKey, by_cell
 from guard_eval.errors import StudyError, nearest
-from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
+from guard_eval.records import record
+from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, share_limits, title
 
 MAX_VALUES = 12
 """A column of numbers with more different values is cut into thirds; one of texts is refused."""
@@ -32,7 +33,7 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ValueRow(CountedRow):
     """The win share of one result in the verdicts with one value of a column.
 
@@ -45,7 +46,7 @@ class ValueRow(CountedRow):
     value: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class InteractionRow(TestedRow):
     """Whether the win share of one result depends on a column.
 
@@ -106,11 +107,7 @@ def group_columns(frame: pd.DataFrame) -> list[str]:
 NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
 
 
-@honours(
-    *("alpha", "correction", "weights", "raters", "composite"),
-    unaffected=("panel", "margin", "sequential", "assisted_by"),
-    needs=columns_of,
-)
+@honours("alpha", "correction", "weights", "raters", "composite", needs=columns_of)
 def by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
@@ -128,12 +125,7 @@ def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
-@honours(
-    *("correction", "composite"),
-    unaffected=("alpha", "raters", "panel", "margin", "sequential", "assisted_by"),
-    refuses={"weights": NO_WEIGHTS},
-    needs=columns_of,
-)
+@honours("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=columns_of)
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 
 import pandas as pd
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.sections.section import ComparisonRow, Csv, Section, group_by, name_result, row_table
 from analysis.stats.agreement import agreeing
 from analysis.verdicts.scores import CELL, count_verdicts, item_numbers
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import percent
 
 SHOWN = 10
@@ -20,7 +19,7 @@ PAIR = ["dataset", "pair_id"]
 FIGURES = ["people", "share", "disagreement"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class DisagreementRow(ComparisonRow):
     """A pair on which people disagree with each other or, in the row of a judge, with that judge.
 
@@ -40,7 +39,7 @@ class DisagreementRow(ComparisonRow):
     disagreement: float
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the worst first."""
     scores = evidence.in_full_only.scored.raters

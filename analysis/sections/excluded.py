@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.evidence import PLAN_KEYS, Evidence, Exclusion, honours
+from analysis.evidence import Evidence, Exclusion, honours
 from analysis.sections.section import Csv, Section, name_first, name_result, plain_name, row_table
 from analysis.sections.shares import WinShareRow, honours_shares, share_cells, totals
 from guard_eval.reporting.tables import Table
@@ -15,7 +15,7 @@ MAX_NAMED = 4
 """Results in the answer."""
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def excluded_raters(evidence: Evidence) -> list[Exclusion]:
     """Return the excluded raters: when and why, and whether results were shown before."""
     return list(evidence.context.exclusions)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import ANSWER_KEYS, PLAN_KEYS, Evidence, JudgeUsage, honours
+from analysis.evidence import Evidence, JudgeUsage, honours
 from analysis.sections.section import Csv, Section, group_by, limits, row_table, share_with_limits
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, plural, title
 
@@ -39,7 +40,7 @@ ASKED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SpendingRow:
     """Tokens and dollars of one judge over all runs, including calibration.
 
@@ -78,7 +79,7 @@ class SpendingRow:
         return f"{dollars(self.usd)} or more" if self.unpriced else dollars(self.usd)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FailureRow:
     """A reason for missing verdicts: the judge, the kind, the number, and one example."""
 
@@ -88,7 +89,7 @@ class FailureRow:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ModelRow:
     """A model and fingerprint that answered a judge's requests: how often, first and last, in UTC."""
 
@@ -100,7 +101,7 @@ class ModelRow:
     last: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CalibrationRow:
     """Results of one judge on pairs with a known answer, in one check on one criterion.
 
@@ -126,25 +127,25 @@ class CalibrationRow:
     share: Estimate = field(metadata=limits())
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
     return [SpendingRow(**row) for row in _usage(evidence).spent]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
     return [FailureRow(**row) for row in _usage(evidence).failed]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def models(evidence: Evidence) -> list[ModelRow]:
     """Return the models that answered each judge's requests. There should be one for each judge."""
     return [ModelRow(**row) for row in _usage(evidence).seen]
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []

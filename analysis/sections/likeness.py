@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.sections.section import Csv, Section, plain_name, row_table
 from analysis.verdicts.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
 from guard_eval.records import PEOPLE_OF
@@ -13,7 +13,7 @@ from guard_eval.reporting.words import capital, p_value, percent, title
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def likeness(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters

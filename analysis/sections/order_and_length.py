@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
@@ -20,21 +20,21 @@ from analysis.sections.section import (
     name_result,
     people_or_first_judge,
     row_table,
-    share_limits,
 )
 from analysis.stats.equal_length import METHOD, share_at_equal_length
 from analysis.stats.proportion import unit_proportion
 from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, side_of_a, with_units
 from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import KIND_PLACE, capital, number, p_value, percent, plural
+from guard_eval.reporting.words import KIND_PLACE, capital, number, p_value, percent, plural, share_limits
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
 """What a rater's verdicts on a pair in both orders share."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PositionRow(CriterionRow):
     """How verdicts depend on the order of the texts.
 
@@ -65,7 +65,7 @@ class PositionRow(CriterionRow):
     contradictions: Estimate = field(metadata=limits("contradictions_"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class LengthRow(ComparisonRow):
     """How verdicts depend on the length of the texts.
 
@@ -93,7 +93,7 @@ class LengthRow(ComparisonRow):
     note: str
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def position(evidence: Evidence) -> list[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
@@ -143,7 +143,7 @@ def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(side=np.sign(rows["net"])).reset_index()
 
 
-@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
+@honours("alpha", "panel", "composite")
 def length(evidence: Evidence) -> list[LengthRow]:
     """Return a row per comparison and criterion, of people and of each judge; none without both lengths.
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from analysis.evidence import Evidence
-from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
+from analysis.sections.section import Csv, Section, name_result, table_section
 from analysis.sections.sensitivity import RANDOM, SensitivityRow, sensitivity, share_cells
 from analysis.sections.shares import coverage
-from guard_eval.reporting.words import and_list, plural, title
+from guard_eval.reporting.words import and_list, plural, share_limits, title
 
 AS_A_SAMPLE = (
     "Here raters are a sample: how they differ is part of the error. More raters help more than more "

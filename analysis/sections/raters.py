@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.sections.audits import audits
 from analysis.sections.section import MAX_NOTES, Csv, Section, limits, plain_name, table_section
 from analysis.stats.proportion import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.estimate import Estimate
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, number, percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
@@ -20,7 +20,7 @@ HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 KEYS = ["rater_kind", "rater"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RaterRow:
     """The habits of one rater over all comparisons and criteria.
 
@@ -48,7 +48,7 @@ class RaterRow:
     seconds: float | None
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def raters(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater, over all comparisons and criteria: people first, then by name."""
     scores = evidence.scored.by_kind

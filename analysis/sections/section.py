@@ -20,10 +20,10 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.verdicts.scores import ResultKey
 from guard_eval.estimate import Estimate
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capital, number, percent, sentence, title
+from guard_eval.reporting.words import capital, number, percent, sentence, share_limits, title
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,8 +34,6 @@ MAX_NOTES = 4
 """Notes of rows below a table. The CSV file has all."""
 IF_DIFFERENT = ("Comparison", "Judged by", "Dataset")
 """Labels that are left out if all rows have the same."""
-NO_WIDTH = 1e-9
-"""Limits that are closer than this belong to a method whose verdicts do not vary."""
 
 R = TypeVar("R")
 K = TypeVar("K")
@@ -102,7 +100,7 @@ class ComparisonRow:
         return self.method_a, self.method_b
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Section:
     """A question with its answer, which unfolds on the page.
 
@@ -298,13 +296,6 @@ def plain_name(name: str) -> str:
     'judge'
     """
     return name.replace("SIMULATED ", "") or name
-
-
-def share_limits(share: Estimate, digits: int = 1) -> str:
-    """Return the limits of a share in percent."""
-    if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
-        return NOTHING
-    return f"{100 * share.low:.{digits}f} to {100 * share.high:.{digits}f}"
 
 
 def share_with_limits(share: Estimate) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import SHARE_KEYS, Evidence, honours
 from analysis.sections.section import (
     Cells,
     Csv,
@@ -16,7 +16,6 @@ from analysis.sections.section import (
     group_by,
     name_result,
     people_or_first_judge,
-    share_limits,
     table_section,
 )
 from analysis.sections.shares import FlippedRow, correct, plan_order
@@ -24,9 +23,9 @@ from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import ResultKey, by_cell, item_scores
 from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import equals, p_value, percent, plural, some_of, title
+from guard_eval.reporting.words import equals, p_value, percent, plural, share_limits, some_of, title
 from guard_eval.study.test_plan import TestPlan
 
 FIXED = "exact sign-flip test"
@@ -46,7 +45,7 @@ PAPERS_TEST = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SensitivityRow(FlippedRow):
     """One result, analysed in one way. Each way has the same correction as the report.
 
@@ -59,10 +58,7 @@ class SensitivityRow(FlippedRow):
     default: bool
 
 
-@honours(
-    *("alpha", "correction", "weights", "raters", "panel", "composite"),
-    unaffected=("margin", "sequential", "assisted_by"),
-)
+@honours(*SHARE_KEYS)
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges are never a sample of raters."""
     if not evidence.in_full or evidence.stops_early:

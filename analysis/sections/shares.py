@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import ALL, ANSWER_KEYS, CORRECTION_NAMES, Evidence, honours
+from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honours
 from analysis.sections.section import (
     Cells,
     ComparisonRow,
@@ -21,7 +21,6 @@ from analysis.sections.section import (
     name_first,
     name_result,
     row_table,
-    share_limits,
 )
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import Planned, ResultKey, UnitScores, by_cell
@@ -34,8 +33,8 @@ from analysis.verdicts.win_share import (
 )
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.joint_flips import max_t
-from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
 from guard_eval.rubric import COMPOSITE
 
 NO_EVIDENCE = "no evidence"
@@ -53,7 +52,7 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TestedRow(ComparisonRow):
     """A result with a test, which is corrected for all tests of its family.
 
@@ -84,7 +83,7 @@ class TestedRow(ComparisonRow):
         return self.deciding_p is not None and self.deciding_p <= alpha
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ShareRow(TestedRow):
     """A result about a win share.
 
@@ -119,7 +118,7 @@ class ShareRow(TestedRow):
         return replace(share, value=value, low=low, high=high)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FlippedRow(ShareRow):
     """A win share with a sign-flip test, or with a test whose p is never smaller than that.
 
@@ -142,7 +141,7 @@ class FlippedRow(ShareRow):
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CountedRow(FlippedRow):
     """A win share with its numbers of pairs, raters, units and ratings.
 
@@ -165,7 +164,7 @@ class CountedRow(FlippedRow):
     losses: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class WinShareRow(CountedRow):
     """The win share of one result, over all datasets or in one.
 
@@ -201,7 +200,7 @@ class WinShareRow(CountedRow):
         return self.wins + self.ties + self.losses
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CoverageRow(JudgedRow):
     """The number of raters, pairs and ratings of people, or of one judge.
 
@@ -223,10 +222,7 @@ class CoverageRow(JudgedRow):
 
 
 T = TypeVar("T", bound=TestedRow)
-honours_shares = honours(
-    *("alpha", "correction", "weights", "raters", "panel", "composite"),
-    unaffected=("margin", "sequential", "assisted_by"),
-)
+honours_shares = honours(*SHARE_KEYS)
 
 
 @honours_shares
@@ -396,7 +392,7 @@ def correct(
     return corrected
 
 
-@honours("panel", unaffected=("alpha", "composite", *ANSWER_KEYS))
+@honours("panel")
 def coverage(evidence: Evidence) -> list[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame

@@ -14,6 +14,7 @@ from analysis.sections import SECTIONS
 from analysis.sections.agreement import AgreementRow, agreement
 from analysis.sections.section import MAX_ROWS, frame_of, row_table
 from analysis.verdicts.tidy import validate
+from guard_eval.errors import StudyError
 
 SHARED = {"section", "answering"}
 """The modules of the folder that are no section."""
@@ -74,7 +75,7 @@ def test_long_table_names_the_file_of_all_rows():
 
 def test_unknown_plan_key_is_refused():
     with pytest.raises(ValueError, match="wieghts: no key of the plan; use alpha, correction"):
-        honours("alpha", unaffected=("wieghts",))
+        honours("alpha", "wieghts")
 
 
 @pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
@@ -83,3 +84,9 @@ def test_margin_without_a_test_is_undecided(letters, tmp_path):
     analysis.report(verdicts, tmp_path, margin=0.1)
     row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]
     assert (row["conclusion"], row["p"] >= 0) == ("undecided", False)
+
+
+def test_undecided_plan_key_is_refused(monkeypatch):
+    monkeypatch.setattr("analysis.evidence.DECIDED", frozenset())
+    with pytest.raises(StudyError, match="margin = 0.1: agreement does not honour it; leave it out"):
+        agreement(evidence(table({"1": "xy"}), margin=0.1))

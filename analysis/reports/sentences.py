@@ -1,0 +1,88 @@
+"""Sentences about the raters and the results, which the page and the files for a paper share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from analysis.evidence import Evidence
+from analysis.sections.answering import answering
+from analysis.sections.excluded import describe_exclusions
+from analysis.sections.ranking import NO_RANK, rankings
+from analysis.sections.section import ComparisonRow, CriterionRow, group_name, plain_name
+from analysis.sections.shares import CoverageRow
+from guard_eval.records import SIMULATED
+from guard_eval.reporting.rendering import render_lines
+from guard_eval.reporting.words import capital, plural, some_of, title
+
+TEMPLATES = Path(__file__).parent / "templates"
+MAX_CRITERIA = 6
+"""Criteria that a sentence names before it counts the rest."""
+
+
+def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
+    """Return the sentences that a template makes of the evidence and of further facts."""
+    tables = rankings(evidence)
+    is_mixed = len({rows[0].who for rows in tables}) > 1
+    unclear = [rows for rows in tables if rows[0].is_unclear(evidence.plan.alpha)]
+    # One sentence lists several rankings without a difference.
+    together = unclear if len(unclear) > 1 and not is_mixed else []
+    return render_lines(
+        TEMPLATES / f"{name}.txt.j2",
+        evidence=evidence,
+        context=evidence.context,
+        plan=evidence.plan,
+        rankings=[rows for rows in tables if rows not in together],
+        together=together,
+        is_mixed=is_mixed,
+        no_rank=NO_RANK,
+        group_name=group_name,
+        list_criteria=list_criteria,
+        **facts,
+    )
+
+
+def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
+    """List the criteria of rows."""
+    return some_of([title(row.criterion) for row in rows], MAX_CRITERIA)
+
+
+def is_simulated(evidence: Evidence) -> bool:
+    """Return whether some verdicts are simulated."""
+    return any(row.rater_kind in SIMULATED for row in evidence.rows(answering))
+
+
+def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
+    """Describe the pairs, ratings and criteria of people or of a judge."""
+    context = evidence.context
+    pairs = plural(row.pairs, "pair")
+    if row.judge:
+        judge = name_judge(row.judge, bare=True)
+        return f"{capital(judge) if judge.startswith('the ') else judge} judged {pairs}"
+    prompts = plural(row.units, "prompt")
+    of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
+    criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
+    raters = count_raters(row.raters, row.rater_kind)
+    excluded = describe_exclusions(context.exclusions, row.rater_kind)
+    parts = (
+        f"{raters} rated {pairs} of {context.texts}{of_prompts} on {criteria}",
+        plural(row.ratings, "rating"),
+        " to ".join(day for day in dict.fromkeys((row.first_day, row.last_day)) if day),
+        excluded or ("no rater excluded" if context.study_hash else ""),
+    )
+    return " · ".join(filter(None, parts))
+
+
+def count_raters(count: int, kind: str) -> str:
+    """Count the raters and name their kind."""
+    names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
+    singular, many = names.get(kind, ("rater", "raters"))
+    return f"{count}\u00a0{singular if count == 1 else many}"
+
+
+def name_judge(judge: str, *, bare: bool = False) -> str:
+    """Return a judge within a sentence: `the judge gpt`, or `the panel …`; a `bare` name stays as it is."""
+    name = plain_name(judge)
+    if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
+        return f"the {name}"
+    return name if bare else f"the judge {name}"
