@@ -143,7 +143,7 @@ class Context:
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
-        judging: How judges were asked; `None` if none was.
+        judging: How judges were asked; empty if none was.
         choice: How [tuning] chose a setting of each strategy; None if it chose none.
         unknown_searches: Systems in files whose name is a setting, and of which no other setting is known.
         exclusions: The raters whose verdicts were left out.
@@ -176,7 +176,7 @@ class Context:
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
-    judging: JudgeUsage | None = None
+    judging: JudgeUsage = field(default_factory=JudgeUsage)
     choice: Choice | None = None
     unknown_searches: tuple[str, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Context, Evidence
-from analysis.sections.ranking import ranking
+from analysis.sections.results.ranking import ranking
 from analysis.stats.agreement import RatingCounts, fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.tidy import validate

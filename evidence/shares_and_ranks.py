@@ -17,7 +17,7 @@ from scipy import stats
 from simulated_studies import Truth, simulate
 
 from analysis.evidence import Context, Evidence
-from analysis.sections.ranking import ranking
+from analysis.sections.results.ranking import ranking
 from analysis.stats.assisted import assisted_share
 from analysis.verdicts.tidy import validate
 from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision

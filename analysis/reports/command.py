@@ -12,8 +12,8 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.files import write_report
-from analysis.sections import by_column
-from analysis.sections.by_column import find_column
+from analysis.sections.results import by_column
+from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError

@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
-from analysis.sections.by_column import find_column
+from analysis.sections.results.by_column import find_column
 from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence
 from analysis.reports.sentences import is_simulated
-from analysis.sections.answering import answering
-from analysis.sections.ranking import RankingRow, rankings
+from analysis.sections.results.answering import answering
+from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.shares import WinShareRow, win_shares
 from analysis.sections.section import Cells, different_labels, group_by, group_name
-from analysis.sections.shares import WinShareRow, win_shares
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import (
     FIRST,

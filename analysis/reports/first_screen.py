@@ -14,15 +14,13 @@ from analysis.reports.sentences import (
     name_judge,
     write_sentences,
 )
-from analysis.sections.answering import answering
-from analysis.sections.audits import UNBALANCED, audits
-from analysis.sections.equivalence import equivalence
-from analysis.sections.judge_run import calibration
-from analysis.sections.ranking import RankingRow, ranking, rankings
-from analysis.sections.rounds import describe_rounds
-from analysis.sections.search import describe_search
-from analysis.sections.section import group_by, group_name, plain_name
-from analysis.sections.shares import (
+from analysis.sections.raters.audits import UNBALANCED, audits
+from analysis.sections.raters.judge_run import calibration
+from analysis.sections.results.answering import answering
+from analysis.sections.results.equivalence import equivalence
+from analysis.sections.results.ranking import RankingRow, ranking, rankings
+from analysis.sections.results.rounds import describe_rounds
+from analysis.sections.results.shares import (
     BALANCED,
     NO_EVIDENCE,
     NO_TEST,
@@ -33,6 +31,8 @@ from analysis.sections.shares import (
     coverage,
     verdict_word,
 )
+from analysis.sections.search import describe_search
+from analysis.sections.section import group_by, group_name, plain_name
 from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate

@@ -9,18 +9,19 @@ from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
 from analysis.reports.figures import main_figure, name_share
-from analysis.reports.methods import methods
 from analysis.reports.sentences import (
     TEMPLATES,
     count_raters,
     describe_coverage,
     is_simulated,
+    methods,
     write_sentences,
 )
-from analysis.sections.agreement import agreement
-from analysis.sections.answering import answering
-from analysis.sections.equivalence import equivalence
-from analysis.sections.ranking import RankingRow, rankings
+from analysis.sections.raters.agreement import agreement
+from analysis.sections.results.answering import answering
+from analysis.sections.results.equivalence import equivalence
+from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.shares import CoverageRow, WinShareRow, coverage, verdict_word, win_shares
 from analysis.sections.section import (
     Cells,
     different_labels,
@@ -28,7 +29,6 @@ from analysis.sections.section import (
     group_name,
     labelled_table,
 )
-from analysis.sections.shares import CoverageRow, WinShareRow, coverage, verdict_word, win_shares
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import short

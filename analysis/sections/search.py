@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.answering import answering
-from analysis.sections.section import Csv, Section, group_by, group_name, labelled_table, row_table
+from analysis.sections.results.answering import answering
+from analysis.sections.section import Section, group_by, group_name, labelled_table, row_table
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -179,6 +179,3 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
     heading = f"{score} against diversity of all settings; diamonds: chosen"
     words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in points)
     return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
-
-
-CSV: Csv = {"search": search, "expected_best": expected_best}

@@ -3,17 +3,16 @@
 A module of `analysis.sections` has
 - a row: a frozen dataclass whose fields are the columns of the CSV file,
 - an analysis: a function from the evidence to a list of rows,
-- `section`: a function from the evidence to a `Section`, or to None if there is nothing to show,
-- `CSV`: its analyses by the name of their CSV file.
+- `section`: a function from the evidence to a `Section`, or to None if there is nothing to show.
 
-`analysis/sections/__init__.py` lists the modules in the order of the page.
+`analysis/sections/__init__.py` lists the sections in the order of the page, and the analyses by CSV file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
@@ -41,8 +40,6 @@ J = TypeVar("J", bound="JudgedRow | ComparisonRow")
 Cells = Mapping[str, Cell]
 """The cells of a row by the heading of their column."""
 Analyse = Callable[[Evidence], "Sequence[DataclassInstance]"]
-Csv = Mapping[str, Analyse]
-"""Analyses by the name of their CSV file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +118,6 @@ class Section:
     notes: tuple[str, ...] = ()
     is_open: bool = False
     figures: tuple[Escaped, ...] = ()
-
-
-class SectionModule(Protocol):
-    """What a module of `analysis.sections` has."""
-
-    CSV: Csv
-
-    def section(self, evidence: Evidence, /) -> Section | None:
-        """Return the section; None if there is nothing to show."""
 
 
 def limits(prefix: str = "") -> dict[str, str]:

@@ -9,7 +9,7 @@ from verdicts_by_hand import COMPARED, as_table, drawn_verdicts, evidence, liste
 
 from analysis import sections
 from analysis.evidence import ALL, JudgeUsage
-from analysis.sections.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
+from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost

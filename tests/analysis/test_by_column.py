@@ -11,12 +11,12 @@ from scipy import stats
 
 import analysis
 from analysis.evidence import Evidence
-from analysis.reports.methods import methods
 from analysis.reports.notebook import evidence_of
+from analysis.reports.sentences import methods
 from analysis.reports.study_columns import trace_columns
-from analysis.sections import by_column
-from analysis.sections.by_column import by_value, interactions
-from analysis.sections.shares import totals
+from analysis.sections.results import by_column
+from analysis.sections.results.by_column import by_value, interactions
+from analysis.sections.results.shares import totals
 from analysis.stats.interaction import interaction
 from guard_eval.errors import StudyError
 

@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
-from analysis.sections.rounds import find_eliminated, rounds
+from analysis.sections.results.rounds import find_eliminated, rounds
 from analysis.sections.section import (
     CriterionRow,
-    Csv,
     Section,
     group_by,
     group_name,
@@ -414,6 +413,3 @@ def _describe_basis(row: RankingRow) -> str:
     difference = "no test" if p is None else equals(p)
     basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
     return f"{basis}; any difference: {difference}. {capital(row.note)}".strip()
-
-
-CSV: Csv = {"ranking": ranking}

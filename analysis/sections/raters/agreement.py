@@ -10,7 +10,6 @@ import pandas as pd
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import (
     ComparisonRow,
-    Csv,
     Section,
     coefficient,
     distinct_notes,
@@ -188,6 +187,3 @@ def _answer(rows: Sequence[AgreementRow]) -> str:
 
 def _value(kappa: Estimate) -> float:
     return kappa.value or 0.0
-
-
-CSV: Csv = {"agreement": agreement}

@@ -10,8 +10,8 @@ from functools import lru_cache
 from scipy import optimize, special
 
 from analysis.evidence import Evidence, honours
+from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
-    Csv,
     Section,
     distinct_notes,
     group_by,
@@ -20,7 +20,6 @@ from analysis.sections.section import (
     name_result,
     row_table,
 )
-from analysis.sections.shares import TestedRow
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.records import Contest, record
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
@@ -161,6 +160,3 @@ def section(evidence: Evidence) -> Section | None:
         tables=table,
         is_open=True,
     )
-
-
-CSV: Csv = {"rounds": rounds}

@@ -7,7 +7,7 @@ from itertools import chain
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import ComparisonRow, Csv, Section, group_by, name_result, row_table
+from analysis.sections.section import ComparisonRow, Section, group_by, name_result, row_table
 from analysis.stats.agreement import agreeing
 from analysis.verdicts.scores import CELL, count_verdicts, item_numbers
 from guard_eval.records import PEOPLE_OF, record
@@ -103,6 +103,3 @@ def section(evidence: Evidence) -> Section | None:
         answer=f"all {len(rows)} are in csv/disagreements.csv",
         tables=table,
     )
-
-
-CSV: Csv = {"disagreements": disagreements}

@@ -7,8 +7,8 @@ from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import Evidence, JudgeUsage, honours
-from analysis.sections.section import Csv, Section, group_by, limits, row_table, share_with_limits
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import Section, group_by, limits, row_table, share_with_limits
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.records import record
@@ -130,19 +130,19 @@ class CalibrationRow:
 @honours()
 def spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
-    return [SpendingRow(**row) for row in _usage(evidence).spent]
+    return [SpendingRow(**row) for row in evidence.context.judging.spent]
 
 
 @honours()
 def failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
-    return [FailureRow(**row) for row in _usage(evidence).failed]
+    return [FailureRow(**row) for row in evidence.context.judging.failed]
 
 
 @honours()
 def models(evidence: Evidence) -> list[ModelRow]:
     """Return the models that answered each judge's requests. There should be one for each judge."""
-    return [ModelRow(**row) for row in _usage(evidence).seen]
+    return [ModelRow(**row) for row in evidence.context.judging.seen]
 
 
 @honours("alpha")
@@ -150,7 +150,7 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []
     groups = group_by(
-        _usage(evidence).checked, lambda item: (item["judge"], item["check"], item["criterion"])
+        evidence.context.judging.checked, lambda item: (item["judge"], item["check"], item["criterion"])
     )
     for (judge, check, criterion), items in groups.items():
         complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
@@ -197,7 +197,7 @@ def changed_models(evidence: Evidence) -> tuple[str, ...]:
 def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
     """Say which judges were asked for verdicts in more than one form, a sentence for each judge."""
     forms: dict[str, list[str]] = {}
-    for row in _usage(evidence).prompts:
+    for row in evidence.context.judging.prompts:
         if row["verdicts"]:
             forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
     return tuple(
@@ -205,10 +205,6 @@ def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
         for judge, ways in forms.items()
         if len(ways) > 1
     )
-
-
-def _usage(evidence: Evidence) -> JudgeUsage:
-    return evidence.context.judging or JudgeUsage()
 
 
 def dollars(amount: float) -> str:
@@ -261,7 +257,7 @@ def section(evidence: Evidence) -> Section | None:
     )
     if not tables:
         return None
-    prompts = [ASKED.format_map(row) for row in _usage(evidence).prompts]
+    prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
     dollars_spent = dollars(sum(row.usd for row in spent))
     without = plural(sum(row.count for row in failed), "showing")
     return Section(
@@ -271,11 +267,3 @@ def section(evidence: Evidence) -> Section | None:
         notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
         tables=tables,
     )
-
-
-CSV: Csv = {
-    "judge_spending": spending,
-    "judge_failures": failures,
-    "judge_models": models,
-    "judge_calibration": calibration,
-}

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_result, table_section
-from analysis.sections.shares import ShareRow, correct, p_or_reason, plan_order
+from analysis.sections.results.shares import ShareRow, correct, p_or_reason, plan_order
+from analysis.sections.section import Section, name_result, table_section
 from analysis.stats.sequential import anytime
 from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from guard_eval.estimate import join_notes
@@ -148,6 +148,3 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(rows: Sequence[SequentialRow]) -> str:
     reached = sum(row.reached_after is not None for row in rows)
     return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"
-
-
-CSV: Csv = {"sequential": sequential}

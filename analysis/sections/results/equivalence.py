@@ -10,8 +10,8 @@ from typing import Literal
 from scipy import special
 
 from analysis.evidence import SHARE_KEYS, Evidence, honours
-from analysis.sections.section import Csv, Section, name_result, table_section
-from analysis.sections.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.results.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.section import Section, name_result, table_section
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
@@ -125,6 +125,3 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(rows: Sequence[EquivalenceRow]) -> str:
     counts = Counter(row.conclusion for row in rows)
     return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])
-
-
-CSV: Csv = {"equivalence": equivalence}

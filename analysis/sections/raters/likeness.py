@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, plain_name, row_table
+from analysis.sections.section import Section, plain_name, row_table
 from analysis.verdicts.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, p_value, percent, title
@@ -60,6 +60,3 @@ def section(evidence: Evidence) -> Section | None:
         notes=(*(f"{plain_name(name)}: {what}." for name, what in signs.items()), BY_TASTE),
         tables=table,
     )
-
-
-CSV: Csv = {"likeness": likeness}

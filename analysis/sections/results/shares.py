@@ -13,7 +13,6 @@ from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honou
 from analysis.sections.section import (
     Cells,
     ComparisonRow,
-    Csv,
     JudgedRow,
     Section,
     group_by,
@@ -23,7 +22,7 @@ from analysis.sections.section import (
     row_table,
 )
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import Planned, ResultKey, UnitScores, by_cell
+from analysis.verdicts.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
 from analysis.verdicts.win_share import (
     fixed_share,
     random_share,
@@ -298,9 +297,7 @@ def _row(
     if evidence.stops_early:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
-    wins = int((scores["net"] > 0).sum())
-    losses = int((scores["net"] < 0).sum())
-    ties = len(scores) - wins - losses
+    wins, ties, losses = count_outcomes(scores)
     pooled = pooled_binomial(wins, losses)
     smallest = 1.0 if evidence.stops_early else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
@@ -399,14 +396,14 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
-    for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
+    for (kind, judge), group in by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
         times = frame.loc[is_by_them, "at"].astype(str) if "at" in frame else pd.Series(dtype=str)
         days = set(times.str[:10]) - {"", "nan", "None"}
         rows.append(
             CoverageRow(
-                str(kind),
-                str(judge),
+                kind,
+                judge,
                 raters=int(group["rater"].nunique()),
                 pairs=len(group[pair].drop_duplicates()),
                 unit=UnitScores.of(group).name,
@@ -417,7 +414,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
                 last_day=max(days, default=None),
             )
         )
-    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge))
+    return rows
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
@@ -489,6 +486,3 @@ def _rows_on_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinSh
     if evidence.context.compare:
         return [row for row in rows if row.methods == evidence.in_full[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]
-
-
-CSV: Csv = {"win_shares": win_shares, "coverage": coverage}

@@ -15,8 +15,8 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.likeness import likeness
-from analysis.sections.section import Csv, Section, plain_name, table_section
+from analysis.sections.raters.likeness import likeness
+from analysis.sections.section import Section, plain_name, table_section
 from analysis.verdicts.likeness import describe_signs
 from analysis.verdicts.scores import side_of_a
 from guard_eval.estimate import Floats
@@ -278,6 +278,3 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(rows: Sequence[FindingRow]) -> str:
     warnings = sum(row.severity == "warning" for row in rows)
     return f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}"
-
-
-CSV: Csv = {"audits": audits}

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_first, name_result, row_table
-from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.section import Section, name_first, name_result, row_table
 from analysis.stats.interaction import interaction
 from analysis.verdicts.layout import KNOWN, STORED, as_texts
 from analysis.verdicts.reading import reading_of
@@ -264,6 +264,3 @@ def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> st
     )
     interaction_p = equals(test.deciding_p)
     return f"{title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {interaction_p}"
-
-
-CSV: Csv = {"by_value": by_value, "interactions": interactions}

@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence import Evidence, honours
+from analysis.sections.results.shares import TestedRow, correct
 from analysis.sections.section import (
-    Csv,
     Section,
     distinct_notes,
     limits,
@@ -23,7 +23,6 @@ from analysis.sections.section import (
     share_with_limits,
     table_section,
 )
-from analysis.sections.shares import TestedRow, correct
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, judged_by_both
 from analysis.verdicts.win_share import fixed_share
@@ -195,6 +194,3 @@ def _answer(rows: Sequence[AssistedRow]) -> str:
     if not gained:
         return "Not possible: see the reasons"
     return f"As much as {plural(max(0, round(max(gained))), 'more rating')} would"
-
-
-CSV: Csv = {"assisted": assisted}

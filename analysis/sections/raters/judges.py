@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.answering import answering
+from analysis.sections.results.answering import answering
 from analysis.sections.section import (
     ComparisonRow,
-    Csv,
     Section,
     coefficient,
     limits,
@@ -158,6 +157,3 @@ def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
         return capital(answer)
     lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
     return f"{lead}, and {answer}"
-
-
-CSV: Csv = {"judges": judges}
