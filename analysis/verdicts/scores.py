@@ -262,11 +262,12 @@ def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
     return wins, ties, losses
 
 
-def count_verdicts(scores: pd.DataFrame) -> Floats:
+def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
     item, first = item_numbers(scores)
     verdict = 1 - np.sign(scores["net"].to_numpy())
-    return np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
+    counts = np.bincount(3 * item + verdict, minlength=3 * len(first))
+    return counts.astype(np.int64).reshape(-1, 3)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

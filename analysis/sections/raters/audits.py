@@ -99,7 +99,9 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
         ends_seen=frame.get("ends_seen", np.nan),
         presentation=frame.get("presentation", first),
     )
-    table["showing"] = table.groupby(["cell", "rater", "pair", "presentation"], sort=True).ngroup()
+    # An empty presentation is one showing, too.
+    showing = ["cell", "rater", "pair", "presentation"]
+    table["showing"] = table.groupby(showing, sort=True, dropna=False).ngroup()
     groups = table.groupby("showing")
     showings = groups[["cell", "rater", "pair", "first"]].first()
     showings[["criteria", "lowest", "highest"]] = groups["side"].agg(["size", "min", "max"])

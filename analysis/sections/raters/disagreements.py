@@ -62,7 +62,7 @@ def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
     first = item_numbers(scores)[1]
     people = counts.sum(axis=1)
     share = (counts[:, 0] + counts[:, 1] / 2) / people
-    figures = {"people": people, "share": share, "disagreement": 1 - agreeing(counts)}
+    figures = {"people": people, "share": share, "disagreement": 1 - agreeing(counts.astype(float))}
     return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
 
 

@@ -17,7 +17,16 @@ from analysis.verdicts.reading import reading_of
 from analysis.verdicts.scores import ResultKey, by_cell
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import record
-from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, share_limits, title
+from guard_eval.reporting.words import (
+    and_list,
+    equals,
+    names_of,
+    p_value,
+    percent,
+    plural,
+    share_limits,
+    title,
+)
 
 MAX_VALUES = 12
 """A column of numbers with more different values is cut into thirds; one of texts is refused."""
@@ -235,24 +244,23 @@ def section(evidence: Evidence) -> Section | None:
         for row in tests
         if row.column in evidence.context.by and row.is_significant(alpha)
     ]
-    empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in columns}
-    notes = [
-        f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
-    ]
-    if evidence.context.explored:
-        notes.append(f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}.")
-    methods = (
-        and_list(sorted({row.method for row in tests}))
-        if tests
-        else "not tested where comparisons stop early"
-    )
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
         answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
-        notes=(*NOTES, f"Interaction: {and_list(methods)}.", *notes),
+        notes=(*NOTES, *_describe_columns(evidence, tests)),
         tables=(*figures, *dependence),
     )
+
+
+def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
+    """Name the test, the verdicts that are left out, and the columns that support no claim."""
+    yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
+    for name in columns_of(evidence):
+        if missing := as_texts(evidence.frame[name]).isna().sum():
+            yield f"{plural(missing, 'verdict')} without {name} are left out."
+    if evidence.context.explored:
+        yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."
 
 
 def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
