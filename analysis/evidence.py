@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeVar, cast
 
 import pandas as pd
 
-from analysis.verdicts.combined import Composite
-from analysis.verdicts.likeness import Conduct
-from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
+from analysis.scores.combined import Composite
+from analysis.scores.likeness import Conduct
+from analysis.scores.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
 from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
@@ -348,7 +348,7 @@ def honours(
         needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """
     if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
-        raise ValueError(f"{', '.join(sorted(unknown))}: no key of the plan; use {', '.join(PLAN_KEYS)}")
+        raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
     def declare(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)

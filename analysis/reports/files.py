@@ -10,11 +10,11 @@ import pandas as pd
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import FirstScreen, first_screen
 from analysis.reports.sentences import TEMPLATES, is_simulated, limitations, methods
+from analysis.scores.scores import by_cell, with_judges
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import answering
 from analysis.sections.section import frame_of, group_name
-from analysis.verdicts.scores import by_cell, with_judges
-from analysis.verdicts.tidy import UNKNOWN_KIND
+from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, Pair, record
 from guard_eval.reporting.data import frame_csv, to_json

@@ -19,7 +19,7 @@ from analysis.sections.results import ranking as ranking_section
 from analysis.sections.results import shares as share_section
 from analysis.sections.section import Analyse, frame_of
 from analysis.verdicts.reading import Reading, reading_of, warn_of
-from analysis.verdicts.tidy import read_verdicts
+from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import use_titles
 

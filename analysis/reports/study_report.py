@@ -16,8 +16,8 @@ import pandas as pd
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import plan_changes
 from analysis.reports.study_columns import with_columns
-from analysis.verdicts.family import with_composites
-from analysis.verdicts.tidy import validate
+from analysis.scores.family import with_composites
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.verdicts.scores import ResultKey
+from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped

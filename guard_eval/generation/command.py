@@ -12,7 +12,7 @@ from itertools import product
 from operator import or_
 from pkgutil import resolve_name
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -59,16 +59,18 @@ def generate_texts(
 
     Args:
         study: The study's folder.
-        strategy: Write texts only by this strategy or system of the study. It may be given several times.
-        shard: Write only the I-th of N parts of the prompts, as I/N. Run each part on another GPU or machine.
-        engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of a new one on this
-            machine. vllm: vLLM.
-        workers: The number of models at work at once with Ray. Default: one for each GPU, or for each CPU.
+        strategy: Write texts only with this strategy or system of the study. The option may be repeated.
+        shard: Write the texts of only one part of the prompts: I/N is part I of N. Run each part on another
+            GPU or machine.
+        engine: local: in this process. ray: on the Ray cluster at RAY_ADDRESS, or on a new one on this
+            machine. vllm: with vLLM.
+        workers: The number of models that Ray runs at the same time. Default: one for each GPU, or else for
+            each CPU.
         trace: Also write the values that strategies adapt at every token, such as GUARD's k_t and α_t.
-        budget: The largest cost of all requests to servers, over all runs, in US dollars. Default: you are
-            asked.
-        send_key: Allow a key to be sent to a server that study.toml names: VARIABLE=https://host.
-        dry_run: Show the number of missing texts, the time and the cost, and stop.
+        budget: The highest cost of all requests to servers, over all runs, in US dollars. Default: the
+            command asks.
+        send_key: Allow a key to be sent to a server that study.toml names, as VARIABLE=https://host.
+        dry_run: Show the number of missing texts, the time and the cost; write nothing.
 
     Raises:
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
@@ -88,13 +90,16 @@ def generate_texts(
     results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, prompt_shard):
-        for plan in _plan_models(study, local, prompt_shard, engine=engine, workers=workers, trace=trace):
+        recorded = "vllm" if engine == "vllm" else None
+        for plan in _plan_models(
+            study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
+        ):
             own.check_loaded(plan.missing)
             results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
             plans = [
-                ServedPlan.make(study, system, prompts)
+                ServedPlan(study=study, system=system, prompts=prompts)
                 for names, prompts in plan_texts(study)
                 for system in served
                 if system.name in names
@@ -144,17 +149,17 @@ def _describe_tuning(study: Study) -> Iterator[str]:
     if grids and study.current_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
-        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
+        yield (
+            f"{len(choosing)} prompts choose among {tried}; the chosen settings write to {len(compared)} more"
+        )
 
 
 def _plan_models(
     study: Study,
     systems: Sequence[System],
-    shard: Shard,
     *,
-    engine: EngineName,
-    workers: int | None,
-    trace: bool,
+    shard: Shard,
+    **options: Any,  # noqa: ANN401 (those of a `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield the plan of each local model for these systems."""
     for model_study, (names, prompts) in product(study.by_model(), plan_texts(study)):
@@ -171,9 +176,7 @@ def _plan_models(
                 prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
                 shard=shard,
                 facts=_expect_model(model_study),
-                engine="vllm" if engine == "vllm" else None,
-                workers=workers,
-                trace=trace,
+                **options,
             )
 
 

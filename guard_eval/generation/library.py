@@ -18,10 +18,9 @@ from guard_eval import progress as display
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
-from guard_eval.generation.engines.batch import BatchSizes
 from guard_eval.generation.engines.encoding import continuation_text, encode
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.generation.engines.local import write_batches
+from guard_eval.generation.engines.local import Writer
 from guard_eval.generation.strategies import Strategy, draws, parse, to_python
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
@@ -135,19 +134,18 @@ def generate(
     repeats = settings.runs if draws(strategy) else 1
     pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
-    batches = write_batches(
-        loaded,
-        list(distinct.values()),
-        strategy,
-        loaded.recipe(strategy, settings, settings.seed, amateur=second),
-        BatchSizes.choose(settings.batch_size, loaded.model, strategy),
+    writer = Writer(
+        loaded=loaded,
+        strategy=strategy,
+        settings=settings,
+        seed=settings.seed,
         amateur=second,
         on_step=on_step,
     )
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:
         task = bar.add_task(str(strategy), total=len(distinct))
-        for batch in batches:
+        for batch in writer.write(list(distinct.values())):
             written |= {(text.prompt_id, text.run): text for text in batch.texts}
             bar.advance(task, len(batch.texts))
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
@@ -233,7 +231,7 @@ def show_text(
     chat: bool = False,
     device: str = "auto",
 ) -> ShownText:
-    """Show one text as it is made, its tokens coloured by how unsure the model is.
+    """Show one text while a strategy writes it, coloured by the model's uncertainty.
 
     On a terminal, a token's colour is stronger if the entropy of its distribution is higher than that of the
     tokens before. A strategy with beams shows its text at the end, without colours. With --json, every token
@@ -241,14 +239,14 @@ def show_text(
     of GUARD.
 
     Args:
-        model: A Hugging Face id, a folder, or 'bundled'.
+        model: The language model: a Hugging Face id, a folder, or 'bundled', a small one for a first try.
         prompt: The text to continue. Default: standard input.
-        strategy: Any strategy, such as 'top_p(p=0.9)' or 'dry + min_p'.
-        amateur: The second model of contrastive decoding.
+        strategy: The strategy that writes the text, such as 'top_p(p=0.9)' or 'dry + min_p'.
+        amateur: The second, smaller model that contrastive decoding needs.
         max_new_tokens: The largest length of the text, in tokens.
-        seed: The seed of random draws.
-        chat: Send the prompt through the model's chat template.
-        device: auto, cpu, cuda or cuda:1.
+        seed: The seed of all random draws.
+        chat: Apply the model's chat template to the prompt.
+        device: The device for the model: auto, cpu, cuda or cuda:1.
 
     Raises:
         StudyError: The model or the strategy does not exist.

@@ -14,7 +14,7 @@ from analysis.sections.results.shares import shares as all_shares
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
 agreement = as_table(ANALYSES["agreement"])

@@ -9,7 +9,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 import analysis
 from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.sections.section import frame_of
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.study.test_plan import TestPlan

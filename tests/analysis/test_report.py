@@ -14,7 +14,8 @@ import analysis
 from analysis.evidence import Context, Evidence, MetricRow
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import first_screen
-from analysis.verdicts.tidy import read, validate
+from analysis.verdicts.checks import validate
+from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from guard_eval.generation.engines.batch import Batch, BatchSizes, Decoded
+from guard_eval.generation.engines.batch import Batch, Decoded
 from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.local import write_batches
+from guard_eval.generation.engines.local import Writer
 from guard_eval.generation.plan import FinishedBatch
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Continuation, Prompt
@@ -23,17 +23,21 @@ def write_planned(
     batch_size: int = 8,
     seed: int = 0,
     amateur: LoadedModel | None = None,
-    static: bool = False,
     trace: bool = False,
     on_step: Watch | None = None,
     **settings: Any,
 ) -> Iterator[FinishedBatch]:
     """Yield the finished batches of texts by the settings of `[generation]`."""
-    parsed = parse(strategy)
-    recipe = loaded.recipe(parsed, GenerationSettings(**settings), seed, amateur=amateur)
-    sizes = BatchSizes(batch_size)
-    options = {"amateur": amateur, "static": static, "trace": trace, "on_step": on_step}
-    yield from write_batches(loaded, texts, parsed, recipe, sizes, **options)
+    writer = Writer(
+        loaded=loaded,
+        strategy=parse(strategy),
+        settings=GenerationSettings(batch_size=batch_size, **settings),
+        seed=seed,
+        amateur=amateur,
+        trace=trace,
+        on_step=on_step,
+    )
+    yield from writer.write(texts)
 
 
 def write(

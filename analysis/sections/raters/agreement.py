@@ -8,6 +8,7 @@ from dataclasses import field
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
 from analysis.sections.section import (
     ComparisonRow,
     Section,
@@ -19,14 +20,12 @@ from analysis.sections.section import (
     table_section,
 )
 from analysis.stats.agreement import (
-    RatingCounts,
     fleiss_kappa,
     gwet_ac1,
     intraclass,
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import TIE, record
 from guard_eval.reporting.words import number, percent
@@ -110,9 +109,9 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
     item, first = item_numbers(scores)
     by_unit = UnitScores.of(scores.iloc[first])
-    ratings = RatingCounts.of(count_verdicts(scores), by_unit.codes)
-    kappa = fleiss_kappa(ratings, level=level)
-    alpha = krippendorff_alpha(ratings, level=level)
+    counts = count_verdicts(scores)
+    kappa = fleiss_kappa(counts, by_unit.codes, level=level)
+    alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
     icc = intraclass(item, score, by_unit.codes, level=level)
     per_item = len(scores) / len(first)
@@ -120,15 +119,15 @@ def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> Ag
         *key,
         raters=int(scores["rater"].nunique()),
         pairs=len(first),
-        pairs_rated_twice=int((ratings.sizes >= 2).sum()),
+        pairs_rated_twice=int((counts.sum(axis=1) >= 2).sum()),
         ratings=len(scores),
         unit=by_unit.name,
         units=by_unit.n,
         categories=choices,
-        raw_agreement=raw_agreement(ratings),
+        raw_agreement=raw_agreement(counts),
         fleiss_kappa=kappa,
         krippendorff_alpha_ordinal=alpha,
-        gwet_ac1=gwet_ac1(ratings, categories=choices, level=level),
+        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choices, level=level),
         icc1=icc,
         design_effect=None if icc.value is None else 1 + (per_item - 1) * icc.value,
         level=level,

@@ -15,10 +15,10 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.likeness import describe_signs
+from analysis.scores.scores import side_of_a
 from analysis.sections.raters.likeness import likeness
 from analysis.sections.section import Section, plain_name, table_section
-from analysis.verdicts.likeness import describe_signs
-from analysis.verdicts.scores import side_of_a
 from guard_eval.estimate import Floats
 from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title

@@ -7,9 +7,9 @@ from itertools import chain
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import CELL, count_verdicts, item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, name_result, row_table
 from analysis.stats.agreement import agreeing
-from analysis.verdicts.scores import CELL, count_verdicts, item_numbers
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import percent
 

@@ -7,10 +7,10 @@ from dataclasses import field
 import numpy as np
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import by_raters, item_numbers, with_units
 from analysis.sections.raters.audits import audits
 from analysis.sections.section import MAX_NOTES, Section, limits, plain_name, table_section
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.scores import by_raters, item_numbers, with_units
 from guard_eval.estimate import Estimate
 from guard_eval.records import TIE, record
 from guard_eval.reporting.words import number, percent

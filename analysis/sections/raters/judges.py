@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, judged_by_both
 from analysis.sections.results.answering import answering
 from analysis.sections.section import (
     ComparisonRow,
@@ -23,7 +24,6 @@ from analysis.sections.section import (
 from analysis.stats.agreement import agreeing, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.scores import ResultKey, UnitScores, judged_by_both
 from guard_eval.estimate import Estimate, Floats, join_notes
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import capital, percent

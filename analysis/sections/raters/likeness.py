@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
 from analysis.sections.section import Section, plain_name, row_table
-from analysis.verdicts.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, p_value, percent, title
 

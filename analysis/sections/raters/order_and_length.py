@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, by_raters, side_of_a, with_units
 from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
@@ -22,7 +23,6 @@ from analysis.sections.section import (
 )
 from analysis.stats.equal_length import METHOD, share_at_equal_length
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, by_raters, side_of_a, with_units
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING

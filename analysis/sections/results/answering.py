@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey
 from analysis.sections.results.assisted import AssistedRow, assisted
 from analysis.sections.results.rounds import RoundsRow, rounds
 from analysis.sections.results.sequential import SequentialRow, sequential
 from analysis.sections.results.shares import WinShareRow, totals
-from analysis.verdicts.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 

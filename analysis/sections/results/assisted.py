@@ -14,6 +14,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, judged_by_both
+from analysis.scores.win_share import fixed_share
 from analysis.sections.results.shares import TestedRow, correct
 from analysis.sections.section import (
     Section,
@@ -24,8 +26,6 @@ from analysis.sections.section import (
     table_section,
 )
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
-from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, judged_by_both
-from analysis.verdicts.win_share import fixed_share
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, by_cell
 from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
 from analysis.sections.section import Section, name_first, name_result, row_table
 from analysis.stats.interaction import interaction
-from analysis.verdicts.layout import KNOWN, STORED, as_texts
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.scores import ResultKey, by_cell
+from analysis.verdicts.table import KNOWN, STORED, as_texts
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import record
 from guard_eval.reporting.words import (

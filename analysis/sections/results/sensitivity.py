@@ -9,6 +9,8 @@ from functools import partial
 import pandas as pd
 
 from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
+from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
 from analysis.sections.results.shares import FlippedRow, correct, coverage, plan_order
 from analysis.sections.section import (
     Cells,
@@ -19,8 +21,6 @@ from analysis.sections.section import (
     table_section,
 )
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import ResultKey, by_cell, count_outcomes, item_scores
-from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING

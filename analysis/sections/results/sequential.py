@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
+from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from analysis.sections.results.shares import ShareRow, correct, p_or_reason, plan_order
 from analysis.sections.section import Section, name_result, table_section
 from analysis.stats.sequential import anytime
-from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from guard_eval.estimate import join_notes
 from guard_eval.records import record
 from guard_eval.reporting.words import number, percent, plural, share_limits

@@ -10,6 +10,14 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
+from analysis.scores.win_share import (
+    fixed_share,
+    random_share,
+    unequal_weight_note,
+    unit_scores,
+    weigh_by_precision,
+)
 from analysis.sections.section import (
     Cells,
     ComparisonRow,
@@ -22,14 +30,6 @@ from analysis.sections.section import (
     row_table,
 )
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
-from analysis.verdicts.win_share import (
-    fixed_share,
-    random_share,
-    unequal_weight_note,
-    unit_scores,
-    weigh_by_precision,
-)
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.joint_flips import max_t
 from guard_eval.records import PEOPLE_OF, record

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, StoppingCriteria
+from transformers import GenerationConfig
 
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.encoding import ends_with_stop
@@ -83,10 +83,7 @@ def in_batches(
             result = decode(batch)
         except RuntimeError as error:
             # On a CPU, only the message tells that memory ran out.
-            is_lack_of_memory = isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(
-                error
-            )
-            if not is_lack_of_memory:
+            if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
                 raise
             if len(batch) == 1:
                 raise torch.OutOfMemoryError(str(error)) from error
@@ -137,6 +134,18 @@ class Batch:
         """The token that fills up rows."""
         return self.ends[0] if self.ends else 0
 
+    def find_stopped(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
+        """Return which texts have just reached a stop string, `[B]`: a stopping criterion of transformers.
+
+        Args:
+            ids: The prompts with the new tokens, `[B, P + t]`.
+            scores: Not used.
+            start: The length of the prompts, P.
+        """
+        rows = ids[:, start:].tolist()
+        stopped = [ends_with_stop(self.tokenizer, row, self.stop) for row in rows]
+        return torch.tensor(stopped, device=ids.device)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
@@ -159,31 +168,14 @@ class Decoded:
             rows: The new tokens of each row.
             broken: Whether the model gave no probabilities, `[B]` for each step.
         """
-        tokens = []
-        for row in rows:
-            end = next((index for index, token in enumerate(row, 1) if token in batch.ends), len(row))
-            tokens.append(row[:end])
+        decoded = cls(tokens=[], failed_at=[])
         flags = torch.stack([*broken], 1).tolist()  # nothing is read back from a GPU before the end
-        failed_at: list[int | None] = []
-        for row_flags, text in zip(flags, tokens, strict=True):
-            steps = row_flags[: len(text) + 1]
-            failed_at.append(steps.index(True) if True in steps else None)
-        return cls(tokens=tokens, failed_at=failed_at)
-
-
-class StopCriterion(StoppingCriteria):
-    """Ends a text at the token that completes a stop string. `start` is the length of the prompts."""
-
-    def __init__(self, batch: Batch, start: int) -> None:
-        self._batch = batch
-        self._start = start
-
-    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401, ARG002
-        """Return which texts have just reached a stop string, `[B]`."""
-        tokenizer = self._batch.tokenizer
-        stop = self._batch.stop
-        rows = input_ids[:, self._start :].tolist()
-        return torch.tensor([ends_with_stop(tokenizer, row, stop) for row in rows], device=input_ids.device)
+        for row, row_flags in zip(rows, flags, strict=True):
+            end = next((index for index, token in enumerate(row, 1) if token in batch.ends), len(row))
+            failures = row_flags[: end + 1]
+            decoded.tokens.append(row[:end])
+            decoded.failed_at.append(failures.index(True) if True in failures else None)
+        return decoded
 
 
 def run_generate(
@@ -192,7 +184,7 @@ def run_generate(
     mask: Tensor,
     processor: Callable[[Tensor, Tensor], Tensor],
     *,
-    stops: Sequence[StoppingCriteria] = (),
+    stops: Sequence[Callable[..., Tensor]] = (),
     **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
 ) -> Any:  # noqa: ANN401
     """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.

@@ -7,6 +7,7 @@ need the hidden states of all candidates, so they have another loop here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.nn.functional import pad
 from guard_eval.generation.decoding.contrastive import Proposer, choose, contrast
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import Batch, Decoded, StopCriterion, run_generate
+from guard_eval.generation.engines.batch import Batch, Decoded, run_generate
 from guard_eval.generation.engines.passes import PlainPasses, RowPasses
 from guard_eval.generation.engines.probe import TOKENS, Abilities
 from guard_eval.generation.strategies import (
@@ -54,13 +55,13 @@ def decode(
     """
     ids, mask = batch.padded()
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return _search_contrastively(model, batch, strategy, on_step)
+        return _search_contrastively(model, batch, strategy, (ids, mask), on_step)
     broken: list[Tensor] = []
     options: dict[str, Any] = {}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = _Amateur(amateur, strategy, ids, mask) if isinstance(strategy, ContrastiveDecoding) else None
-        processor = _BeamProcessor(len(ids), score, broken.append)
+        processor = partial(_check_beams, len(ids), score, broken)
         options = {
             "num_beams": strategy.beams,
             "early_stopping": False,
@@ -80,7 +81,7 @@ def decode(
         ids,
         mask,
         processor,
-        stops=[StopCriterion(batch, ids.shape[1])] if batch.stop else (),
+        stops=[partial(batch.find_stopped, start=ids.shape[1])] if batch.stop else (),
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
         pad_token_id=batch.pad,
@@ -90,28 +91,22 @@ def decode(
     return Decoded.from_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
-class _BeamProcessor:
-    """Check the scores of `generate`'s beam search, and change them for contrastive decoding."""
-
-    def __init__(
-        self,
-        prompts: int,
-        score: Callable[[Tensor, Tensor], Tensor] | None,
-        on_broken: Callable[[Tensor], None],
-    ) -> None:
-        self._prompts = prompts
-        self._score = score
-        self._on_broken = on_broken
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        if self._score is not None:
-            scores = self._score(input_ids, scores)
-        best = scores.amax(-1).view(self._prompts, -1)
-        has_bad_beam = (best.isnan() | (best == torch.inf)).any(-1)
-        has_no_beam = (best == -torch.inf).all(-1)
-        broken = has_bad_beam | has_no_beam
-        self._on_broken(broken)
-        return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
+def _check_beams(
+    prompts: int,
+    score: Callable[[Tensor, Tensor], Tensor] | None,
+    failures: list[Tensor],
+    input_ids: Tensor,
+    scores: Tensor,
+) -> Tensor:
+    """Check the scores of `generate`'s beam search. For contrastive decoding, `score` changes them before."""
+    if score is not None:
+        scores = score(input_ids, scores)
+    best = scores.amax(-1).view(prompts, -1)
+    has_bad_beam = (best.isnan() | (best == torch.inf)).any(-1)
+    has_no_beam = (best == -torch.inf).all(-1)
+    broken = has_bad_beam | has_no_beam
+    failures.append(broken)
+    return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
 
 
 class _Amateur:
@@ -159,16 +154,16 @@ def _search_contrastively(
     model: Model,
     batch: Batch,
     strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
+    padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> Decoded:
-    """Continue a batch by contrastive search or ACS; see `decode`."""
-    ids, mask = batch.padded()
+    """Continue a batch, whose ids and mask are `padded`, by contrastive search or ACS; see `decode`."""
+    ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
     passes_class = Abilities.of(model).choose_passes(start + batch.limit)
     passes = passes_class(model, ids, mask, batch.limit)
     failures: list[Tensor] = []
-    stop = StopCriterion(batch, start) if batch.stop else None
     ends = torch.tensor(batch.ends, dtype=torch.long, device=ids.device)
     absent = torch.tensor(batch.absent, dtype=torch.long, device=ids.device)
     running = torch.ones_like(ids[:, 0], dtype=torch.bool)
@@ -190,8 +185,8 @@ def _search_contrastively(
             on_step(DecodedStep(logits, tokens[:, 0], adapted))
         ids = torch.cat([ids, tokens], 1)
         running &= ~((tokens == ends).any(-1) | broken)
-        if stop is not None:
-            running &= ~stop(ids, logits)
+        if batch.stop:
+            running &= ~batch.find_stopped(ids, start=start)
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.take(index)

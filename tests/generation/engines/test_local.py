@@ -60,7 +60,7 @@ def test_a_static_cache_has_one_shape(loaded, monkeypatch):
     texts = {
         static: {
             text.prompt_id: (text.text, text.batch)
-            for batch in write(loaded, prompts, "guard", batch_size=4, static=static, **limits)
+            for batch in write(loaded, prompts, "guard", batch_size=4, compile=static, **limits)
             for text in batch
         }
         for static in (False, True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.verdicts.combined import Composite
+from analysis.scores.combined import Composite
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
 from guard_eval.rubric import COMPOSITE

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.scores.scores import UnitScores, item_numbers, item_scores
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from analysis.verdicts.scores import UnitScores, item_numbers, item_scores
 from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
 from guard_eval.reporting.words import percent
 from guard_eval.sign_flip import flip_limits, sign_flip

@@ -1,4 +1,4 @@
-"""Recognise the format of a file of verdicts by the keys of its first record."""
+"""Read the verdicts of a data frame or of files. The first record of a file shows its format."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.verdicts.files import Record, VerdictFile, name_file, open_file
-from analysis.verdicts.layout import METHODS, SHOWN, refuse
+from analysis.verdicts.checks import validate
+from analysis.verdicts.files import Record, VerdictFile, name_file
+from analysis.verdicts.items import MADE
 from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program
-from analysis.verdicts.table import HEADINGS, Declared, Table, plain_heading
-from analysis.verdicts.tables import tidied
+from analysis.verdicts.reading import READING, join_readings, reading_of, warn_of
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NUMBERED,
+    REQUIRED,
+    SHOWN,
+    Declared,
+    Table,
+    plain_heading,
+    refuse,
+)
+from analysis.verdicts.tidy import tidied
 from guard_eval.errors import StudyError, nearest
+from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list
 
 TABLE = "table"
@@ -33,6 +46,75 @@ _JUDGED = re.compile(
 """Keys that an item of a data file does not have."""
 
 
+Source = Path | str | pd.DataFrame
+"""A file of verdicts, or a data frame with a row per verdict."""
+
+
+def read(
+    source: Source | Sequence[Path | str],
+    *,
+    rater_kind: RaterKind | None = None,
+    columns: Mapping[str, str] | None = None,
+    verdicts: Mapping[str, str] | None = None,
+    form: str | None = None,
+) -> pd.DataFrame:
+    """Return the validated verdicts of a data frame or of files, in any format that docs/formats.md lists.
+
+    `attrs["reading"]` says which column was read as what; what was left out is a warning, too. Several files
+    are read as one table. A file of items says which methods another file's answers compare.
+
+    Args:
+        source: A data frame, a file's path, or several paths.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
+        columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
+        verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
+            empty text for a missing verdict.
+        form: The format of the files, one of `FORMATS`; by default that of their first records.
+
+    Raises:
+        StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
+            lines.
+    """
+    declared = Declared(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    table = read_verdicts(source, declared)
+    warn_of(table)
+    texts = table.columns[table.dtypes == "category"]
+    return table.astype(dict.fromkeys(texts, object))
+
+
+def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
+    """Read like `read`, but with texts as categoricals (`validate`) and without warnings."""
+    if isinstance(source, pd.DataFrame):
+        is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
+        if not is_read or declared.columns or declared.words:
+            named = source if source.index.name in {None, *NUMBERED} else source.reset_index()
+            source = tidied(named, declared)
+        return validate(source, rater_kind=declared.rater_kind)
+    if isinstance(source, Path | str):
+        source = [source]
+    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
+        kind = type(source).__name__
+        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
+    tables = []
+    for path, frame in load_files(list(map(Path, source)), declared):
+        with name_file(path):
+            tables.append(validate(frame, rater_kind=declared.rater_kind))
+    if len(tables) == 1:
+        return tables[0]
+    roles = [role for table in tables for role in reading_of(table).roles]
+    if any(role.role == "pair_id" and role.why in MADE for role in roles):
+        raise StudyError(
+            "no column names the pairs, so each file would number its own, and one number would mean several "
+            "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
+        )
+    whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
+    whole.attrs = {READING: join_readings(map(reading_of, tables))}
+    try:
+        return validate(whole)
+    except StudyError as error:
+        raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+
+
 def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd.DataFrame]]:
     """Return the verdicts of files in any known format as tidy tables, not yet checked.
 
@@ -43,7 +125,7 @@ def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd
     """
     if declared.form is not None and declared.form not in FORMATS:
         raise StudyError(f"there is no format {declared.form!r}; {nearest(declared.form, list(FORMATS))}")
-    opened = [open_file(path) for path in files]
+    opened = [VerdictFile(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     holding = [file for file in opened if file not in described]
     if not holding:

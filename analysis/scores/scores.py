@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.verdicts.combined import (
+from analysis.scores.combined import (
     ROUNDING,
     Composite,
     FormedPanel,
     with_composite,
     with_panel,
 )
-from analysis.verdicts.tidy import orient
+from analysis.verdicts.checks import orient
 from guard_eval.estimate import Floats, sum_by_unit
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
