@@ -14,7 +14,7 @@ from analysis.evidence import HONOURED, honours
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.raters.agreement import AgreementRow, agreement
 from analysis.sections.section import MAX_ROWS, frame_of, row_table
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
 UNLISTED = {"totals", "answering", "shares"}
