@@ -258,16 +258,20 @@ def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
     """Return the numbers of wins, ties and losses of method_a."""
-    wins, ties, losses = np.bincount(1 - np.sign(scores["net"].to_numpy()), minlength=3).tolist()
+    wins, ties, losses = np.bincount(_outcomes(scores), minlength=3).tolist()
     return wins, ties, losses
 
 
 def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
     item, first = item_numbers(scores)
-    verdict = 1 - np.sign(scores["net"].to_numpy())
-    counts = np.bincount(3 * item + verdict, minlength=3 * len(first))
+    counts = np.bincount(3 * item + _outcomes(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
+
+
+def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
+    """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
+    return (1 - np.sign(scores["net"].to_numpy())).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
