@@ -22,7 +22,6 @@ from analysis.sections.section import (
     table_section,
 )
 from analysis.stats.agreement import (
-    RatingCounts,
     fleiss_kappa,
     gwet_ac1,
     intraclass,
@@ -114,9 +113,8 @@ def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> Ag
     by_unit = UnitScores.of(scores.iloc[first])
     verdict = 1 - np.sign(scores["net"].to_numpy())  # 0, 1, 2 for method_a, tie, method_b
     counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
-    ratings = RatingCounts.of(counts, by_unit.codes)
-    kappa = fleiss_kappa(ratings, level=level)
-    alpha = krippendorff_alpha(ratings, level=level)
+    kappa = fleiss_kappa(counts, by_unit.codes, level=level)
+    alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
     icc = intraclass(item, score, by_unit.codes, level=level)
     per_item = len(scores) / len(first)
@@ -124,15 +122,15 @@ def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> Ag
         *key,
         raters=int(scores["rater"].nunique()),
         pairs=len(first),
-        pairs_rated_twice=int((ratings.sizes >= 2).sum()),
+        pairs_rated_twice=int((counts.sum(axis=1) >= 2).sum()),
         ratings=len(scores),
         unit=by_unit.name,
         units=by_unit.n,
         categories=choices,
-        raw_agreement=raw_agreement(ratings),
+        raw_agreement=raw_agreement(counts),
         fleiss_kappa=kappa,
         krippendorff_alpha_ordinal=alpha,
-        gwet_ac1=gwet_ac1(ratings, categories=choices, level=level),
+        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choices, level=level),
         icc1=icc,
         design_effect=None if icc.value is None else 1 + (per_item - 1) * icc.value,
         level=level,

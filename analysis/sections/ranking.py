@@ -25,7 +25,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
-from analysis.stats.ranks.davidson import davidson, fit, shares
+from analysis.stats.ranks.davidson import fit_strengths, shares, why_undefined
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
     any_difference_p,
@@ -250,13 +250,12 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
     wins, ties = compared.wins_and_ties()
-    strengths = davidson(wins, ties, group.methods)
-    is_smoothed = strengths.parameters is None
-    parameters = strengths.parameters
-    if parameters is None:
-        # With half a win for each method of every comparison the strengths are finite.
-        is_compared = (wins + wins.T + ties) > 0
-        parameters = fit(wins + is_compared / 2, ties)
+    why_infinite = why_undefined(wins, ties, group.methods)
+    is_smoothed = bool(why_infinite)
+    # With half a win for each method of every comparison the strengths are finite.
+    is_compared = (wins + wins.T + ties) > 0
+    half_wins = is_compared / 2 if is_smoothed else 0.0
+    parameters = fit_strengths(wins + half_wins, ties)
     expected = shares(parameters)
     errors = compared.errors(compared.shrink(parameters), sampled)
     largest = largest_errors(errors, seed=evidence.seed)
@@ -277,7 +276,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     assistant = evidence.plan.assisted_by if not group.judge else None
     notes = (
         f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
-        strengths.reason,
+        why_infinite,
         SMOOTHED if is_smoothed else "",
         why_none or caution,
         difference.note,

@@ -139,7 +139,7 @@ def one_hot(names, number):
     "names",
     [
         ("winner_model_a", "winner_model_b", "winner_tie"),
-        ("winner_1", "winner_2", "is_tie"),
+        ("winner_a", "winner_b", "is_tie"),
         ("A_wins", "B_wins", "ties"),
         ("Preferred: A", "Preferred: B", "Preferred: tie"),
         ("a_better", "b_better"),
@@ -208,7 +208,7 @@ def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
     assert counts(table) == ("7/0/3", 10)
     assert counts(table.assign(draws=2)) == ("7/2/3", 12)
     assert "a cell is not a whole number" in refusal(table.assign(**{names[0]: 1.5}))
-    rows = [{**ALPHA, names[0]: 2, names[1]: 1} for _ in range(20)]
+    rows = [{"player1": "alpha", "player2": "beta", names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
 
 

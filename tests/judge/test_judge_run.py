@@ -346,7 +346,7 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
             for run, moment in runs.items()
         ]
         requests.settle(db, now, [requests.Settled(row=rows[0], state="answered", response=b"late")])
-        states = {row.run: row.state for row in db.execute(select_all("request"))}
+        states = {row.run: row.state for row in select_all("request")(db)}
     assert states == {"killed": "lost", "next": "open"}
 
 
@@ -355,7 +355,7 @@ def test_each_key_has_one_live_request(run, store, pairs):
     pairs(1)
     run()
     with store.read() as db:
-        row = db.execute(select_all("request")).first()._asdict()
+        row = select_all("request")(db).first()._asdict()
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.write() as (db, _):
         add_rows(db, "request", [{**row, "state": "open"}])

@@ -14,7 +14,7 @@ import pytest
 from factories import PROMPT, continuation, recipe
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.ngrams import diversity
+from guard_eval.metrics.scorers.ngrams import diversity
 from guard_eval.records import Prompt
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import FURTHER, read_generations
