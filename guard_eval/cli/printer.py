@@ -173,12 +173,28 @@ def _plain_character(character: str) -> str:
     return composed.encode("ascii", "ignore").decode() or ascii(character)[1:-1]
 
 
-_ASCII: dict[int, int | str] = {
-    **str.maketrans("‐‑‒–—−─━╸╺‘’′“”„″×·✓✗⁄•▁", '----------\'\'\'""""x|+x/*_'),
-    **str.maketrans(
-        {"→": "->", "←": "<-", "≤": "<=", "≥": ">=", "≠": "!=", "±": "+-", "≡": "==", "√": "sqrt"}
-    ),
-}
+_ASCII = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
+        **dict.fromkeys("‘’′", "'"),
+        **dict.fromkeys("“”„″", '"'),
+        "×": "x",
+        "·": "|",
+        "→": "->",
+        "←": "<-",
+        "≤": "<=",
+        "≥": ">=",
+        "≠": "!=",
+        "±": "+-",
+        "√": "sqrt",
+        "✓": "+",
+        "✗": "x",
+        "⁄": "/",
+        "≡": "==",
+        "•": "*",
+        "▁": "_",
+    }
+)
 """What stands in ASCII for the characters that messages and tables use."""
 
 
