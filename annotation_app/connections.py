@@ -76,7 +76,8 @@ class Websockets:
             self._strangers[number] = ending
             for oldest in list(self._strangers)[: -self.limit]:
                 logs.warn_once_a_minute(
-                    "more than %d visitors who are no raters: the oldest are let go", self.limit
+                    "more than %d visitors have not signed in: the connections of the oldest are ended",
+                    self.limit,
                 )
                 self._strangers.pop(oldest).cancel()
             try:

@@ -9,12 +9,21 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, dataclass_transform
 
 JsonObject = dict[str, Any]
 """A JSON object, whose values are of any kind."""
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass with slots, whose fields are given by name."""
+    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
+
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""

@@ -11,7 +11,6 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.tables import Table
 from guard_eval.store import Store, manage
 from guard_eval.store.manage import Raters
-from guard_eval.store.showings.slots import MOST_SKIPS
 from guard_eval.study import Study
 
 
@@ -33,7 +32,7 @@ def list_raters(study: Study, /) -> ListedRaters:
     with Store.open(study.database) as store:
         listed = manage.list_all(store)
         slots = study.plan.slots
-        ratings = read_ratings(store, listed.raters, slots=slots, most_skips=MOST_SKIPS)
+        ratings = read_ratings(store, listed.raters, slots=slots)
     flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}
     table = Table(
         caption="Raters to look at",

@@ -64,7 +64,7 @@ class Study:
 
     def ratings(self, slots=2, criteria=()):
         everybody = raters.read(self.store)
-        return read_ratings(self.store, everybody, slots=slots, most_skips=3, criteria=criteria)
+        return read_ratings(self.store, everybody, slots=slots, criteria=criteria)
 
     def lines(self):
         return {row.rater: row for row in self.ratings().raters}

@@ -71,12 +71,12 @@ _MODELS = query(
 )
 
 
-def read_usage(store: Store) -> JsonObject | None:
-    """Return the report's `JudgeUsage`; None if no judge was asked."""
+def read_usage(store: Store) -> JsonObject:
+    """Return the fields of the report's `JudgeUsage`; none if no judge was asked."""
     with store.read() as db:
         spending = read_spending(db)
         if not spending:
-            return None
+            return {}
         return {
             "prompts": tuple(row._asdict() for row in _INSTRUCTIONS(db)),
             "spent": tuple(row._asdict() for row in spending),

@@ -1,0 +1,173 @@
+"""BERTScore: the similarity of a continuation's words to its reference's, by the states of an encoder.
+
+Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The numbers
+are those of the authors' package bert-score 0.3.13, without inverse document frequencies and without
+rescaling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from transformers import GPT2Tokenizer, RobertaTokenizer
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines import Model, Tokenizer
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
+from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+
+LAYERS = {
+    "roberta-large": 17,
+    "roberta-base": 10,
+    "bert-base-uncased": 9,
+    "bert-large-uncased": 18,
+    "bert-base-multilingual-cased": 9,
+    "distilbert-base-uncased": 5,
+    "xlm-roberta-base": 9,
+    "xlm-roberta-large": 17,
+    "deberta-xlarge-mnli": 40,
+}
+"""The layer of each model that agrees best with people, as measured by the metric's authors."""
+
+
+def default_layer(name: str) -> int:
+    """Return the layer that the metric's authors chose for a model. The last part of its name decides.
+
+    Raises:
+        StudyError: The model is not in `LAYERS`.
+    """
+    if layer := LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1]):
+        return layer
+    raise StudyError(
+        f"no layer of the model {name!r} is known to be best for BERTScore; set metrics.bertscore_layer, "
+        "or take a model such as roberta-large"
+    )
+
+
+def token_limit(model: Model, tokenizer: Tokenizer) -> int:
+    """Return the largest number of tokens that an encoder reads, with the special tokens."""
+    limits = [getattr(model.config.get_text_config(), "max_position_embeddings", None)]
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and module.padding_idx is not None:
+            # RoBERTa and similar models count positions from the one after the position of padding.
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    return int(min(filter(None, [*limits, tokenizer.model_max_length])))
+
+
+def bertscore(
+    model: Model,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Sequence[str]],
+    *,
+    layer: int,
+    batch_size: int = 32,
+) -> list[tuple[float | None, bool]]:
+    """Return the F1 of each text and its reference, from −1 to 1, and whether one of them was cut.
+
+    Each token is matched with the most similar token of the other side, by the cosine of their hidden states.
+    The special tokens at a text's ends can be matched but do not count. F1 is None if the text or the
+    reference has no word.
+
+    Args:
+        model: An encoder of transformers.
+        tokenizer: Its tokenizer.
+        pairs: A text and its reference, each.
+        layer: The layer whose output represents a token. Layer 0 is the embeddings.
+        batch_size: The number of pairs in a forward pass.
+
+    Raises:
+        StudyError: The model has no such layer.
+    """
+    limit = token_limit(model, tokenizer)
+    encoded = [_encode(tokenizer, pair) for pair in pairs]
+    cut_pairs = [[_cut(row, limit) for row in pair] for pair in encoded]
+    match = partial(_match, model, tokenizer, layer)
+    scores = read_in_batches(cut_pairs, _longest, match, max_rows=batch_size)
+    return [(score, _longest(pair) > limit) for score, pair in zip(scores, encoded, strict=True)]
+
+
+def _cut(row: list[int], limit: int) -> list[int]:
+    """Cut a text to `limit` tokens. The special token at its end stays."""
+    return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
+
+
+def _longest(pair: Sequence[list[int]]) -> int:
+    """Return the number of tokens in the longer text of a pair."""
+    return max(map(len, pair))
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of each text, with the special tokens at its ends."""
+    # These two tokenizers encode a first word like other words only if a space stands before it.
+    start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
+    rows: list[list[int]] = tokenizer([start + text.strip() for text in texts], verbose=False)["input_ids"]
+    return rows
+
+
+@torch.inference_mode()
+def _match(
+    model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
+) -> list[float | None]:
+    """Return the F1 of each pair of a text's tokens and its reference's tokens."""
+    texts, references = zip(*pairs, strict=True)
+    x, x_real, x_counts = _embed(model, tokenizer, layer, texts)
+    y, y_real, y_counts = _embed(model, tokenizer, layer, references)
+    are_real = x_real[:, :, None] & y_real[:, None]
+    similarity = (x @ y.transpose(1, 2)).masked_fill(~are_real, 0)
+    # Each token has the similarity of its best match; the mean is over the tokens that count.
+    best_for_x = similarity.amax(2) * x_counts
+    best_for_y = similarity.amax(1) * y_counts
+    precision = best_for_x.sum(1) / x_counts.sum(1)
+    recall = best_for_y.sum(1) / y_counts.sum(1)
+    total = precision + recall
+    f1 = torch.where(total == 0, 0.0, 2 * precision * recall / total)
+    have_words = x_counts.any(1) & y_counts.any(1)
+    scored_pairs = zip(f1.tolist(), have_words.tolist(), strict=True)
+    return [score if has_words else None for score, has_words in scored_pairs]
+
+
+def _embed(
+    model: Model, tokenizer: Tokenizer, layer: int, rows: Sequence[list[int]]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return unit vectors of tokens, `[n, tokens, d]`, and two masks, `[n, tokens]`.
+
+    The first mask leaves out padding. The second one leaves out special tokens, too: they do not count.
+    """
+    ids, real = pad_rows(rows, model, tokenizer.pad_token_id)
+    states = model(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
+    last = len(states) - 1
+    if not 0 <= layer <= last:
+        raise StudyError(
+            f"BERTScore's layer {layer}: the model has {last} layers; set metrics.bertscore_layer from 0 to "
+            f"{last}"
+        )
+    is_special = (ids == tokenizer.cls_token_id) | (ids == tokenizer.sep_token_id)
+    vectors = torch.nn.functional.normalize(states[layer].float(), dim=-1)
+    return vectors, real, real & ~is_special
+
+
+def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+    """Yield BERTScore's F1 of each strategy against the references."""
+    settings = tools.settings
+    encoder = tools.models.open(settings.bertscore_model, kind="AutoModel")
+    layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
+    texts = [text for group in groups for text in group.texts]
+    pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
+    stored = tools.run_model(["bertscore", layer], encoder, pairs, partial(bertscore, layer=layer))
+    signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
+    for group in groups:
+        scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
+        f1s = [f1 for f1, _ in scores if f1 is not None]
+        values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in scores]
+        missing = sum(text.reference is None for text in group.texts)
+        counts = {
+            "without a reference": missing,
+            "cut to the encoder's length": sum(is_cut for _, is_cut in scores),
+            "not a finite number": sum(not math.isfinite(f1) for f1 in f1s),
+        }
+        note = "no text has a reference" if missing == len(scores) else ""
+        yield mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)

@@ -1,0 +1,165 @@
+"""Coherence: the mean log-likelihood of a continuation given its prompt (the paper's Appendix D).
+
+Any causal language model can score. Under the model that wrote the texts greedy decoding wins by
+construction, so a table always says which model scored. Perplexity comes from the same numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from guard_eval.generation.engines import Model, Tokenizer
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
+from guard_eval.metrics.scorers.batches import BATCH_ROWS, pad_rows, read_in_batches
+
+MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
+"""The largest number of logits in a batch. In float32 they take 0.25 GiB on a CPU and 2 GiB on a GPU."""
+
+
+class LogLikelihood(NamedTuple):
+    """The log-likelihood of one continuation by a model.
+
+    Attributes:
+        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) in nats. It is NaN if the model gives numbers that are not finite.
+        tokens: The number of tokens in the sum, at least 1.
+        prompt_cut: Whether the beginning of the prompt was cut to fit into the model's context.
+        text_cut: Whether the end of the continuation was cut, because it alone is longer than the context.
+    """
+
+    total: float
+    tokens: int
+    prompt_cut: bool
+    text_cut: bool
+
+
+class _Row(NamedTuple):
+    """The tokens of a prompt and its continuation. Those from the index `first` on are scored."""
+
+    ids: list[int]
+    first: int
+    prompt_cut: bool
+    text_cut: bool
+
+
+def log_likelihoods(
+    model: Model,
+    tokenizer: Tokenizer,
+    pairs: Iterable[Sequence[str]],
+    *,
+    batch_size: int = BATCH_ROWS,
+) -> list[LogLikelihood | None]:
+    """Return the log-likelihood of each continuation, or None if it has no token.
+
+    As in the published script, prompt and continuation are tokenised separately, the model's first token is
+    put before the prompt, and a continuation without a word has no score. Texts are padded on the right.
+    Logits are computed only for the tokens of continuations.
+
+    Args:
+        model: A causal language model of transformers.
+        tokenizer: Its tokenizer.
+        pairs: A prompt and its continuation, each.
+        batch_size: The largest number of texts in a forward pass. Batches of long texts are smaller.
+    """
+    config = model.config.get_text_config()
+    device = next(model.parameters()).device
+    limit = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
+    start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    rows = []
+    for prompt, text in pairs:
+        words = text if text.strip() else ""
+        row = _fit(_encode(tokenizer, prompt), _encode(tokenizer, words), start, limit)
+        rows.append(row if row.first < len(row.ids) else None)
+    if scored := [row for row in rows if row is not None]:
+        # The batch must fit even if the longest text follows the shortest prompt.
+        predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
+        room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
+        batch_size = max(1, min(batch_size, room))
+    return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), max_rows=batch_size)
+
+
+def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
+
+
+def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
+    """Cut a prompt and its text to `limit` tokens: first the prompt's beginning, then the text's end.
+
+    The model's first token, `start`, is never cut.
+    """
+    whole_prompt = start + prompt
+    # The text leaves room for the first token, or for one token of the prompt.
+    fitted_text = text[: limit - max(1, len(start))] if whole_prompt else text[:limit]
+    cut = max(0, len(whole_prompt) + len(fitted_text) - limit)
+    fitted_prompt = start + prompt[cut:]
+    # Position i − 1 predicts the token at position i, so the first token of all cannot be scored.
+    return _Row(
+        ids=fitted_prompt + fitted_text,
+        first=max(1, len(fitted_prompt)),
+        prompt_cut=cut > 0,
+        text_cut=len(fitted_text) < len(text),
+    )
+
+
+@torch.inference_mode()
+def _score(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
+    # Padding on the right comes after all scored tokens, and a causal model does not attend to later tokens.
+    # So no mask is needed, and attention is faster without one. The padding is an ordinary token, because the
+    # model's own padding token makes some models build a mask.
+    ids, _ = pad_rows([row.ids for row in rows], model, rows[0].ids[0])
+    width = ids.shape[1]
+    options = {}
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        options["logits_to_keep"] = width + 1 - min(row.first for row in rows)
+    logits = model(ids, use_cache=False, **options).logits
+    begin = 1 + width - logits.shape[1]  # the first token that has logits
+    totals = []
+    for row, row_ids, row_logits in zip(rows, ids, logits, strict=True):
+        end = len(row.ids)
+        predicted = row_logits[row.first - begin : end - begin].float()
+        chosen = predicted.gather(1, row_ids[row.first : end, None])[:, 0]
+        log_p = chosen - predicted.logsumexp(-1)
+        totals.append(log_p.double().sum())
+    return [
+        LogLikelihood(total, len(row.ids) - row.first, row.prompt_cut, row.text_cut)
+        for total, row in zip(torch.stack(totals).tolist(), rows, strict=True)
+    ]
+
+
+def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+    """Yield coherence and perplexity of each group. The references are one of the groups."""
+    scorer = tools.models.open(tools.settings.coherence_model)
+    texts = [text for group in groups for text in group.texts]
+    pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
+    stored = tools.run_model(["coherence"], scorer, pairs, log_likelihoods)
+    signature = f"{scorer.signature}|prompt and text tokenised apart"
+    for group in groups:
+        scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
+        missing = sum(text.prompt is None for text in group.texts)
+        scored = [LogLikelihood(*score) for score in scores if score]
+        # The total log-likelihood and the number of tokens of each text.
+        sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
+        finite = np.isfinite(sums[:, 0])
+        facts: dict[str, Any] = {
+            "counts": {
+                "without a prompt": missing,
+                "prompt cut to the scoring model's context": sum(score.prompt_cut for score in scored),
+                "text cut to the scoring model's context": sum(score.text_cut for score in scored),
+                "not a finite number": len(scored) - int(finite.sum()),
+            },
+            "reason": "no text has a prompt" if missing == len(scores) else "the model gave no text a score",
+        }
+        if "coherence" in metrics:
+            facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"
+            yield mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
+        if "perplexity" in metrics:
+            facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
+            rows = np.where(finite[:, None], sums, 0.0)
+            yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)
