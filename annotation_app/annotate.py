@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.records import PEOPLE
+from guard_eval.records import PEOPLE, record
 from guard_eval.results import Result
 from guard_eval.rubric import criteria, describe_rewordings
 from guard_eval.store import Store, raters, settings
@@ -31,7 +30,7 @@ NO_TLS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Served(Result):
     """A study that was served at the address `url`."""
 

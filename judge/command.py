@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION, JsonObject
+from guard_eval.records import BILLION, JsonObject, record
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -43,7 +43,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Judged(Result):
     """The result of the command: what the judges were asked, or would be asked.
 

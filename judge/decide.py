@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from guard_eval.records import record
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,
@@ -48,7 +49,7 @@ _REMEDIES: dict[FailureKind, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Reply:
     """The result of one request.
 
@@ -71,7 +72,7 @@ class Reply:
     alone: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunState:
     """The state of a judge's run.
 
@@ -113,7 +114,7 @@ class RunState:
         return wasted >= MOST_FRUITLESS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class History:
     """The facts for the next step on a question.
 

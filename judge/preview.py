@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from guard_eval.records import record
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
@@ -27,7 +27,7 @@ TOKENS_OF_REASONING = 1000
 """What an answer is guessed to take, until answers show it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Preview:
     """The preview of a run.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from guard_eval.records import JsonObject, Usage
+from guard_eval.records import JsonObject, Usage, record
 from guard_eval.reporting.escaping import visible
 
 _DETAIL = 200
@@ -23,7 +22,7 @@ def shorten(text: str, longest: int = _DETAIL) -> str:
 Ending = Literal["stop", "length", "content_filter"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Answer:
     """The model's answer: its text or its refusal, and how it ended."""
 

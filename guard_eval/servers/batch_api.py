@@ -10,12 +10,11 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import JsonObject
+from guard_eval.records import JsonObject, record
 from guard_eval.servers.answers import as_object, load_json, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, FailureKind, RequestFailure
@@ -60,7 +59,7 @@ class TooLargeError(CallError):
     """The provider refuses a batch because of its size."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BatchStatus:
     """The status of a batch at its provider.
 

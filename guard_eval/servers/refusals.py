@@ -10,11 +10,12 @@ import socket
 import ssl
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
+from guard_eval.records import record
 from guard_eval.servers.answers import (
     as_object,
     load_json,
@@ -40,7 +41,7 @@ _DEEPEST = 8
 _PAGE = "a web page"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Rule:
     """A rule of refusals.toml. The comments of that file explain its fields."""
 

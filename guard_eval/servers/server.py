@@ -12,13 +12,14 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 from guard_eval.reporting.escaping import visible
 from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
@@ -43,7 +44,7 @@ _URL = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Server:
     """A server and the data for a connection to it.
 

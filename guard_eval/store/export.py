@@ -6,13 +6,14 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from guard_eval.errors import StudyError, nearest
+from guard_eval.records import record
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import locate, write_whole
 from guard_eval.results import Result
@@ -33,7 +34,7 @@ _TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Exported(Result):
     """An exported table and its number of rows."""
 

@@ -9,12 +9,13 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from getpass import getuser
 from pathlib import Path
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import write_whole
@@ -33,14 +34,14 @@ _LOCAL = ("http://127.", "http://localhost:", "http://[::1]")
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Invited(Result):
     """The links of invited people, by name: whoever opens one rates under it. They are stored nowhere."""
 
     links: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Raters(Result):
     """All raters of a study, in the order they were added. After a change, the table has only who changed."""
 
@@ -232,14 +233,15 @@ def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     """Return all raters, and a table of them, or `only` of those who were changed."""
     everybody = tuple(raters.read(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
-    heads = {name: name.replace("_", " ") for name in RaterProgress.__slots__}
-    heads = {name: head for name, head in heads.items() if any(getattr(rater, name) for rater in listed)}
+    names = [
+        field.name for field in fields(RaterProgress) if any(getattr(rater, field.name) for rater in listed)
+    ]
     table = Table(
         caption="",
-        columns=tuple(heads.values()),
-        rows=tuple(tuple(getattr(rater, name) for name in heads) for rater in listed),
+        columns=tuple(name.replace("_", " ") for name in names),
+        rows=tuple(tuple(getattr(rater, name) for name in names) for rater in listed),
         text_columns=2,
-        words=frozenset(index for index, name in enumerate(heads) if name not in {"handed_out", "rated"}),
+        words=frozenset(index for index, name in enumerate(names) if name not in {"handed_out", "rated"}),
     )
     return Raters(lines=lines, tables=(table,) if listed else (), raters=everybody)
 

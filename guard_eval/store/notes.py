@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import NoteKind, Rater
+from guard_eval.records import NoteKind, Rater, record
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import SqlRow, query
 
@@ -61,7 +60,7 @@ _STEPS = query("""
 """)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Note:
     """A note about a rater, as it was written.
 

@@ -12,7 +12,6 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
@@ -20,7 +19,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_invisible, is_model_name, look_alike
-from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import notes
 from guard_eval.store.settings import delete_value, put_value, read_value
@@ -110,7 +109,7 @@ _WORDS = query("SELECT id, rater_id, kind, detail FROM note WHERE kind IN :kinds
 _REPLACE = query("UPDATE note SET detail = :detail WHERE id = :id")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RaterProgress:
     """The progress of a rater.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, Choice, RaterKind, Role
+from guard_eval.records import CHOICES, Choice, RaterKind, Role, record
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import Query, SqlRow, query
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TidyRow:
     """One verdict with the names restored.
 

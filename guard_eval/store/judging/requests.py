@@ -18,7 +18,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, record, settings_part
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
@@ -138,7 +138,7 @@ _IN_BATCHES = query("""
 """)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Check:
     """The purpose of a calibration question.
 
@@ -154,7 +154,7 @@ class Check:
     orders: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Question:
     """A pair as a judge sees it.
 
@@ -178,7 +178,7 @@ class Question:
         return "study" if self.check is None else "calibration"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Instruction:
     """The request without the texts, in one form: a row of its table."""
 
@@ -191,7 +191,7 @@ class Instruction:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Planned:
     """A request to be sent. `cost` is its highest possible cost in billionths of a US dollar."""
 
@@ -216,7 +216,7 @@ class Planned:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Answered:
     """A request that was answered earlier: its row, the response, and its token limit."""
 
@@ -246,7 +246,7 @@ class Unavailable:
 Reservation = Reserved | Answered | Unavailable
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Settled:
     """The result of a request: its answer, or the reason why there is none.
 
@@ -427,7 +427,7 @@ def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]
     return {(row.judge, row.pair_id, row.number): (row.failure, row.detail) for row in rows}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Attempt(Usage):
     """A request as it was sent, and its result. Until the answer arrives, `cost` is the reserved amount."""
 
@@ -457,7 +457,7 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     return attempts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Batch:
     """A batch of requests. `provider_id` is None if the run ended before the provider had named it."""
 
