@@ -12,8 +12,6 @@
 A code reaches the browser with its page and not before.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 

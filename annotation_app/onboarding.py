@@ -4,8 +4,6 @@ Each answer is a note in the store, on disk before the next page is shown. A rat
 browser is therefore not asked again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

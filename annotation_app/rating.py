@@ -1,7 +1,5 @@
 """The rating: choose the pair on the screen, and store the answers from the browser."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -6,8 +6,6 @@ until another question was asked in the strictest one. A server that reasons is 
 answers off at the usual limit, counts tokens of reasoning, or refuses what such models refuse.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

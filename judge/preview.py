@@ -1,7 +1,5 @@
 """Preview a run: the requests, their destination and their cost. This needs no connection and no key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from guard_eval.records import record

@@ -1,7 +1,5 @@
 """A judge's questions: their order, the key and the bytes of each request, and the verdict in each answer."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata

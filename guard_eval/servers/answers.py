@@ -1,7 +1,5 @@
 """Read a server's answer: its text, how it ended, and its token counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The SDK's own retries are off: they repeat exhausted quotas, and a lost answer w
 Bodies go out and come back as bytes, so no answer is lost because the SDK cannot parse it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Failed requests: the kind of failure, and whether a retry may help."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from guard_eval.records import record

@@ -6,8 +6,6 @@ digits alone, in lower case and with its escapes decoded: so it does not matter 
 or capitalised.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from functools import lru_cache

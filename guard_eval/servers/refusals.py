@@ -3,8 +3,6 @@
 No text from this module contains the key, even if a server echoes it.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

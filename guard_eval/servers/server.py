@@ -5,8 +5,6 @@ to the URL in the user's own OPENAI_BASE_URL. Any other key goes where the user 
 trusted.toml, on the command line, or in answer to a question.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

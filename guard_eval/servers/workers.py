@@ -1,7 +1,5 @@
 """Workers send requests to one server at the same time, pause when it asks, and stop together."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Awaitable, Iterable

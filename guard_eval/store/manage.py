@@ -3,8 +3,6 @@
 Where a command cannot do what is asked for one of the names, it raises a `StudyError`, and nothing is done.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -3,8 +3,6 @@
 An unknown rater raises a `StudyError`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

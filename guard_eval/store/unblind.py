@@ -1,7 +1,5 @@
 """Restore the methods' names in verdicts: only this module turns letters on a screen into methods."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Any
 

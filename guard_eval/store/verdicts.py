@@ -3,8 +3,6 @@
 A presentation that was not handed to the named rater raises a `StudyError`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime

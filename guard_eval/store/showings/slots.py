@@ -8,8 +8,6 @@ To find open slots costs about the same in a study of 100 pairs and of 100 000: 
 entered at a position that the seed draws for each rater and showing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal

@@ -1,7 +1,5 @@
 """The database of one study: open it, and run transactions on SQLite or PostgreSQL."""
 
-from __future__ import annotations
-
 import importlib.util
 import sqlite3
 import threading

@@ -3,8 +3,6 @@
 The search starts after an unexpected error, so that a command ends with a reason and a remedy.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Collection, Sequence
