@@ -125,7 +125,7 @@ def _save(app: App, visit: Visit, submission: Submission) -> None:
         submission.pair,
         {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
         rater=visit.rater,
-        # A change of mind has no measures of its own: the first ones count for the pair.
+        # The measures of the first verdict count for the pair, and not those of a change.
         seconds=submission.seconds if first else None,
         active_seconds=submission.active if first else None,
         ends_seen=submission.ends if first else None,
@@ -159,7 +159,7 @@ def may_continue(app: App, visit: Visit) -> bool:
 
 
 def _handle_skip(app: App, visit: Visit, skip: Skip) -> None:
-    """Skip the pair and go on, unless this rater has skipped too many."""
+    """Skip the pair and show the next one, unless this rater has skipped too many."""
     if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
         visit.problem = app.words.rating.skipped_many
         return

@@ -80,7 +80,7 @@ class RunState:
         max_output_tokens: The token limit of the next requests.
         most_output_tokens: The highest token limit that the server may take.
         answered_tokens: The highest token limit of an answer.
-        is_settled: Whether the form changes no more, since a verdict was accepted.
+        is_settled: Whether the form is final, because a verdict was accepted.
         fallback: The simpler form that gave a verdict.
         doubts: The questions on which the best form was refused or ignored.
         fruitless: The pairs of the answers without a verdict since the last verdict.
@@ -252,7 +252,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return the end of a run after this number of answers without a verdict."""
+    """Return the stop of a run after this number of answers without a verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "

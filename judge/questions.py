@@ -40,7 +40,7 @@ from judge.prompts.prompt import make_code as code_of
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
 )
-"""Stand for a pair where only the rest of a request is shown."""
+"""The texts of a pair where only the rest of a request is shown."""
 
 
 def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:

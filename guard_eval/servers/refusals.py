@@ -72,7 +72,7 @@ RULES = [Rule(**row) for row in _TABLE["rule"]]
 """The rules; the last one matches everything."""
 
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
-"""What only the user can mend: the run ends with the sentence."""
+"""Problems that only the user can fix, each with the sentence that ends the run."""
 
 
 def hint_at_address(url: str) -> str:

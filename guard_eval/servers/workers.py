@@ -66,7 +66,7 @@ class Workers:
             raise
 
     async def pause(self, seconds: float) -> bool:
-        """Wait unless the run stops; return whether the run goes on."""
+        """Wait unless the run stops; return whether it continues."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()

@@ -1,6 +1,6 @@
 """Hand out pairs to a rater: first its open pairs, then checks that are due, then open slots.
 
-A rater that the database does not know is a `StudyError`.
+A rater that the database does not know raises a `StudyError`.
 """
 
 from collections import Counter
@@ -136,7 +136,7 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return how long a rater without an open pair should wait for pairs that others have open.
+    """Return until when a rater without an open pair should wait for pairs that others have open.
 
     These pairs may become its last ones, or they must be rated before the next round.
 
@@ -240,7 +240,7 @@ class _HandOut:
                 if number is not None:
                     return number
         number = self._present_slot() if self.count_left() else None
-        # when the study has nothing more for the rater, what is left of the repeats comes at the end
+        # the remaining repeats come at the end, when the study has no further pair for the rater
         return self._present_check("repeat") if number is None else number
 
     def _present_slot(self) -> int | None:

@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 @record
 class Invited(Result):
-    """The links of invited people, by name: whoever opens one rates under it. They are stored nowhere."""
+    """The links of invited people, by name. Anybody who opens a link rates under its name."""
 
     links: Mapping[str, str]
 
