@@ -14,7 +14,7 @@ from analysis.sections.section import Csv, Section, name_first, name_result, row
 from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.table import KNOWN, STORED, as_texts
+from analysis.verdicts.table import KNOWN, STORED, convert_to_texts
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
 
@@ -190,7 +190,7 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
     Raises:
         StudyError: The column has too many different texts.
     """
-    texts = as_texts(cells)
+    texts = convert_to_texts(cells)
     numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
     if len(texts.categories) <= MAX_VALUES:
         order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
@@ -243,7 +243,7 @@ def section(evidence: Evidence) -> Section | None:
         for row in tests
         if row.column in evidence.context.by and row.is_significant(alpha)
     ]
-    empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in columns}
+    empty = {name: int(convert_to_texts(evidence.frame[name]).isna().sum()) for name in columns}
     notes = [
         f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
     ]
