@@ -19,6 +19,7 @@ ALLOWED = {
     "guard_eval/servers/refusals.py": {"read_text"},
     "analysis/replication/paper.py": {"read_text", "read_csv"},
     "guard_eval/texts/new.py": {"read_text"},
+    "guard_eval/texts/rows.py": {"read_text"},
     "guard_eval/study/judge_settings.py": {"read_text"},
     "analysis/demo.py": {"read_bytes"},
     "analysis/reports/columns.py": {"read_text"},
