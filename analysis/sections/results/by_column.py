@@ -244,20 +244,6 @@ def section(evidence: Evidence) -> Section | None:
         for row in tests
         if row.column in evidence.context.by and row.is_significant(alpha)
     ]
-<<<<<<< HEAD:analysis/sections/by_column.py
-    empty = {name: int(convert_to_texts(evidence.frame[name]).isna().sum()) for name in columns}
-    notes = [
-        f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
-    ]
-    if evidence.context.explored:
-        notes.append(f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}.")
-    methods = (
-        and_list(sorted({row.method for row in tests}))
-        if tests
-        else "not tested where comparisons stop early"
-    )
-=======
->>>>>>> main:analysis/sections/results/by_column.py
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
@@ -271,7 +257,7 @@ def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> It
     """Name the test, the verdicts that are left out, and the columns that support no claim."""
     yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
     for name in columns_of(evidence):
-        if missing := as_texts(evidence.frame[name]).isna().sum():
+        if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{plural(missing, 'verdict')} without {name} are left out."
     if evidence.context.explored:
         yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."
