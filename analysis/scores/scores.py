@@ -163,10 +163,7 @@ def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
 
 def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rank of each number among the distinct ones, and the first row of each distinct one."""
-    index, values = pd.factorize(numbers, sort=True)
-    first = np.empty(len(values), dtype=np.int64)
-    # The first row of a number is written last, so it remains.
-    first[index[::-1]] = np.arange(len(numbers))[::-1]
+    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return index, first
 
 
