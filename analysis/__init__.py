@@ -15,11 +15,11 @@ __all__ = ["agreement", "check", "figures", "judges", "position", "ranking", "re
 if TYPE_CHECKING:
     from analysis.claim import check
     from analysis.reports.notebook import agreement, figures, judges, position, ranking, report, shares
-    from analysis.verdicts.tidy import read
+    from analysis.verdicts.sources import read
 else:
     _MODULES = dict.fromkeys(__all__, "analysis.reports.notebook") | {
         "check": "analysis.claim",
-        "read": "analysis.verdicts.tidy",
+        "read": "analysis.verdicts.sources",
     }
 
     def __getattr__(name: str) -> object:

@@ -25,7 +25,7 @@ MAX_TOTALS = 8
 """Totals that fit a paper's percentages, and are listed."""
 MAX_RATINGS = 100_000
 _COUNTS = re.compile(r"(\d{1,7}),(\d{1,7}),(\d{1,7})")
-_PERCENTAGES = re.compile(r"(?:(?:100|\d?\d)(?:\.\d{1,4})?(?:,|$)){2,}(?<!,)")
+_PERCENTAGES = re.compile(r"(?:(?:100|\d?\d)(?:\.\d{1,4})?(?:,|$)){2,3}(?<!,)")
 Counts = tuple[int, int, int]
 """Wins, ties and losses."""
 
@@ -117,11 +117,12 @@ def check(
         raters: The number of raters of each pair.
         pairs: The number of pairs.
         also: Another comparison of the same paper, as WINS,TIES,LOSSES. The option may be repeated.
-        results: The number of comparisons that the paper tests, if it does not print the counts of all.
-        icc: A correlation of two ratings of a pair that is plausible. Default: the κ of GUARD's paper.
+        results: The number of comparisons that the paper tests, if it does not print the counts of all of
+            them.
+        icc: A plausible correlation of two ratings of the same pair. The default is the κ of GUARD's paper.
         alpha: The error rate of the claim.
-        percentages: A row of percentages of one whole, as WINS,TIES,LOSSES. Can they be shares of this many
-            ratings? The option may be repeated.
+        percentages: Percentages that the paper prints for a comparison, as WINS,TIES,LOSSES. Can they be
+            shares of this number of ratings? The option may be repeated.
 
     Raises:
         StudyError: Nothing is named that could be checked, or a value is impossible.
@@ -171,7 +172,10 @@ def _read_counts(text: str) -> Counts:
 
 def _read_percentages(text: str) -> list[str]:
     if not _PERCENTAGES.fullmatch(text):
-        raise StudyError(f"--percentages {text}: give percentages as printed, with commas: 78.3,0,21.7")
+        raise StudyError(
+            f"--percentages {text}: give two or three percentages with decimal points and commas between "
+            "them, as in 78.3,0,21.7"
+        )
     return text.split(",")
 
 
@@ -180,7 +184,7 @@ def _check_counts(
 ) -> tuple[Claim, ...]:
     """Return the claims that each comparison's counts support, corrected for all comparisons."""
     pooled = [pooled_binomial(wins, losses).p for wins, _, losses in counts]
-    clustered = [clustered_p(*outcomes, per_pair=per_pair, icc=icc) for outcomes in counts]
+    clustered = [clustered_p(wins, losses, per_pair=per_pair, icc=icc) for wins, _, losses in counts]
     unknown = [None] * (tests - len(counts))
     pooled_adjusted = adjust([*pooled, *unknown])
     adjusted = adjust([*clustered, *unknown])
@@ -194,8 +198,8 @@ def _check_counts(
             pooled_p_adjusted=pooled_adjusted[index],
             p=clustered[index],
             p_adjusted=adjusted[index],
-            p_same=clustered_p(wins, ties, losses, per_pair=per_pair, icc=1),
-            tolerated_icc=tolerated_icc(wins, ties, losses, per_pair=per_pair, alpha=alpha),
+            p_same=clustered_p(wins, losses, per_pair=per_pair, icc=1),
+            tolerated_icc=tolerated_icc(wins, losses, per_pair=per_pair, alpha=alpha),
         )
         for index, (wins, ties, losses) in enumerate(counts)
     )
@@ -224,7 +228,9 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
 def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
-        return f"{ratings:,} ratings by {plural(raters, 'rater')} are of {ratings / raters:g} pairs."
+        pairs, rest = divmod(ratings, raters)
+        of_pairs = f"of {plural(pairs, 'pair')}" if not rest else "no whole number of pairs: some are missing"
+        return f"{ratings:,} ratings by {plural(raters, 'rater')} are {of_pairs}."
     planned = f"{plural(raters, 'rater')} × {plural(pairs, 'pair')}"
     if ratings == raters * pairs:
         return f"{ratings:,} ratings are {planned}."
@@ -288,7 +294,7 @@ def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
             "Pooled, Holm": lambda claim: _exact(claim.pooled_p_adjusted),
             f"ICC {icc:g}, Holm": lambda claim: _exact(claim.p_adjusted),
         }
-    note = "ICC: the correlation of ratings of a pair. With fewer than 20 pairs, p with an ICC is too small."
+    note = "ICC: the correlation of ratings of a pair."
     return (table_of(claims, {**columns, **holm}, caption="What the counts support", note=note),)
 
 

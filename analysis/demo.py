@@ -30,10 +30,11 @@ EXCERPT_CHARACTERS = 300
 def demo(folder: Path = Path("demo-study"), /) -> Result:
     """Run a complete small study.
 
-    Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
+    A small bundled model writes continuations. They are scored and paired, SIMULATED raters compare the
+    pairs, and the report is written.
 
     Args:
-        folder: Where to make the study.
+        folder: The folder for the study.
 
     Raises:
         StudyError: If the folder has other files, or another study.

@@ -40,15 +40,15 @@ class Served(Result):
 def annotate(
     study: Study, /, *, port: int = 8501, address: str = "127.0.0.1", invite: str | None = None
 ) -> Served:
-    """Serve the pairs to people, in a browser.
+    """Serve the pairs to people in a browser.
 
-    Ctrl-C stops it, and nothing is lost: what the page calls saved is on disk.
+    Stop it with Ctrl-C. Nothing is lost: what the page calls saved is on disk.
 
     Args:
         study: The study's folder.
         port: The port to listen on; 0 takes a free one.
-        address: The address to listen on; 0.0.0.0 for other machines.
-        invite: Print a link for this rater, new or not; an old one stops.
+        address: The address to listen on. With 0.0.0.0, other machines can reach the app.
+        invite: Invite this rater and print the link. If the rater has a link already, it stops working.
 
     Raises:
         MissingExtraError: Streamlit, or what the study needs with it, is not installed.

@@ -11,20 +11,16 @@ import argparse
 import asyncio
 import gc
 import re
-import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import annotation_client
-import psutil
-from annotation_client import CRITERIA, Log, MadeStudy, Rater, enter, leave
-from annotation_server import Load, Server, compare, cpu_of
+from annotation_client import CRITERIA, MadeStudy, Rater, Server, enter, leave, serve
 from common import Measure, Row, parser, percentile, run_measures
 
 TITLES = {
@@ -38,114 +34,127 @@ CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 
 
-@contextmanager
-def serving(folder: Path, **study: Any) -> Iterator[tuple[MadeStudy, Server]]:
-    """Make a study, with what `annotation_client.make` takes, and serve it."""
-    study_made = annotation_client.make(folder / "study", **study)
-    server = Server(study_made.folder, folder / "server.log")
-    server.start()
-    try:
-        yield study_made, server
-    finally:
-        server.stop()
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The size of the measures.
+
+    Attributes:
+        raters: Raters at once.
+        overlap: Raters of a pair.
+        think: Seconds a rater thinks, on average.
+        seconds: Seconds of a round of raters who think; without pause it is a third.
+        sessions: Sessions for which memory is weighed; then three times as many more.
+        clicks: Ratings in Chromium.
+    """
+
+    raters: int = 50
+    overlap: int = 24
+    think: float = 5.0
+    seconds: float = 60.0
+    sessions: int = 50
+    clicks: int = 40
+
+
+QUICK = Size(raters=4, overlap=2, think=0.5, seconds=3.0, sessions=2, clicks=3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What raters and server did in one round of a measure of speed.
+    """One round of a measure of speed.
 
     Attributes:
         per_second: Ratings acknowledged in a second.
-        seconds: From press to the whole next page, each.
-        cpu_ms: Milliseconds of CPU of the server's processes for a rating.
-        others: How many cores other programs kept busy meanwhile.
-        errors: Exceptions shown or logged, connections lost, calm pages, presses without effect, ratings lost
-            or doubled.
+        median: Milliseconds from the press to the whole next page.
+        p95: The milliseconds that 95 % of the ratings do not exceed.
+        cpu: Milliseconds of CPU of the server for a rating.
+        errors: Exceptions logged, and ratings lost or doubled.
     """
 
     per_second: float
-    seconds: Sequence[float]
-    cpu_ms: float
-    others: float
+    median: float
+    p95: float
+    cpu: float
     errors: int
 
-    def format_latency(self, share: float) -> str:
-        """Return the milliseconds that `share` of the ratings do not exceed."""
-        return f"{1000 * percentile(self.seconds, share):.1f} ms (others {self.others:.2f} cores)"
 
-
-def speed(folder: Path, options: argparse.Namespace, *, think: float) -> list[Row]:
-    """Let raters rate in rounds, `think` seconds a pair (0: without pause); the quietest round counts."""
+def measure_speed(folder: Path, options: argparse.Namespace, *, is_rush: bool) -> list[Row]:
+    """Let raters rate in rounds, with or without pauses to think. The median of the rounds counts."""
+    size: Size = options.size
+    think = 0.0 if is_rush else size.think
+    seconds = size.seconds / 3 if is_rush else size.seconds
     rounds: list[Round] = []
     for number in range(options.rounds):
         round_folder = folder / str(number)
         round_folder.mkdir()
-        with serving(round_folder, raters=options.raters, overlap=options.overlap) as (study, app):
-            seconds = options.seconds if think else options.seconds / 3
-            rounds.append(asyncio.run(_round(study, app, think=think, seconds=seconds)))
-    best = min(rounds, key=lambda result: result.others)
+        with serve(round_folder, raters=size.raters, overlap=size.overlap) as (study, server):
+            rounds.append(asyncio.run(_rate(study, server, think=think, seconds=seconds)))
+    cpu = median(result.cpu for result in rounds)
     errors = sum(result.errors for result in rounds)
     rows = [
-        ("CPU of the server for a rating", f"{best.cpu_ms:.1f} ms", "≤ 8 ms", best.cpu_ms <= 8),
+        ("CPU of the server for a rating", f"{cpu:.1f} ms", "≤ 8 ms", cpu <= 8),
         ("errors, all rounds", str(errors), "0", not errors),
     ]
-    if not think:
-        return [("ratings a second", f"{best.per_second:.0f}", "≥ 110", best.per_second >= 110), *rows]
-    median, p95 = (1000 * percentile(best.seconds, share) for share in (0.5, 0.95))
+    if is_rush:
+        per_second = median(result.per_second for result in rounds)
+        return [("ratings a second", f"{per_second:.0f}", "≥ 110", per_second >= 110), *rows]
+    middle = median(result.median for result in rounds)
+    p95 = median(result.p95 for result in rounds)
     return [
-        ("submit → next pair, median", best.format_latency(0.5), "≤ 25 ms", median <= 25),
-        ("95 %", best.format_latency(0.95), "≤ 80 ms", p95 <= 80),
+        ("submit → next pair, median", f"{middle:.1f} ms", "≤ 25 ms", middle <= 25),
+        ("95 %", f"{p95:.1f} ms", "≤ 80 ms", p95 <= 80),
         *rows,
     ]
 
 
-async def _round(study: MadeStudy, server: Server, *, think: float, seconds: float) -> Round:
-    log = Log()
-    people = [Rater(study, name, server.url, log) for name in study.tokens]
+async def _rate(study: MadeStudy, server: Server, *, think: float, seconds: float) -> Round:
+    people = [Rater(study, name, server.url) for name in study.tokens]
     await enter(people)
-    # Everybody's first pair warms the server up; the clock starts after it.
+    # everybody's first pair warms the server up; the clock starts after it
     await asyncio.gather(*(person.rate() for person in people))
-    before, log.seconds = log.ratings, []
     gc.collect()
     gc.freeze()
-    load, cpu = Load(), server.cpu()
-    until = time.perf_counter() + seconds
-    await asyncio.gather(*(person.work(until, think=think) for person in people))
-    elapsed, used = load.seconds, server.cpu() - cpu
-    others = load.others(used)
+    cpu = server.cpu()
+    start = time.perf_counter()
+    await asyncio.gather(*(person.work(start + seconds, think=think) for person in people))
+    elapsed = time.perf_counter() - start
+    cpu = server.cpu() - cpu
     await leave(people)
-    ratings = log.ratings - before
+    milliseconds = [1000 * each for person in people for each in person.seconds[1:]]
+    given = [rating for person in people for rating in person.given]
     return Round(
-        per_second=ratings / elapsed,
-        seconds=log.seconds,
-        cpu_ms=1000 * used / ratings,
-        others=others,
-        errors=log.counts.total() + server.tracebacks() + compare(study, log).wrong,
+        per_second=len(milliseconds) / elapsed,
+        median=percentile(milliseconds, 0.5),
+        p95=percentile(milliseconds, 0.95),
+        cpu=1000 * cpu / len(milliseconds),
+        errors=server.count_defects() + study.count_wrong(given),
     )
 
 
-def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
+def measure_memory(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Weigh the server with nobody, with some sessions, and with more, each of which has rated twice."""
-    few, more = options.sessions, 3 * options.sessions
+    few = options.size.sessions
+    more = 3 * few
 
-    async def weigh(study: MadeStudy, server: Server) -> tuple[list[float], int]:
-        log, result = Log(), [server.memory()]
-        people = [Rater(study, name, server.url, log) for name in study.tokens]
+    async def weigh(study: MadeStudy, server: Server) -> list[float]:
+        megabytes = [server.memory()]
+        people = [Rater(study, name, server.url) for name in study.tokens]
         for comers in (people[:few], people[few:]):
             await enter(comers)
             for person in 2 * comers:
                 await person.rate()
             await asyncio.sleep(1)
-            result.append(server.memory())
+            megabytes.append(server.memory())
         await leave(people)
-        return result, log.counts.total() + server.tracebacks()
+        return megabytes
 
-    with serving(folder, raters=few + more, overlap=4) as (study, server):
-        result, errors = asyncio.run(weigh(study, server))
-    megabytes_each, what = (result[2] - result[1]) / more, f"with nobody, {few} and {few + more} sessions"
+    with serve(folder, raters=few + more, overlap=4) as (study, server):
+        megabytes = asyncio.run(weigh(study, server))
+        errors = server.count_defects()
+    weights = [f"{megabyte:.0f}" for megabyte in megabytes]
+    each = (megabytes[2] - megabytes[1]) / more
     return [
-        (what, ", ".join(f"{megabytes:.0f}" for megabytes in result) + " MB", "", True),
-        ("a session adds", f"{megabytes_each:.2f} MB", "≤ 0.2 MB", megabytes_each <= 0.2),
+        (f"with nobody, {few} and {few + more} sessions", f"{', '.join(weights)} MB", "", True),
+        ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
         ("errors", str(errors), "0", not errors),
     ]
 
@@ -154,40 +163,39 @@ SLOW = {"offline": False, "latency": 50, "downloadThroughput": 100_000, "uploadT
 """A slow line: 100 kB/s and 50 ms."""
 
 
-def first(folder: Path, options: argparse.Namespace) -> list[Row]:
+def measure_first_visit(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Open the link in a browser that was never here, over a slow line; count bytes and seconds."""
     from playwright.sync_api import sync_playwright
 
-    result = []
-    with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
+    seconds = []
+    megabytes = []
+    with serve(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        (token,) = study.tokens.values()
         for _ in range(options.rounds):
-            context = chromium.new_context(viewport={"width": 1280, "height": 900})
-            page, sizes = context.new_page(), []
+            page = chromium.new_page()
             page.set_default_timeout(120_000)
-            session = context.new_cdp_session(page)
+            sizes: list[int] = []
+            session = page.context.new_cdp_session(page)
             session.on("Network.loadingFinished", lambda sent, to=sizes: to.append(sent["encodedDataLength"]))
             session.send("Network.enable")
             session.send("Network.emulateNetworkConditions", SLOW)
             start = time.perf_counter()
-            page.goto(f"{server.url}/?invite={token}", wait_until="commit")
+            page.goto(f"{server.url}/?invite={study.tokens['rater-000']}", wait_until="commit")
             page.get_by_role("button", name=re.compile("^(Start|Continue)")).wait_for()
-            seconds_to_first = time.perf_counter() - start
+            seconds.append(time.perf_counter() - start)
             page.wait_for_timeout(6000)
-            result.append((seconds_to_first, sum(sizes) / 1e6, len(sizes)))
-            context.close()
+            megabytes.append(sum(sizes) / 1e6)
+            page.close()
         chromium.close()
-    seconds, size = (statistics.median(load[index] for load in result) for index in (0, 1))
     return [
-        ("from the link to the instructions", f"{seconds:.1f} s", "≤ 12 s", seconds <= 12),
-        (
-            "loaded by then and in the next 6 s",
-            f"{size:.2f} MB in {result[0][2]} files",
-            "≤ 1.5 MB",
-            size <= 1.5,
-        ),
+        _compare_median("from the link to the instructions", seconds, "s", 12),
+        _compare_median("loaded by then and in the next 6 s", megabytes, "MB", 1.5),
     ]
+
+
+def _compare_median(what: str, values: Sequence[float], unit: str, most: float) -> Row:
+    middle = median(values)
+    return what, f"{middle:.2f} {unit}", f"≤ {most} {unit}", middle <= most
 
 
 _WATCH = r"""
@@ -204,10 +212,10 @@ _WATCH = r"""
   addEventListener("click", event => {
     if (!window.armed) return;
     window.armed = false;
-    const [before] = format_latency();
+    const [before] = shown();
     const start = event.timeStamp;
     const look = () => {
-      const now = format_latency();
+      const now = shown();
       if (now.size === 1 && !now.has(before)) {
         // This frame is painted next; a message posted now is delivered after that.
         const { port1, port2 } = new MessageChannel();
@@ -222,26 +230,21 @@ _WATCH = r"""
 """The last pair must have left and the next be shown, and a frame with it painted."""
 
 
-def browser(folder: Path, options: argparse.Namespace) -> list[Row]:
+def measure_browser(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Rate by mouse in Chromium: milliseconds from the click until the next pair is painted."""
     from playwright.sync_api import sync_playwright
 
-    with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
+    with serve(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
-        (token,) = study.tokens.values()
-        page.goto(f"{server.url}/?invite={token}")
+        page.goto(f"{server.url}/?invite={study.tokens['rater-000']}")
         page.get_by_role("button", name="Start").click()
         page.get_by_role("button", name="Save and continue").wait_for()
         page.evaluate(_WATCH)
-        family = psutil.Process().children(recursive=True)
-        load, cpu = Load(), sum(map(cpu_of, family))
-        took = [_click(page, number) for number in range(options.clicks + 3)][3:]  # the first ones warm up
-        others = load.others(sum(map(cpu_of, family)) - cpu)
+        # the first ones warm up
+        milliseconds = [_click(page, number) for number in range(options.size.clicks + 3)][3:]
         chromium.close()
-    median = statistics.median(took)
-    result = f"{median:.0f} ms; 95 % {percentile(took, 0.95):.0f} (others {others:.2f} cores)"
-    return [("click → next pair painted, median", result, "≤ 60 ms", median <= 60)]
+    return [_compare_median("click → next pair painted, median", milliseconds, "ms", 60)]
 
 
 def _click(page: Any, number: int) -> float:
@@ -253,51 +256,34 @@ def _click(page: Any, number: int) -> float:
     page.evaluate("() => { window.took = null; window.armed = true; }")
     page.get_by_role("button", name="Save and continue").click()
     page.wait_for_function("() => window.took !== null")
-    took = float(page.evaluate("window.took"))
-    page.wait_for_timeout(100)
-    return took
+    return float(page.evaluate("window.took"))
 
 
-def parse_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Return the settings; what cannot be used is named, and the process left with code 2."""
-    command = parser(__doc__)
-    option = command.add_argument
-    option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")
-    option("--raters", type=int, default=50, help="at once")
-    option("--overlap", type=int, default=24, help="raters of a pair")
-    option("--think", type=float, default=5.0, help="seconds a rater thinks, on average")
-    option("--seconds", type=float, default=60.0, help="of raters who think; without pause it is a third")
-    option("--rounds", type=int, default=3, help="of the measures of speed")
-    option("--sessions", type=int, default=50, help="that memory is weighed at; then thrice as many more")
-    option("--clicks", type=int, default=40, help="in Chromium")
-    option("--output", type=Path, help="write the Markdown here, too, again after each measure")
-    options = command.parse_args(arguments)
-    if options.quick:
-        options.raters, options.think, options.seconds, options.rounds = 4, 0.5, 3.0, 1
-        options.sessions, options.clicks, options.overlap = 2, 3, 2
-    counts = ("raters", "overlap", "rounds", "sessions", "clicks", "seconds", "think")
-    if min(getattr(options, name) for name in counts) <= 0:
-        command.error(f"{', '.join(counts)} must be above 0")
-    if options.raters < options.overlap:
-        command.error("there must be at least as many raters as each pair has (overlap)")
-    if not {"browser", "first"}.isdisjoint(options.only) and not CHROMIUM.exists():
-        command.error(
-            "chromium is not installed; run: apt-get install chromium, or choose other measures with --only"
-        )
-    return options
+MEASURES: dict[str, Measure] = {
+    "thinking": partial(measure_speed, is_rush=False),
+    "rush": partial(measure_speed, is_rush=True),
+    "memory": measure_memory,
+    "first": measure_first_visit,
+    "browser": measure_browser,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the measures; return the exit code: 1 where a goal was missed."""
-    options = parse_options(arguments)
-    measures: dict[str, Measure] = {
-        "thinking": partial(speed, think=options.think),
-        "rush": partial(speed, think=0),
-        "memory": memory,
-        "first": first,
-        "browser": browser,
-    }
-    return run_measures(TITLES, measures, options)
+    command = parser(__doc__)
+    option = command.add_argument
+    option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")
+    option("--rounds", type=int, default=3, help="of the measures of speed, and visits on a slow line")
+    option("--output", type=Path, help="write the Markdown here, too, again after each measure")
+    options = command.parse_args(arguments)
+    options.size = QUICK if options.quick else Size()
+    if options.rounds < 1:
+        command.error("--rounds must be above 0")
+    if not {"browser", "first"}.isdisjoint(options.only) and not CHROMIUM.exists():
+        command.error(
+            "chromium is not installed; run: apt-get install chromium, or choose other measures with --only"
+        )
+    return run_measures(TITLES, MEASURES, options)
 
 
 if __name__ == "__main__":

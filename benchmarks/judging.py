@@ -85,7 +85,7 @@ def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Le
     run = OnlineRun(
         store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd
     )
-    return run.judge_questions(read_left(store, judge, seed=1))
+    return run.judge_questions([read_left(store, judge, seed=1)])
 
 
 def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:

@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Context, Evidence
-from analysis.sections.ranking import ranking
-from analysis.stats.agreement import RatingCounts, fleiss_kappa
+from analysis.scores.win_share import fixed_share
+from analysis.sections.results.ranking import ranking
+from analysis.stats.agreement import fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.tidy import validate
-from analysis.verdicts.win_share import fixed_share
+from analysis.verdicts.checks import validate
 
 LEAN = 0.9
 """The standard deviation of an item's advantage, in that of a rater's noise: κ is about .4."""
@@ -32,7 +32,7 @@ def verdicts(rng: np.random.Generator, items: int, raters: int, advantage: float
 def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: int) -> dict[str, float]:
     """Return how often tests reject where nothing differs, and how often intervals cover."""
     large = verdicts(rng, 100_000, raters)
-    truth = fleiss_kappa(RatingCounts.of(_counts(large))).value or 0.0
+    truth = fleiss_kappa(_counts(large)).value or 0.0
     hits = np.zeros(4)
     for _ in range(studies):
         drawn = verdicts(rng, items, raters)
@@ -40,7 +40,7 @@ def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: 
         columns = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
         result = fixed_share(pd.DataFrame(columns), level=0.95)
         pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
-        kappa = fleiss_kappa(RatingCounts.of(_counts(drawn)))
+        kappa = fleiss_kappa(_counts(drawn))
         covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
         inside = result.low is not None and result.high is not None and result.low <= 0.5 <= result.high
         hits += ((result.p or 1) <= 0.05, (pooled.p or 1) <= 0.05, inside, covers)

@@ -17,10 +17,10 @@ from scipy import stats
 from simulated_studies import Truth, simulate
 
 from analysis.evidence import Context, Evidence
-from analysis.sections.ranking import ranking
+from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision
+from analysis.sections.results.ranking import ranking
 from analysis.stats.assisted import assisted_share
-from analysis.verdicts.tidy import validate
-from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision
+from analysis.verdicts.checks import validate
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
 from guard_eval.sign_flip import sign_flip

@@ -20,7 +20,7 @@ from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
 from guard_eval.store import Store, judging, pairs
-from guard_eval.store.requests import Attempt, Question
+from guard_eval.store.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
@@ -75,27 +75,28 @@ def judge(
 ) -> Judged:
     """Let language models compare the pairs.
 
-    Begin with --dry-run: it shows one request in full, and what all of them would cost. What is answered is
-    stored and never paid for again, so a run can be stopped at any moment, and the same command goes on.
+    Begin with --dry-run: it shows one request in full, and the cost of all requests. Answers are stored and
+    never paid for again: you can stop the command at any moment and run it again.
 
-    A maker's own key (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY) goes to that maker's server alone,
-    and OpenAI's also to your own OPENAI_BASE_URL. Any other key goes where you say.
+    A provider's own key (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY) is sent only to that provider's
+    server, and OpenAI's also to your own OPENAI_BASE_URL. Any other key is sent only where you allow it.
 
-    Exit code 0: all is judged. 3: all was asked, and some pairs have no verdict. 2: an error that you can
-    mend kept a judge from its end; the other judges were asked all the same.
+    Exit code 0: all pairs are judged. 3: all requests were sent, and some pairs have no verdict. 2: an error
+    that you can fix stopped a judge; the other judges have run.
 
     Args:
         study: The study's folder.
-        dry_run: Print what would be sent and what it would cost; send nothing.
-        yes: Do not ask before spending; for scripts.
-        budget: What all judges of the study may cost together over all runs, in US dollars.
-        only: Only the judge of this name, or of this model.
-        batch: Ask by the Batch API, at half the price at OpenAI, and within a day.
-        calibrate: Ask about pairs whose answer is known, made of the study's texts.
-        recheck: Ask so many stored requests again, byte for byte, and say whether the judge has changed.
-        tune: Compare the settings that [tuning] chooses from with the baseline, instead of the pairs.
-        view: Write all exchanges with judges as one HTML page to read and filter, and stop.
-        send_key: Let a key go to a server that study.toml names: VARIABLE=https://host.
+        dry_run: Show one request and the cost of all; send nothing.
+        yes: Do not ask before spending money. This is for scripts.
+        budget: The highest cost of all judges of the study together, over all runs, in US dollars. Default:
+            the command asks.
+        only: Run only the judge with this name, or with this model.
+        batch: Use the Batch API: half the price at OpenAI, with answers within a day.
+        calibrate: Judge pairs whose answers are known, made from the study's texts.
+        recheck: Send this number of stored requests again, unchanged, and say whether the judge has changed.
+        tune: Compare the settings in [tuning] with the baseline, instead of judging the pairs.
+        view: Write all requests and answers as one HTML page to read and filter; send nothing.
+        send_key: Allow a key to be sent to a server that study.toml names, as VARIABLE=https://host.
 
     Raises:
         StudyError: A judge could not be asked, or an option makes no sense.
@@ -164,7 +165,6 @@ class JudgeCommand:
         servers: The servers of the judges that are asked, by the judges' names.
         ledgers: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
-        attempts: The stored requests that are sent again, by the judges' names.
         rechecked: The results of the repeated requests, in words.
     """
 
@@ -178,7 +178,6 @@ class JudgeCommand:
     servers: dict[str, Server] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     rechecked: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -197,18 +196,18 @@ class JudgeCommand:
             with self._judge(judge):
                 if self.recheck is not None:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
-                    self.attempts[judge.rater_name] = attempts
                     previews.append(preview_recheck(judge, attempts))
-                    continue
-                questions = (read_unanswered if self.calibrate else read_left)(self.store, judge, seed=seed)
-                previews.append(preview_judge(self.store, judge, questions, seed=seed))
+                else:
+                    read = read_unanswered if self.calibrate else read_left
+                    questions = read(self.store, judge, seed=seed)
+                    previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
 
     def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
-            lines.append("This is the most that is asked: comparisons stop when they are decided.")
+            lines.append("These are the most requests that are sent: a comparison stops when it is decided.")
         examples = [preview for preview in previews if preview.example]
         for preview in examples[:example]:
             lines += [
@@ -235,7 +234,7 @@ class JudgeCommand:
         import guard_eval.servers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 
         for preview in previews:
-            if preview.questions or preview.open:
+            if preview.questions or preview.attempts or preview.open:
                 with self._judge(preview.judge):
                     server = connect_to(preview.judge, plain_http={url for url, _ in self.allowed})
                     if preview.price is None:
@@ -271,31 +270,30 @@ class JudgeCommand:
                 self._judge(preview.judge),
                 progress.task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
-                for questions in self._split(preview):
-                    online = OnlineRun(
-                        self.store,
-                        preview.judge,
-                        seed=self.study.settings.seed,
-                        server=server,
-                        price=preview.price,
-                        budget_usd=self.budget,
-                        advance=advance,
-                        ledger=self.ledgers.get(preview.name),
-                    )
-                    self.ledgers[preview.name] = online.ledger
-                    if self.recheck is not None:
-                        compared = ask_again(online, self.attempts[preview.judge.rater_name])
-                        self.rechecked.append(f"{preview.name}: {compared}")
-                        continue
+                online = OnlineRun(
+                    self.store,
+                    preview.judge,
+                    seed=self.study.settings.seed,
+                    server=server,
+                    price=preview.price,
+                    budget_usd=self.budget,
+                    advance=advance,
+                )
+                self.ledgers[preview.name] = online.ledger
+                if preview.attempts:
+                    compared = ask_again(online, preview.attempts)
+                    self.rechecked.append(f"{preview.name}: {compared}")
+                else:
                     run = BatchRun(online) if self.batch else online
-                    run.judge_questions(questions)
+                    run.judge_questions(self._split(preview))
 
     def _split(self, preview: Preview) -> Iterable[Sequence[Question]]:
         """Return the questions in groups: all at once, or round by round."""
-        judge, settings = preview.judge, self.study.settings
+        judge = preview.judge
+        settings = self.study.settings
         plan = plan_questions(judge, seed=settings.seed)
         rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
-        if rounds is None or self.calibrate or self.recheck is not None:
+        if rounds is None or self.calibrate:
             return [preview.questions]
         return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
@@ -361,5 +359,5 @@ def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
         lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
-        lines.append("What got no answer is asked again by the same command; the report counts the rest.")
+        lines.append("The same command sends requests without an answer again; the report counts the others.")
     return lines

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Connection
@@ -108,8 +107,7 @@ class Journal:
 
     async def renew(self, lease: timedelta) -> None:
         """Extend the lease of the run's open requests by this time from now."""
-        await self.write(partial(_renew, run=self.run), lease)
+        await self.write(self._renew, lease)
 
-
-def _renew(db: Connection, now: datetime, leases: list[timedelta], *, run: str) -> None:
-    requests.renew(db, run, now + leases[-1])
+    def _renew(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
+        requests.renew(db, self.run, now + leases[-1])

@@ -14,7 +14,7 @@ from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
 from guard_eval.servers.server import key_variable, server_url
 from guard_eval.store import Store, judging, requests
-from guard_eval.store.requests import Question
+from guard_eval.store.requests import Attempt, Question
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.examples import check_examples, describe_special
@@ -35,9 +35,8 @@ class Preview:
 
     Attributes:
         judge: The study's settings for the judge.
-        name: The judge's name as a rater, to be printed.
-        server: The server that would receive the texts and the key.
         questions: The questions without a verdict.
+        attempts: Stored requests that are sent again, in place of questions.
         open: Requests of earlier runs that have no answer yet, most of them in batches.
         requests: Requests to be paid if every answer can be read.
         price: The price of the judge's tokens, if it is known.
@@ -49,23 +48,27 @@ class Preview:
     """
 
     judge: Judge
-    name: str
-    server: str
-    questions: Sequence[Question]
-    open: int
+    questions: Sequence[Question] = ()
+    attempts: Sequence[Attempt] = ()
+    open: int = 0
     requests: int
     price: Price | None
     costs: Mapping[str, tuple[float, float]]
     lines: tuple[str, ...]
-    warnings: tuple[str, ...]
-    example: str | None
+    warnings: tuple[str, ...] = ()
+    example: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the judge's name as a rater, to be printed."""
+        return visible(self.judge.rater_name)
 
     def record(self) -> dict[str, object]:
         """Return the preview as `--json` prints it."""
         return {
             "judge": self.name,
             "model": visible(self.judge.model),
-            "server": self.server,
+            "server": server_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,
         }
@@ -111,9 +114,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     lines = [
         f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
-        f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
-        f"to ask: {len(sizes):,} requests",
-        f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
+        f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
+        f"requests to send: {len(sizes):,}",
+        f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
         f"answer tokens: at most {len(sizes) * longest:,}",
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
@@ -131,17 +134,15 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     warnings = []
     if changes := describe_changes(store, judge):
         warnings.append(
-            f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
-            'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
-            "which all pairs are asked again"
+            f"{name} has verdicts from other settings than those in study.toml now ({'; '.join(changes)}), "
+            'and they are kept. Take back the change, or give the judge a new name there (name = "…"), under '
+            "which it judges all pairs again"
         )
     example = None
     if bodies:
         example = visible(f"[POST {PATHS[run.form.interface]}]\n{show_request(bodies[0])}")
     return Preview(
         judge=judge,
-        name=name,
-        server=url,
         questions=questions,
         open=spent.open if spent else 0,
         requests=len(sizes),

@@ -99,26 +99,20 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending them again: as before, or at worst with the longest answers."""
     url = server_url(judge)
     price = find_price(judge, url)
-    name = visible(judge.rater_name)
     costs = {}
     if price is not None:
         worst = sum(price.usd(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
         costs[ONLINE] = sum(attempt.cost or 0 for attempt in attempts) / BILLION, worst
     return Preview(
         judge=judge,
-        name=name,
-        server=url,
-        questions=[attempt.question for attempt in attempts],
-        open=0,
+        attempts=attempts,
         requests=len(attempts),
         price=price,
         costs=costs,
         lines=(
-            f"judge: {name} (the model {visible(judge.model)}) at {url}",
+            f"judge: {visible(judge.rater_name)} (the model {visible(judge.model)}) at {url}",
             f"to ask again: {len(attempts):,} stored requests, byte for byte",
         ),
-        warnings=(),
-        example=None,
     )
 
 

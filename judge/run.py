@@ -70,7 +70,6 @@ class OnlineRun:
         budget_usd: float | None = None,
         advance: progress.Advance | None = None,
         pace: float = 1.0,
-        ledger: Ledger | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -83,7 +82,6 @@ class OnlineRun:
             budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
             advance: Called for each question that is done.
             pace: A factor of all pauses that no server asks for.
-            ledger: What earlier runs of the same command did, to be continued.
 
         Raises:
             StudyError: The judge may not be asked, or the budget cannot be held.
@@ -92,7 +90,7 @@ class OnlineRun:
         self.server = server
         self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
-        self.biller = Biller(judge, price, budget_usd, ledger)
+        self.biller = Biller(judge, price, budget_usd)
         self.ledger = self.biller.ledger
         self.journal = Journal(store, judge, settings=self.builder.settings, limit=self.biller.limit)
         self.state = self.builder.start(store)
@@ -100,28 +98,30 @@ class OnlineRun:
         self._advance = advance
         self._instructions: dict[Form, str] = {}
 
-    def judge_questions(self, questions: Sequence[Question]) -> Ledger:
-        """Ask the questions, save the verdicts, and return the counts of the run.
+    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> Ledger:
+        """Ask the questions round by round, save the verdicts, and return the counts of the run.
 
         After Ctrl-C, the run first receives and saves the answers that are under way. Several processes may
         judge one study at once.
 
         Raises:
-            StudyError: Only the user can mend it. What was answered until then is saved.
+            StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
-        asyncio.run(self._ask(questions))
+        asyncio.run(self._ask(rounds))
         return self.ledger
 
-    async def _ask(self, questions: Sequence[Question]) -> None:
+    async def _ask(self, rounds: Iterable[Sequence[Question]]) -> None:
+        size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
         async with self.open():
-            queue = deque(pending.question for pending in await self.resolve(questions))
-            await self.ask_first(queue)
-            size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
-            await self.workers.run(self._ask_queue(queue) for _ in range(size))
+            for questions in rounds:
+                queue = await self.ask_first(questions)
+                await self.workers.run(self._ask_queue(queue) for _ in range(size))
 
-    async def ask_first(self, queue: deque[Question]) -> None:
-        """Ask one question after the other until an answer can be read, or no question remains."""
+    async def ask_first(self, questions: Sequence[Question]) -> deque[Question]:
+        """Ask one question after the other until an answer can be read; return the remaining questions."""
+        queue = deque(pending.question for pending in await self.resolve(questions))
         await self.workers.run([self._ask_queue(queue, first=True)])
+        return queue
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -162,29 +162,27 @@ class OnlineRun:
         return unanswered
 
     async def _ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:
-        """Ask the next question until there is none, or until the first answer that can be read."""
-        while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
-            await self._ask_next(queue)
+        """Ask the next question until there is none, or until the first answer that can be read.
 
-    async def _ask_next(self, queue: deque[Question]) -> None:
-        """Judge the next question. A question that cannot be asked now goes back into the queue.
+        A question that cannot be asked now goes back into the queue.
 
         Raises:
             StudyError: The run ends here.
         """
-        question = queue.popleft()
-        outcome = await self._judge(question, has_others=bool(queue))
-        match outcome:
-            case Verdict() | Failure():
-                self.state = conclude(self.state, outcome)
-                await self.conclude(question, outcome)
-            case Unavailable("batch"):
-                self.ledger.in_batches += 1
-            case Unavailable():
-                queue.append(question)
-                await self.workers.pause(self.workers.pace * POLL_SECONDS)
-            case Wait():
-                queue.insert(1, question)
+        while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
+            question = queue.popleft()
+            outcome = await self._judge(question, has_others=bool(queue))
+            match outcome:
+                case Verdict() | Failure():
+                    self.state = conclude(self.state, outcome)
+                    await self.conclude(question, outcome)
+                case Unavailable("batch"):
+                    self.ledger.in_batches += 1
+                case Unavailable():
+                    queue.append(question)
+                    await self.workers.pause(self.workers.pace * POLL_SECONDS)
+                case Wait():
+                    queue.insert(1, question)
 
     async def _judge(self, question: Question, *, has_others: bool) -> Verdict | Failure | Unavailable | Wait:
         """Return the verdict on a question, its failure, or why it cannot be asked now.

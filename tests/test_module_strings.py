@@ -24,7 +24,6 @@ LOADERS = {
     "guard_eval/metrics/measurement.py": "the table of metrics, whose models are heavy",
     "guard_eval/__init__.py": "the package's own names, loaded when they are used",
     "analysis/__init__.py": "the package's own names, loaded when they are used",
-    "analysis/verdicts/recognition.py": "the table of formats",
     "analysis/reports/results.py": "the table of analyses",
 }
 """Files that may load a module by its name, each with the reason."""
@@ -89,7 +88,7 @@ def test_no_string_names_a_module_of_a_package_above():
     ("package", "text", "expected"),
     [
         ("guard_eval", "analysis.reports.command:report", True),
-        ("guard_eval", "analysis.verdicts.tidy", True),
+        ("guard_eval", "analysis.verdicts.checks", True),
         ("analysis", "judge.preview:Preview", True),
         ("judge", "annotation_app.server", True),
         ("judge", "guard_eval.servers.client", False),

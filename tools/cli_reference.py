@@ -8,7 +8,7 @@ from functools import cache
 from rich.console import Console
 
 from guard_eval.cli.commands import COMMANDS
-from guard_eval.cli.frame import accept_studies, command_line
+from guard_eval.cli.frame import accept_studies, command_line, explain_in_full
 
 WIDTH = 80
 """Columns of the help."""
@@ -30,7 +30,10 @@ def helps() -> dict[str, str]:
 def _help(name: str) -> str:
     accept_studies()
     page = io.StringIO()
-    command_line().meta([*name.split(), "--help"], console=Console(file=page, width=WIDTH))
+    line = command_line()
+    arguments = [*name.split(), "--help"]
+    explain_in_full(line, arguments)
+    line.meta(arguments, console=Console(file=page, width=WIDTH))
     return page.getvalue()
 
 

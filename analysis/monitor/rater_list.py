@@ -11,7 +11,6 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.tables import Table
 from guard_eval.store import Store, manage
 from guard_eval.store.manage import Raters
-from guard_eval.store.slots import MOST_SKIPS
 from guard_eval.study import Study
 
 
@@ -25,7 +24,7 @@ class ListedRaters(Raters):
 def list_raters(study: Study, /) -> ListedRaters:
     """List the raters with their source, progress and state.
 
-    `guard-eval status` says how long they take and how they rate.
+    `guard-eval status` shows how long they take and how they rate.
 
     Args:
         study: The study's folder.
@@ -33,7 +32,7 @@ def list_raters(study: Study, /) -> ListedRaters:
     with Store.open(study.database) as store:
         listed = manage.list_all(store)
         slots = study.plan.slots
-        ratings = read_ratings(store, listed.raters, slots=slots, most_skips=MOST_SKIPS)
+        ratings = read_ratings(store, listed.raters, slots=slots)
     flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}
     table = Table(
         caption="Raters to look at",

@@ -15,15 +15,15 @@ import pandas as pd
 from scipy import special
 from scipy.stats import binom
 
-from analysis.stats.agreement import RatingCounts, fleiss_kappa, raw_agreement
+from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_signs
+from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.likeness import BY_TASTE, compare_with_judges, describe_signs
 from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct
-from guard_eval.store.slots import POOLS
+from guard_eval.store.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
@@ -193,7 +193,6 @@ def read_ratings(
     everybody: Sequence[RaterProgress],
     *,
     slots: int,
-    most_skips: int,
     criteria: Sequence[str] = (),
 ) -> Ratings:
     """Return the ratings of a study.
@@ -202,7 +201,6 @@ def read_ratings(
         store: The study's database.
         everybody: All raters.
         slots: Ratings that are planned of each pair.
-        most_skips: The number of skips after which a pair is not shown to new raters.
         criteria: The criteria in the present settings.
     """
     kinds = {rater.kind for rater in everybody}
@@ -214,9 +212,8 @@ def read_ratings(
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
-    choices = letters.merge(presentations, on="presentation")
-    last = choices.drop_duplicates(_CHOICE, keep="last")
-    last = last.assign(side=last["letter"] * last["side_of_a"])
+    placed = _place_letters(letters, presentations)
+    last = placed.drop_duplicates(_CHOICE, keep="last")
     presentations["net"] = presentations["presentation"].map(last.groupby("presentation")["letter"].sum())
     study = presentations[presentations["role"] == "study"]
     counted = study[~study["surplus"] & ~study["excluded"]]
@@ -243,12 +240,9 @@ def read_ratings(
         raters=_rater_states(
             raters,
             sums=_sums_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
-            favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
+            favourites=_favourite_answers(placed.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
-            signs=describe_signs(
-                compare_with_judges(kind, _label_pairs(last), _judge_labels(store, kind, letters)),
-                count_conduct(store),
-            ),
+            signs=_describe_signs(store, kind, letters, last),
         ),
         remarks=tuple(
             Remark(
@@ -260,7 +254,7 @@ def read_ratings(
             )
             for note in remarks
         ),
-        often_skipped=sum(count >= most_skips for count in skips.values()),
+        often_skipped=sum(count >= MOST_SKIPS for count in skips.values()),
     )
 
 
@@ -298,9 +292,8 @@ def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     states = []
     keys = ["method_a", "method_b", "criterion"]
     for (method_a, method_b, criterion), group in counted.groupby(keys, observed=True):
-        rated = RatingCounts.of(
-            pd.crosstab(group["pair_id"], group["side"]).reindex(columns=list(LETTERS), fill_value=0)
-        )
+        sides = pd.crosstab(group["pair_id"], group["side"])
+        counts = sides.reindex(columns=list(LETTERS), fill_value=0).to_numpy()
         hits = (group.loc[group["letter"] != 0, "letter"] == 1).to_numpy()
         states.append(
             CriterionState(
@@ -308,8 +301,8 @@ def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
                 criterion=str(criterion),
                 verdicts=len(group),
                 ties=1 - len(hits) / len(group),
-                same=raw_agreement(rated),
-                kappa=fleiss_kappa(rated, level=LEVEL),
+                same=raw_agreement(counts),
+                kappa=fleiss_kappa(counts, level=LEVEL),
                 first=unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
             )
         )
@@ -377,12 +370,21 @@ def _rater_states(
     return tuple(states)
 
 
-def _judge_labels(store: Store, kind: RaterKind, letters: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels of the judges with which people of a kind are compared."""
+def _place_letters(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
+    """Return the choices of these presentations. `side` is 1 for the first method, whichever side it had."""
+    choices = letters.merge(presentations, on="presentation")
+    return choices.assign(side=choices["letter"] * choices["side_of_a"])
+
+
+def _describe_signs(
+    store: Store, kind: RaterKind, letters: pd.DataFrame, last: pd.DataFrame
+) -> Mapping[str, str]:
+    """Return the signs that a model answered for a rater, by the rater's name."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
     presentations = _to_frame(read_presentations(store, judge_kind))
-    choices = letters.merge(presentations, on="presentation").drop_duplicates(_CHOICE, keep="last")
-    return _label_pairs(choices.assign(side=choices["letter"] * choices["side_of_a"]))
+    judged = _place_letters(letters, presentations).drop_duplicates(_CHOICE, keep="last")
+    compared = compare_with_judges(kind, _label_pairs(last), _label_pairs(judged))
+    return describe_signs(compared, count_conduct(store))
 
 
 def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
@@ -395,13 +397,13 @@ def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
 
 def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
-    names = study["rater"]
+    same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
+    rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
     choices = {
-        "choices": names.notna(),
+        "choices": study["rater"].notna(),
         "ties": study["letter"] == 0,
-        "same": names.groupby([study[name] for name in (*_RATED, "side")], observed=True).transform("size")
-        - 1,
-        "compared": names.groupby([study[name] for name in _RATED], observed=True).transform("size") - 1,
+        "same": same - 1,
+        "compared": rated - 1,
     }
     seconds = showings["seconds"]
     net = showings["net"].fillna(0)

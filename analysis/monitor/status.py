@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
-from analysis.sections.section import Cells, labelled_table
+from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
@@ -40,10 +40,9 @@ OPTIONAL = {"metrics", "people", "judges"}
 
 WATCH_SECONDS = 10
 REMARKS = 10
-"""So many of the newest remarks are shown."""
+"""The number of remarks that are shown, the newest ones."""
 RATERS = 30
 """If a study has more raters, the table has the flagged ones only."""
-_NAMED = 3
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -73,15 +72,15 @@ class Status(Result):
 
 
 def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = ()) -> Result:
-    """See what a study has, how its raters do, and what to do next.
+    """Show what a study has, how its raters do, and what to do next.
 
-    Nothing is changed, loaded or sent. Which method is ahead is not shown: looking at that while verdicts
-    come in, and stopping when it pleases, finds differences that are not there. Exit code 2 if a part of the
-    study is broken.
+    Nothing is changed, loaded or sent. The command never shows which method is ahead: who watches that while
+    verdicts come in, and stops when it looks good, finds differences that are not there. Exit code 2 means
+    that a part of the study is broken.
 
     Args:
-        folder: The study's folder, which may be half made or broken.
-        watch: Show it every ten seconds, until Ctrl-C.
+        folder: The study's folder. It may be incomplete or broken.
+        watch: Show it again every ten seconds, until Ctrl-C.
         overrides: Settings for this run, such as `annotation.raters_per_pair=3`.
     """
     try:
@@ -100,32 +99,33 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     try:
         study = Study.open(folder, overrides)
     except StudyError as error:
-        return _status(folder, [Part("settings", "broken", str(error))])
+        return _summarise(folder, [Part("settings", "broken", str(error))])
     parts, texts = _text_steps(study)
-    ratings = None
-    try:
-        if study.settings.database is not None or (folder / "study.db").exists():
+    if study.settings.database is not None or (folder / "study.db").exists():
+        try:
             with Store.open(study.database, declared=study.declared) as store:
-                everybody = raters.read(store)
-                ratings = read_ratings(
-                    store,
-                    everybody,
-                    slots=study.plan.slots,
-                    most_skips=MOST_SKIPS,
-                    criteria=study.settings.annotation.criteria,
-                )
-                changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
-                drawn = pairs.read(store)
-                rounds = _read_rounds(study, store, drawn, POOLS[ratings.rater_kind])
-                remaining = _count_remaining(study, store, everybody)
-    except StudyError as error:
-        return _status(folder, [*parts, Part("database", "broken", str(error))])
-    if ratings is None or not ratings.pairs:
-        return _status(folder, [*parts, Part("pairs", "missing", "none drawn", (study.command("pair"),))])
+                if drawn := pairs.read(store):
+                    return _read_store(study, store, drawn, parts, texts)
+        except StudyError as error:
+            return _summarise(folder, [*parts, Part("database", "broken", str(error))])
+    return _summarise(folder, [*parts, Part("pairs", "missing", "none drawn", (study.command("pair"),))])
+
+
+def _read_store(
+    study: Study, store: Store, drawn: Sequence[Pair], parts: list[Part], texts: Mapping[str, SystemTexts]
+) -> Status:
+    """Return the state of a study whose pairs are drawn."""
+    everybody = raters.read(store)
+    criteria = study.settings.annotation.criteria
+    ratings = read_ratings(store, everybody, slots=study.plan.slots, criteria=criteria)
+    changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
+    replaced = _find_replaced(drawn, texts)
+    parts += _verdict_steps(study, store, drawn, everybody, ratings)
     warnings = render_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
-        replaced=_count_replaced(drawn, texts),
+        replaced=replaced,
+        replacing=sorted(set().union(*replaced)),
         changes=changes[0].changes,
         redraw=study.command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
@@ -133,24 +133,24 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         spaced=spaced,
     )
     tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
-    parts += _verdict_steps(study, everybody, ratings, remaining, rounds)
-    return _status(folder, parts, ratings, warnings, tables)
+    return _summarise(study.folder, parts, ratings, warnings, tables)
 
 
-def _status(
+def _summarise(
     folder: Path,
     parts: Sequence[Part],
     ratings: Ratings | None = None,
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
+    """Return the steps as lines, and the next commands: those of the first needed step, then the choices."""
     width = max(len(step.name) for step in parts)
     lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in parts]
     is_broken = any(step.state == "broken" for step in parts)
-    needed = [step for step in parts if step.next and step.name not in OPTIONAL][:1]
-    choices = [step for step in parts if step.next and step.name in OPTIONAL]
-    following = [] if is_broken else [command for step in (*needed, *choices) for command in step.next]
-    if not is_broken and not following:
+    unfinished = [] if is_broken else [step for step in parts if step.next]
+    needed = [step for step in unfinished if step.name not in OPTIONAL][:1]
+    choices = [step for step in unfinished if step.name in OPTIONAL]
+    if not is_broken and not unfinished:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
     is_rated = ratings is not None and ratings.counted > 0
     if ratings is not None and is_rated:
@@ -159,7 +159,7 @@ def _status(
         lines=tuple(lines),
         tables=tables if is_rated else (),
         warnings=warnings,
-        next=tuple(following),
+        next=tuple(chain.from_iterable(step.next for step in (*needed, *choices))),
         exit_code=2 if is_broken else 0,
         study=folder,
         parts=tuple(parts),
@@ -167,101 +167,72 @@ def _status(
     )
 
 
+def _describe(step: str, **values: object) -> str:
+    """Return the words for a step, by its name in the template."""
+    (line,) = render_lines(_TEMPLATES / "steps.txt.j2", step=step, count=_count, spaced=spaced, **values)
+    return line
+
+
 def _text_steps(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
+    served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
+    models = [*(part.settings.model.name for part in study.by_model()), *served]
+    described = _describe("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
         prompts_step = Part("prompts", "broken", str(error))
     else:
-        datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
-        prompts_step = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
-    state, texts = _texts_step(study, prompts)
-    chosen_systems = Part("settings", "complete", f"{_describe_systems(study)}, seed {chosen.seed}")
-    metrics = _metrics_step(study, has_texts=state.state != "missing")
-    return [chosen_systems, prompts_step, state, *_tuning_steps(study, state), metrics], texts
+        prompts_step = Part("prompts", "complete", _describe("prompts", prompts=prompts))
+    texts_step, texts = _texts_step(study, prompts)
+    metrics = _metrics_step(study, has_texts=texts_step.state != "missing")
+    steps = [Part("settings", "complete", described), prompts_step, texts_step]
+    return [*steps, *_tuning_steps(study, texts_step), metrics], texts
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Replaced:
-    """The number of pairs whose texts differ from the present texts of their systems, and these systems."""
-
-    pairs: int
-    count: int
-    names: list[str]
-
-
-def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> _Replaced:
-    """Count the pairs whose texts differ from the present texts of their systems."""
-    names: set[str] = set()
-    count = 0
+def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
+    """Return the systems whose present text differs from the pair's, for each pair with such a system."""
+    replaced = []
     for pair in drawn:
-        drawn_texts = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
-        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in drawn_texts}
-        changed = {
-            name for name, text in current.items() if text is not None and text.id != drawn_texts[name]
-        }
-        names |= changed
-        count += bool(changed)
-    return _Replaced(pairs=len(drawn), count=count, names=sorted(names))
-
-
-def _describe_systems(study: Study) -> str:
-    """Describe the number of systems and the models that write their texts."""
-    chosen = study.settings
-    if not chosen.system:
-        strategies = len(chosen.generation.strategies)
-        return f"{strategies} {'strategy' if strategies == 1 else 'strategies'}, model {chosen.model.name}"
-    systems = list(chosen.systems.values())
-    served = [system.served.model for system in systems if system.source == "server"]
-    models = [*(model_study.settings.model.name for model_study in study.by_model()), *served]
-    text = _count(len(systems), "system")
-    if models := list(dict.fromkeys(models)):
-        text += f", {'model' if len(models) == 1 else 'models'} {', '.join(models)}"
-    files = sum(system.source == "file" for system in systems)
-    return f"{text}, {files} in files" if files else text
+        ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
+        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in ids}
+        names = {name for name, text in current.items() if text is not None and text.id != ids[name]}
+        if names:
+            replaced.append(names)
+    return replaced
 
 
 def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
-    """Return the state of the texts, and the texts."""
+    """Return the state of the texts, and the texts. They are complete if every system has all of them."""
     name = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, study.settings.systems, prompts)
-        missing, needed = _count_missing(study, existing) if prompts else ({}, 0)
+        missing, needed = _count_missing(study, existing) if prompts else (Counter[str](), 0)
     except (StudyError, OSError) as error:
         return Part(name, "broken", str(error)), {}
-    return _count_texts(study, name, missing, needed), existing
-
-
-def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[dict[str, int], int]:
-    """Return the missing texts of each system, and the number of texts that all systems need."""
-    missing = {}
-    needed = 0
-    for name, prompts in ((name, prompts) for names, prompts in plan_texts(study) for name in names):
-        runs = range(1, study.settings.runs_of(name) + 1)
-        missing[name] = sum((prompt.id, run) not in existing[name] for prompt in prompts for run in runs)
-        needed += len(prompts) * len(runs)
-    return missing, needed
-
-
-def _count_texts(study: Study, name: str, missing: Mapping[str, int], needed: int) -> Part:
-    """Return the state of the texts: complete if every system has all of them."""
-    total = needed - sum(missing.values())
-    text = f"{total} of {needed}"
-    if total == needed and total:
-        return Part(name, "complete", text)
-    lacking = {name: count for name, count in missing.items() if count}
+    total = needed - missing.total()
+    state: State = "complete" if total == needed else "partial"
     # What is missing in a file is written by whoever wrote the others.
-    is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
+    is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
-    if not total:
-        return Part(name, "missing", text, generate)
-    named = [f"{name} lacks {count}" for name, count in lacking.items()]
     kind = "systems" if study.settings.system else "strategies"
-    more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
-    return Part(name, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
+    text = _describe("texts", total=total, needed=needed, missing=missing, kind=kind)
+    return Part(name, state if total else "missing", text, generate), existing
+
+
+def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[Counter[str], int]:
+    """Return the missing texts of each system that lacks some, and the number of texts that all need."""
+    missing: Counter[str] = Counter()
+    needed = 0
+    for names, prompts in plan_texts(study):
+        for name in names:
+            runs = range(1, study.settings.runs_of(name) + 1)
+            keys = [(prompt.id, run) for prompt in prompts for run in runs]
+            needed += len(keys)
+            missing.update(name for key in keys if key not in existing[name])
+    return missing, needed
 
 
 def _tuning_steps(study: Study, texts: Part) -> Iterator[Part]:
@@ -296,15 +267,14 @@ def _page_step(
     return Part(name, "complete", str(page))
 
 
-def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
-    """Return the rounds of people and of each judge, if comparisons stop after a round."""
+def _round_steps(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> Iterator[Part]:
+    """Yield the rounds of people and of each judge, if comparisons stop after a round."""
     if study.plan.rounds is None:
-        return []
+        return
     names = [judge.rater_name for judge in study.settings.judge]
     judges = {name: settings_part(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
-    parts = []
     for who, settings_name in {PEOPLE: pool, **judges}.items():
         with store.read() as db:
             done = count_closed(db, settings_name)
@@ -312,35 +282,26 @@ def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
             unrated = slots.count_unrated(db, settings_name)
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
-        (text,) = render_lines(
-            _TEMPLATES / "rounds.txt.j2",
-            who=who,
-            done=done,
-            last=last,
-            eliminated=eliminated,
-            unrated=_count(unrated, "rating") if unrated else "",
-            is_over=is_over,
-        )
+        values = {"who": who, "done": done, "last": last, "unrated": unrated}
+        text = _describe("rounds", **values, eliminated=eliminated, is_over=is_over)
         state: State = "complete" if is_over else "partial"
-        parts.append(Part("rounds", state if done else "missing", text))
-    return parts
+        yield Part("rounds", state if done else "missing", text)
 
 
 def _verdict_steps(
     study: Study,
+    store: Store,
+    drawn: Sequence[Pair],
     everybody: Sequence[RaterProgress],
     ratings: Ratings,
-    remaining: Mapping[str, int],
-    rounds: Sequence[Part],
 ) -> Iterator[Part]:
-    """Yield the states of pairs, ratings, judges and the report."""
+    """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
+    rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
     yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = f"{ratings.counted} of {ratings.planned} ratings, {_count(invited, 'rater')}"
-    text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
-    text += "".join(f", {count} without {spaced(name)}" for name, count in ratings.lacking.items())
+    text = _describe("people", ratings=ratings, invited=invited)
     if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Part("people", "complete", text)
     elif invited:
@@ -348,12 +309,13 @@ def _verdict_steps(
     else:
         yield Part("people", "missing", text, (study.command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
+    remaining = _count_remaining(study, store, rated)
     if any(remaining.values()):
         text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
         yield Part("judges", "partial", text, (study.command("judge", "--dry-run"),))
     elif remaining:
         yield Part("judges", "complete", f"{', '.join(remaining)}: all judged")
-    # who was skipped by too many is given to nobody new, and a judge that was never asked is a choice
+    # A pair that too many raters skipped is shown to nobody new. A judge that was never asked is a choice.
     closed = ratings.often_skipped * ratings.slots
     of_people = ratings.missing - closed if invited or ratings.counted else 0
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
@@ -366,16 +328,15 @@ def _verdict_steps(
     yield _report_step(study, is_rated=is_rated, missing=missing)
 
 
-def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
+def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
     """Return an upper limit for the number of presentations that each judge has not judged yet."""
-    rated = {rater.name: rater.rated for rater in everybody}
     remaining = {}
     for judge in study.settings.judge:
         orders = 2 if judge.orders == "both" else 1
         name = judge.rater_name
         with store.read() as db:
-            pairs = count_playing(db, settings_part(name, "model"))
-        remaining[name] = max(0, pairs * orders * judge.samples - rated.get(name, 0))
+            playing = count_playing(db, settings_part(name, "model"))
+        remaining[name] = max(0, playing * orders * judge.samples - rated.get(name, 0))
     return remaining
 
 
@@ -396,19 +357,7 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
 
 def headline(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
-    rater, raters = (
-        ("SIMULATED rater", "SIMULATED raters") if ratings.rater_kind == "simulated" else ("person", "people")
-    )
-    for_people = sum(ratings.filled)
-    pairs = _count(ratings.pairs, "pair")
-    lines = render_lines(
-        _TEMPLATES / "headline.txt.j2",
-        ratings=ratings,
-        done=100 * ratings.counted / max(1, ratings.planned),
-        pairs=pairs if for_people == ratings.pairs else f"{for_people} of {pairs}",
-        raters=raters if ratings.slots > 1 else rater,
-        duration=duration,
-    )
+    lines = render_lines(_TEMPLATES / "headline.txt.j2", ratings=ratings, count=_count, duration=duration)
     return " ".join(lines)
 
 
@@ -430,28 +379,28 @@ def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
 
 
 def _criteria_table(rows: Sequence[CriterionState]) -> Table:
+    """Return the table of criteria. It names the comparison if there are several."""
     is_mixed = len({row.comparison for row in rows}) > 1
-
-    def labels(row: CriterionState) -> Cells:
-        criterion = {"criterion": spaced(row.criterion)}
-        return {"comparison": row.comparison, **criterion} if is_mixed else criterion
-
-    def figures(row: CriterionState) -> Cells:
-        return {
+    lines = []
+    for row in rows:
+        label = {"comparison": row.comparison} if is_mixed else {}
+        figures = {
+            "criterion": spaced(row.criterion),
             "verdicts": str(row.verdicts),
             "ties %": number(row.ties, 0, scale=100),
             "same %": number(row.same, 0, scale=100),
             "κ (95 %)": number_limits(row.kappa),
             "A % (95 %)": number_limits(row.first, 0, scale=100),
         }
-
+        lines.append(label | figures)
     notes = {row.kappa.note: spaced(row.criterion) for row in rows if row.kappa.note}
-    return labelled_table(
-        list(map(labels, rows)),
-        list(map(figures, rows)),
+    return Table(
+        columns=tuple(lines[0]),
+        rows=tuple(tuple(line.values()) for line in lines),
         caption="Agreement, and preference for a side",
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
         "of those that are no ties." + "".join(f" {name}: {note}." for note, name in notes.items()),
+        text_columns=1 + is_mixed,
     )
 
 
@@ -460,16 +409,14 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
     cells = [_rater_cells(rater) for rater in listed]
-    heads = [
-        name
-        for name in _rater_cells(raters[0])
-        if name == "rater" or any(line[name] not in {"", NOTHING} for line in cells)
-    ]
+    filled = {name for line in cells for name, cell in line.items() if cell not in {"", NOTHING}}
+    heads = [name for name in _rater_cells(raters[0]) if name in {"rater", *filled}]
     raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
     if len(listed) < len(raters):
         notes.insert(0, f"{len(raters) - len(listed)} of {len(raters)} raters have no flag and are not shown")
-    notes += ["a flag is a reason to look, none to exclude"] if raised else []
+    if raised:
+        notes.append("a flag is a reason to look, none to exclude")
     return Table(
         caption="Raters",
         columns=tuple(heads),

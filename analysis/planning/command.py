@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
-from analysis.sections.section import group_by
 from guard_eval.errors import StudyError
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
 from guard_eval.reporting.escaping import Cell
-from guard_eval.reporting.tables import Table, table_of
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
@@ -49,15 +48,6 @@ class Need:
     without: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CurvePoint:
-    """The power of a number of items with a number of raters of each."""
-
-    raters: int
-    items: int
-    power: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan(Result):
     """The items that a study needs.
@@ -65,13 +55,13 @@ class Plan(Result):
     Attributes:
         design: The planned study.
         needs: What is needed for each number of raters.
-        curve: The power of numbers of items.
+        curve: The power by the number of raters of each item, then by the number of items.
         drawing: The figure of the curve.
     """
 
     design: Design
     needs: tuple[Need, ...]
-    curve: tuple[CurvePoint, ...]
+    curve: Mapping[int, Mapping[int, float]]
     drawing: Drawing = field(metadata={"json": False})
 
 
@@ -95,27 +85,30 @@ def power(
 ) -> Plan:
     """Find out how many items and raters a study needs.
 
-    By formulas for the report's own tests, at the least error rate that Holm's correction leaves.
+    The numbers follow from formulas for the tests of the report, at the smallest error rate that Holm's
+    correction leaves to a result.
 
     Args:
-        from_: A pilot, a study or a table of verdicts, from which ties, ICC and results are taken.
-        share: The smallest win share worth finding, ties counting half.
-        ties: The share of ties among the ratings; without a pilot 0.32, as in the paper.
-        icc: The correlation of two raters' ratings of an item; without a pilot 0.63, the most that the
-            paper's κ of 0.41 can mean.
-        results: The number of results that Holm's correction runs over: comparisons on criteria. By default
-            that of the pilot, else 1.
+        from_: A pilot: a study or a table of verdicts. Its ties, ICC and number of results are used.
+        share: The smallest win share that the study should detect. A tie counts half.
+        ties: The share of ties among the ratings. Default: that of the pilot, or 0.32, as in the paper.
+        icc: The correlation of two raters' ratings of the same item. Default: that of the pilot, or 0.63,
+            the largest that the paper's κ of 0.41 can mean.
+        results: The number of results in Holm's correction: comparisons on criteria. Default: that of the
+            pilot, or 1.
         alpha: The two-sided error rate.
-        power: The power wanted.
-        raters: Numbers of raters of each item, with commas.
-        items: Numbers of items whose power the table shows, with commas.
-        rater_sd: Plan for other raters of the same kind, whose own win shares have this standard deviation:
-            0.05 is moderate, 0.1 large. A report says it under Sensitivity.
-        margin: Plan to show that the share is within this distance of one half, where it is one half.
-        judge_r: Plan people who are assisted by a judge, whose score of an item has this correlation with
-            people's mean. A report says it.
-        judged: Items that such a judge judges; people rate a random part of them.
-        output: Write the figure: .svg, .png or .pdf.
+        power: The power that the study should have.
+        raters: The numbers of raters for each item, separated by commas.
+        items: The numbers of items that the table shows, separated by commas.
+        rater_sd: Plan for all raters of the same kind, not only for those who rate. The value is the
+            standard deviation of raters' own win shares: 0.05 is moderate, 0.1 is large. A report gives it
+            under Sensitivity.
+        margin: Plan to show that the win share is within this distance of one half, if it is in fact one
+            half.
+        judge_r: Plan people who are assisted by a judge. The value is the correlation of the judge's score
+            of an item with people's mean. A report gives it.
+        judged: With a judge: the number of items that it judges. People rate a random part of them.
+        output: The file for the figure: .svg, .png or .pdf.
         overrides: Settings with which the pilot is read, such as `columns.system=method_a`.
 
     Raises:
@@ -124,20 +117,20 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_, overrides)
-    default = Design() if pilot is None else replace(Design(), ties=pilot.ties, results=pilot.results)
-    if pilot is not None and pilot.icc is not None:
-        default = replace(default, icc=pilot.icc)
+    found = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
+    named = {"ties": ties, "icc": icc, "results": results}
+    known: dict[str, Any] = {
+        name: value for name, value in (*found.items(), *named.items()) if value is not None
+    }
     design = Design(
         share=share,
-        ties=default.ties if ties is None else ties,
-        icc=default.icc if icc is None else icc,
-        results=default.results if results is None else results,
         alpha=alpha,
         power=power,
         rater_sd=rater_sd,
         margin=margin,
         judge_r=judge_r,
         judged=judged,
+        **known,
     )
     plan = plan_study(
         design,
@@ -174,11 +167,7 @@ def plan_study(
     if design.judge_r is not None:
         largest = min(largest, design.judged)
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
-    curve = [
-        CurvePoint(raters=count, items=size, power=power_at(design, size, count))
-        for count in raters
-        for size in sizes
-    ]
+    curve = {count: {size: power_at(design, size, count) for size in sizes} for count in raters}
     answer = _answer(design, needs)
     return Plan(
         lines=(*heading, answer),
@@ -186,7 +175,7 @@ def plan_study(
         next=("guard-eval new my-study",),
         design=design,
         needs=tuple(needs),
-        curve=tuple(curve),
+        curve=curve,
         drawing=draw_figure(
             partial(_draw, design, curve),
             name="power",
@@ -246,23 +235,24 @@ def _answer(design: Design, needs: Sequence[Need]) -> str:
     return f"{answer} With {and_list(few)} no number of items is enough." if few else answer
 
 
-def _table(design: Design, needs: Sequence[Need], curve: Sequence[CurvePoint], items: Sequence[int]) -> Table:
+def _table(
+    design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
+) -> Table:
     """Return the needs as a table, with the power for the requested numbers of items."""
-    powers = {(point.raters, point.items): f"{100 * point.power:.0f}" for point in curve}
-    columns: dict[str, Callable[[Need], Cell]] = {
-        "Raters": lambda need: need.raters,
-        "Items": lambda need: need.items,
-        "Verdicts": lambda need: need.verdicts,
-    }
-    if design != design.only():
-        head = "These raters alone" if design.judge_r is None else "Without the judge"
-        columns[head] = lambda need: need.without
-    for size in items:
-        columns[f"{size} items"] = partial(_power_cell, powers, size)
+    heads = ["Raters", "Items", "Verdicts"]
+    is_wider = design != design.only()
+    if is_wider:
+        heads.append("These raters alone" if design.judge_r is None else "Without the judge")
+    heads += [f"{size} items" for size in items]
+    rows: list[tuple[Cell, ...]] = []
+    for need in needs:
+        without = (need.without,) if is_wider else ()
+        powers = [f"{100 * curve[need.raters][size]:.0f}" for size in items]
+        rows.append((need.raters, need.items, need.verdicts, *without, *powers))
     powers_shown = " The last columns are the power in % with this number of items." if items else ""
-    return table_of(
-        needs,
-        columns,
+    return Table(
+        columns=tuple(heads),
+        rows=tuple(rows),
         caption=f"Items for a power of {percent(design.power, 0)}",
         note="An item is a pair of continuations of one prompt, rated by the given raters. Verdicts: items × "
         f"raters × results.{powers_shown}",
@@ -270,21 +260,11 @@ def _table(design: Design, needs: Sequence[Need], curve: Sequence[CurvePoint], i
     )
 
 
-def _power_cell(powers: Mapping[tuple[int, int], str], items: int, need: Need) -> Cell:
-    return powers[need.raters, items]
-
-
-def _draw(design: Design, curve: Sequence[CurvePoint], axes: Axes) -> None:
+def _draw(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
     """Draw power against items, a line for each number of raters."""
-    lines = group_by(curve, lambda point: point.raters)
-    for (raters, points), marker in zip(lines.items(), cycle(MARKERS), strict=False):
-        axes.plot(
-            [point.items for point in points],
-            [100 * point.power for point in points],
-            marker=marker,
-            markevery=4,
-            label=plural(raters, "rater"),
-        )
+    for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
+        percentages = [100 * power for power in powers.values()]
+        axes.plot(list(powers), percentages, marker=marker, markevery=4, label=plural(raters, "rater"))
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")
     axes.set_xlim(left=0)

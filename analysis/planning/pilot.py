@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.reports.command import table_evidence
+from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from analysis.stats.agreement import intraclass
-from analysis.verdicts.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line

@@ -14,7 +14,7 @@ from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, read_people, write_checklist
 from analysis.reports.preregistration import HASH, PLAN, hash_plan
 from analysis.reports.study_report import study_context, table_of
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair
@@ -48,16 +48,16 @@ class Description(Result):
 
 
 def describe(study: Study, /, *, output: Path | None = None) -> Description:
-    """Write the plan of the study and what was collected on one page.
+    """Write one page with the plan of the study and what was collected.
 
-    Beside it, checklist.md answers the questions on people that checklists for reviewers ask.
+    Beside it, checklist.md answers the questions about people in reviewers' checklists.
 
-    Written before the first verdict, the page is a preregistration for a registry such as OSF: its date and
-    hashes show what was planned, and the report says whether settings or pairs changed later.
+    If it is written before the first verdict, the page is a preregistration for a registry such as OSF: its
+    date and hashes show what was planned, and the report says whether settings or pairs changed later.
 
     Args:
         study: The study's folder.
-        output: The file to write; by default plan.md in the study, or description.md once there are verdicts.
+        output: The file to write. Default: plan.md in the study, or description.md once there are verdicts.
 
     Raises:
         StudyError: A plan with other settings or pairs exists and would be overwritten.

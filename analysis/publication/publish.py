@@ -70,13 +70,13 @@ class Published(Result):
 def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Published:
     """Make a data set of the study, without its raters' identities.
 
-    People become numbers, and times, durations and comments are left out. What was typed for the study is
-    searched for the names of raters and for keys.
+    Raters become numbers, and times, durations and comments are left out. All words that were typed for the
+    study are searched for raters' names and for keys.
 
     Args:
         study: The study's folder.
-        folder: The folder to make; it must not exist or be empty.
-        allow: A rater's name that is harmless where it stands, such as one that is also an ordinary word.
+        folder: The folder to create. It must be empty or not exist yet.
+        allow: A rater's name that may stay in the data, for example because it is also an ordinary word.
 
     Raises:
         StudyError: There are no verdicts, the folder is not empty, or a setting would identify a person.
@@ -85,7 +85,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     target = folder.resolve()
     if target == Path.cwd():
         raise StudyError(
-            "publish makes a folder in place of a name, so this folder cannot be it; name another"
+            "publish replaces the folder that you name, so it cannot be the current folder; name another"
         )
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")

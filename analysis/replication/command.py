@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -13,12 +14,12 @@ from analysis.replication.measured import from_counts, from_metrics, from_verdic
 from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
 from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
 from analysis.reports.study_report import table_of
-from analysis.verdicts.tidy import read as read_verdicts
+from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import read_grid
-from guard_eval.records import SIMULATED, RaterKind
+from guard_eval.records import SIMULATED, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -63,23 +64,24 @@ def replicate(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Replication:
-    """Make a table or a figure of the paper again, and show it beside the paper's.
+    """Make a table or a figure of the paper again, and show it beside the paper's own.
 
-    Without a name it lists all of them. The table's study.toml is written into the folder and run through
-    generate, measure and pair; stop it at any moment and run it again. What differs from the paper's setting
-    is stated above the table, because a difference then says nothing of the paper. On a small machine:
-    guard-eval replicate humaneval --limit 5 --set model.name=bundled --set generation.max_new_tokens=64
+    Without a name, the command lists all of them. It writes the table's study.toml into the folder and runs
+    generate, measure and pair. You can stop it at any moment and run it again. Differences from the paper's
+    setting are stated above the table, because other numbers then say nothing about the paper. On a small
+    machine: guard-eval replicate humaneval --limit 5 --set model.name=bundled --set
+    generation.max_new_tokens=64
 
     The name `search` writes a study with five settings of each strategy, of which [tuning] chooses one.
 
     Args:
-        table: A short name or a label of the paper's TeX.
-        folder: Where to make it; by default a folder in replication/.
-        prompts: Files of prompts, or of generations with prompt and reference, or a folder of them; by
-            default the folder prompts/.
-        limit: Only so many prompts of each dataset, drawn by the seed.
-        verdicts: For tables of people and judges: a file of verdicts or of counts. Nothing else is run.
-        dry_run: Say what would be run, and stop.
+        table: A short name, or a label in the paper's TeX source.
+        folder: The folder to write. Default: a folder in replication/.
+        prompts: Files of prompts, or of generations with prompt and reference, or a folder of such files.
+            Default: the folder prompts/.
+        limit: Use only this number of prompts from each dataset, drawn by the seed.
+        verdicts: For tables of people and judges: a file of verdicts or counts. Nothing else is run.
+        dry_run: Show what would be run; run nothing.
         overrides: Settings in place of the paper's, each `table.key=value`.
 
     Raises:
@@ -99,36 +101,37 @@ def replicate(
     folder = folder or ROOT / (entry.experiment if entry.asks else entry.name)
     if (folder / "study.toml").exists() and not (prompts or limit or overrides):
         study = Study.open(folder)
-        if dry_run:
-            return Replication(
-                table=entry.label, lines=(heading, *load("generate")(study, dry_run=True).lines)
-            )
+        forecast = load("generate")(study, dry_run=True).lines if dry_run else ()
     else:
         tables, used = plan_study(entry, folder, prompts, limit, overrides)
-        if dry_run:
-            grids = map(read_grid, tables["generation"]["strategies"])
-            texts = len(used) * sum(len(grid.settings) for grid in grids)
-            count = f"at most {texts}" if entry == SEARCH else texts
-            forecast = (
-                f"would write {folder / 'study.toml'} ({tables['model']['name']}) and {len(used)} prompts, "
-                f"and make {count} texts of at most {tables['generation']['max_new_tokens']} tokens each"
-            )
-            return Replication(table=entry.label, lines=(heading, forecast))
-        study = lay_out(folder, tables, used)
+        forecast = (_forecast(entry, folder, tables, used),)
+        if not dry_run:
+            study = lay_out(folder, tables, used)
+    if dry_run:
+        return Replication(table=entry.label, lines=(heading, *forecast))
     return _run(entry, study)
+
+
+def _forecast(table: PaperTable, folder: Path, tables: Mapping[str, Any], prompts: Sequence[Prompt]) -> str:
+    """Describe the study that would be written and the number of its texts."""
+    grids = map(read_grid, tables["generation"]["strategies"])
+    texts = len(prompts) * sum(len(grid.settings) for grid in grids)
+    count = f"at most {texts}" if table == SEARCH else texts
+    return (
+        f"would write {folder / 'study.toml'} ({tables['model']['name']}) and {len(prompts)} prompts, "
+        f"and make {count} texts of at most {tables['generation']['max_new_tokens']} tokens each"
+    )
 
 
 def list_tables() -> Replication:
     """Return the tables and figures of the paper."""
     rows = []
     for table in paper_tables():
-        model = f"{table.models[0]}{', …' if table.models[1:] else ''}"
+        model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
         rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
-    table_of_tables = Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED))
-    listed = pd.DataFrame(rows, columns=_LISTED)
     return Replication(
-        tables=(table_of_tables,),
-        figures=listed,
+        tables=(Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED)),),
+        figures=pd.DataFrame(rows, columns=_LISTED),
         next=("guard-eval replicate NAME --dry-run",),
     )
 
@@ -136,7 +139,9 @@ def list_tables() -> Replication:
 def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
-        raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
+        raise StudyError(
+            f"{table.label} is not a table of verdicts; guard-eval replicate lists those that are"
+        )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
     ours = from_counts(path, who=who)
@@ -201,9 +206,10 @@ def _compare(  # noqa: PLR0917 (of three callers)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
-            f"no verdict is of {table.label}: {table.title}; does the column rater_kind say who judged?"
+            f"no verdict belongs to {table.label}: {table.title}; check that the column rater_kind says who "
+            "judged"
         )
-    listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "shown", "cell"])
+    listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"
     tables = tables_of(compared)
     lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]

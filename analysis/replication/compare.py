@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ MARKS = {
 
 KEYS = ["dataset", "strategy", "versus", "metric"]
 """The columns that identify a figure, together with the model."""
+_OURS = [*KEYS, "ours", "low", "high", "n", "is_exact"]
 
 
 class SettingDifference(NamedTuple):
@@ -51,7 +52,7 @@ def setting_sentence(differences: Sequence[SettingDifference]) -> str:
 def compare(
     figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
-    """Return the paper's figures with ours, their state, and ours as text (`shown`, and `cell` with limits).
+    """Return the paper's figures with ours, their state, and ours as text (`cell`).
 
     The paper's is rounded: it counts as inside our interval if any number that rounds to it does.
 
@@ -60,7 +61,7 @@ def compare(
         ours: Ours, as `measured` has them.
         differences: Where the setting differs.
     """
-    compared = figures.merge(ours, how="left", on=KEYS)
+    compared = figures.merge(ours[_OURS].astype({"n": "Int64"}), how="left", on=KEYS)
     value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))
     number = compared["number"]
     half_unit = compared["half_unit"]
@@ -78,31 +79,26 @@ def compare(
         "below": high < number - half_unit,
     }
     compared["state"] = np.select(list(states.values()), list(states), default="inside")
-    decimals = np.maximum(
-        compared["decimals"], compared["metric"].str.contains(".", regex=False).map({True: 1, False: 2})
-    )
-    is_tick = compared["metric"].str.endswith(".agree")
-    texts = {
-        name: list(map(_rounded, compared[name].astype(float), decimals, is_tick))
-        for name in ("ours", "low", "high")
-    }
-    marks = [MARKS.get(state, ("", ""))[0] for state in compared["state"]]
-    cells = zip(texts["ours"], marks, texts["low"], texts["high"], strict=True)
-    return compared.assign(
-        shown=texts["ours"],
-        cell=[
-            f"{text} {mark}".strip() if low == NOTHING else f"{text} {mark} [{low}, {high}]"
-            for text, mark, low, high in cells
-        ],
-    )
+    return compared.assign(cell=[_write_cell(figure) for figure in compared.to_dict("records")])
 
 
-def _rounded(value: float, decimals: int, is_tick: bool) -> str:  # noqa: FBT001 (a column of three)
-    """Return a figure of ours with as many decimals as the paper's, or as a tick."""
-    if np.isnan(value):
+def _write_cell(figure: Mapping[str, Any]) -> str:
+    """Return a figure of ours as text, with as many decimals as the paper's, its mark and its limits."""
+    ours = figure["ours"]
+    if pd.isna(ours):
         return NOTHING
-    if is_tick:
-        return "yes" if value else "no"
+    decimals = max(figure["decimals"], 1 if "." in figure["metric"] else 2)
+    text = _round(ours, decimals)
+    if figure["metric"].endswith(".agree"):
+        text = "yes" if ours else "no"
+    mark, _ = MARKS.get(figure["state"], ("", ""))
+    limits = ""
+    if not pd.isna(figure["low"]):
+        limits = f"[{_round(figure['low'], decimals)}, {_round(figure['high'], decimals)}]"
+    return " ".join(filter(None, (text, mark, limits)))
+
+
+def _round(value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
 
@@ -115,9 +111,9 @@ def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
     block = compared["block"].where(compared["block"] == "", compared["block"] + ", ")
     compared = compared.assign(row=block + compared["row"])
     tables = []
+    nothing = (NOTHING, NOTHING)
     for group, figures in compared[compared["ours"].notna()].groupby("group", sort=False):
         columns = figures["column"].unique()
-        nothing = (NOTHING, NOTHING)
         cells = {(figure.row, figure.column): (figure.value, figure.cell) for figure in figures.itertuples()}
         rows = [
             (row, *(text for column in columns for text in cells.get((row, column), nothing)))

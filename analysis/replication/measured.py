@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.replication.prompts import dataset_named
-from analysis.verdicts.scores import rater_scores
-from analysis.verdicts.tidy import validate
+from analysis.scores.scores import rater_scores
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
@@ -23,7 +23,6 @@ from guard_eval.generation.strategies import parse
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.records import SIMULATED
 
-COLUMNS = ["dataset", "strategy", "versus", "metric", "ours", "low", "high", "n", "is_exact"]
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
 """Kinds of raters, in the words of the paper's metrics."""
@@ -34,14 +33,7 @@ def from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
     datasets = ours["dataset"].map(dataset_named)
-    return _figures(ours.assign(dataset=datasets, versus="", is_exact=False))
-
-
-def _figures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of figures. The metric of a figure of verdicts is built from its three parts."""
-    if "metric" not in rows:
-        rows = rows.assign(metric=rows["who"] + "." + rows["criterion"] + "." + rows["what"])
-    return rows[COLUMNS].astype({"n": "Int64"})
+    return ours.assign(dataset=datasets, versus="", is_exact=False)
 
 
 def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -67,37 +59,36 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
         losses=(scores["net"] < 0).astype(int),
     )
     shares = _shares(pd.concat([counts, counts.assign(criterion="overall")]))
-    return _figures(pd.concat([shares, _agreement(shares)]))
+    return pd.concat([shares.assign(is_exact=False), _agreement(shares)])
 
 
-def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
+def _shares(counts: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of wins, of ties, and of wins plus half the ties, in percent, for both strategies.
 
     Args:
         counts: Wins of the first strategy, ties and losses, by who judged, strategies, dataset, criterion
             and unit.
-        exact: Whether these are the paper's counts, which have no interval.
     """
     swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
     both = pd.concat([counts, counts.rename(columns=swapped)])
     both = pd.concat([both.assign(dataset="All"), both]).astype({"criterion": object})
+    both = both.assign(
+        judged=both["wins"] + both["ties"] + both["losses"],
+        win=100 * both["wins"],
+        tie=100 * both["ties"],
+        share=100 * both["wins"] + 50 * both["ties"],
+    )
     keys = ["who", "first", "second", "dataset", "criterion"]
     figures = []
-    for key, rows in both.groupby(keys, sort=False):
-        units = rows.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
-        judged = units.sum(axis=1)
-        if not judged.any():
-            continue
-        wins = units["wins"]
-        ties = units["ties"]
-        amounts = {"win": wins, "tie": ties, "share": wins + ties / 2}
-        for what, amount in amounts.items():
-            sums = np.column_stack([100 * amount, judged])
-            share = jackknife(sums, ratio, bounds=(0.0, 100.0))
-            limits = (None, None) if exact else (share.low, share.high)
-            figures.append((*key, what, share.value, *limits, judged.sum(), exact))
-    names = ["who", "strategy", "versus", "dataset", "criterion", "what", "ours", "low", "high", "n"]
-    return pd.DataFrame(figures, columns=[*names, "is_exact"])
+    for (who, *subject, criterion), rows in both[both["judged"] > 0].groupby(keys, sort=False):
+        units = rows.groupby("unit", sort=False)[["win", "tie", "share", "judged"]].sum()
+        n = int(units["judged"].sum())
+        for what in ("win", "tie", "share"):
+            share = jackknife(units[[what, "judged"]], ratio, bounds=(0.0, 100.0))
+            metric = f"{who}.{criterion}.{what}"
+            figures.append((who, *subject, criterion, what, metric, share.value, share.low, share.high, n))
+    names = ["who", "strategy", "versus", "dataset", "criterion", "what", "metric"]
+    return pd.DataFrame(figures, columns=[*names, "ours", "low", "high", "n"])
 
 
 def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +98,8 @@ def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
     judge = leads[leads["who"] == "judge"]
     both = people.merge(judge[[*_SUBJECT, "lead"]], on=_SUBJECT)
     same = both["lead_x"] * both["lead_y"] > 0
-    return both.assign(who="both", what="agree", ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
+    metric = "both." + both["criterion"] + ".agree"
+    return both.assign(metric=metric, ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
 
 
 def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
@@ -141,7 +133,7 @@ def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
     datasets = counts["dataset"].map(dataset_named)
     counts = counts.assign(who=who, first=first, second=second, dataset=datasets, unit=datasets)
-    return _figures(_shares(counts, exact=True))
+    return _shares(counts).assign(low=None, high=None, is_exact=True)
 
 
 @functools.cache

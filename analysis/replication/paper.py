@@ -21,8 +21,8 @@ PROMPTS: dict[str, int] = _CONTENT["prompts"]
 """The number of prompts of each dataset of the paper."""
 MODELS: dict[str, str] = _CONTENT["models"]
 """The Hugging Face id of each model of the paper."""
-NEW_TOKENS = 256
-COHERENCE_MODEL = "facebook/opt-2.7b"
+ALIASES: dict[str, list[str]] = _CONTENT["aliases"]
+"""The names that files have for each dataset of the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)

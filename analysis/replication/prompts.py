@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.replication.paper import PROMPTS, PaperTable
+from analysis.replication.paper import ALIASES, PROMPTS, PaperTable
 from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts
 
-ALIASES = {
-    "Wikitext": ("wikitext", "wiki", "wikitext103"),
-    "Wikinews": ("wikinews", "news"),
-    "BookCorpus": ("bookcorpus", "book", "books", "story"),
-}
 WHERE = (
     "the paper's are those of Li et al. 2023 and are not shipped: the files wikitext_, wikinews_ and "
     "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
@@ -50,8 +45,8 @@ def prompts_of(
     Args:
         table: The table.
         paths: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
-        limit: So many prompts of each dataset, drawn by the seed.
-        bundled: Whether the bundled prompts serve if there are no others.
+        limit: The largest number of prompts of each dataset; they are drawn by the seed.
+        bundled: Use the bundled prompts if there are no others.
         seed: The study's seed.
 
     Raises:
@@ -60,11 +55,8 @@ def prompts_of(
     usual = [BUNDLED_PROMPTS] if bundled else []
     if USUAL.is_dir():
         usual = [USUAL]
-    prompts = [
-        prompt
-        for prompt in read_files(paths or usual)
-        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS  # not another table's
-    ]
+    others = PROMPTS.keys() - table.datasets
+    prompts = [prompt for prompt in read_files(paths or usual) if prompt.dataset not in others]
     if not prompts:
         raise StudyError(
             f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
@@ -85,9 +77,9 @@ def read_files(paths: Sequence[Path]) -> list[Prompt]:
     """
     prompts: dict[str, Prompt] = {}
     for path in paths:
-        files = (
-            [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES] if path.is_dir() else [path]
-        )
+        files = [path]
+        if path.is_dir():
+            files = [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]
         for file in files:
             dataset = dataset_named(file.stem.split("_")[0].split("-")[0])
             for prompt in read_prompts(file, dataset=dataset if dataset in ALIASES else None):

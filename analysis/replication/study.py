@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 
 from analysis.replication.compare import SettingDifference
-from analysis.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
+from analysis.replication.paper import MODELS, PaperTable
 from analysis.replication.prompts import prompts_of
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -94,20 +94,22 @@ def setting_differences(table: PaperTable, study: Study) -> list[SettingDifferen
     adaptive decoding's settings, seeds) cannot differ from it.
     """
     settings = study.settings
-    paper_model = MODELS[name_model(table, study)]
-    generation = settings.generation
-    metrics = settings.metrics
+    papers = table.tables()
+    model = MODELS[name_model(table, study)]
     used = settings.model.name
-    tokens = generation.max_new_tokens
-    scorer = metrics.coherence_model
-    instead = f"not {paper_model}" if table.named else f"where we take {paper_model}, as the paper names none"
+    tokens = settings.generation.max_new_tokens
+    papers_tokens = papers["generation"]["max_new_tokens"]
+    scorer = settings.metrics.coherence_model
+    papers_scorer = papers["metrics"]["coherence_model"]
+    instead = f"not {model}" if table.named else f"where we take {model}, as the paper names none"
     differing = {
-        f"model {used}, {instead}": used != paper_model,
-        f"at most {tokens} tokens a text, not {NEW_TOKENS}": tokens != NEW_TOKENS,
-        "prompts through a chat template": generation.chat,
+        f"model {used}, {instead}": used != model,
+        f"at most {tokens} tokens a text, not {papers_tokens}": tokens != papers_tokens,
+        "prompts through a chat template": settings.generation.chat,
+        f"coherence by {scorer}, not {papers_scorer}": (
+            "coherence" in settings.metrics.compute and scorer != papers_scorer
+        ),
     }
-    if "coherence" in metrics.compute:
-        differing[f"coherence by {scorer}, not {COHERENCE_MODEL}"] = scorer != COHERENCE_MODEL
     differences = [SettingDifference(words) for words, differs in differing.items() if differs]
     counts = Counter(prompt.dataset for prompt in read_study_prompts(study))
     for dataset, number in table.prompts.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,12 +12,13 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.files import write_report
-from analysis.sections import by_column
-from analysis.sections.by_column import find_column
+from analysis.sections.results import by_column
+from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
-from analysis.verdicts.tidy import read_verdicts
+from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
+from guard_eval.records import record
 from guard_eval.reporting.words import and_list, plural
 from guard_eval.reporting.writing import check_folder
 from guard_eval.results import Result
@@ -31,7 +32,7 @@ NEEDED = {
 """The columns that an analysis needs, in addition to those of every table."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Report(Result):
     """A written report.
 
@@ -57,18 +58,20 @@ def report(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Report:
-    """Write the report: who wrote better text, and how certain that is.
+    """Write the report: which system wrote better texts, and how certain that is.
 
-    index.html opens from disk; beside it are report.md, and every number as CSV and JSON.
+    index.html opens in a browser without a server. Beside it are report.md, and every number as CSV and
+    JSON.
 
     Args:
-        source: A study, or one or more tables of verdicts.
-        output: The folder to write; by default 'report' in the study, or TABLE-report in this folder.
-        compare: Of three or more methods, the two whose comparison is shown in full.
-        by: A column by whose values results are split, such as the genre. Further ones may follow. Of a
-            study: a column of its prompts, `prompt_length`, or with traces `H`, `H_glob` or `k` of the texts.
-        paper: Also write tables, a figure and the text for a manuscript to paper/.
-        dry_run: Write nothing: show what is read from a table, and what its columns allow.
+        source: A study's folder, or one or more tables of verdicts.
+        output: The folder to write. Default: 'report' in the study, or TABLE-report in the current folder.
+        compare: With three or more methods: the two whose comparison is shown in full.
+        by: Split results by the values of this column, such as the genre. More columns may follow. For a
+            study: a column of its prompts, `prompt_length`, or, with traces, `H`, `H_glob` or `k` of the
+            texts.
+        paper: Also write tables, a figure and text for a manuscript to paper/.
+        dry_run: Write nothing. Show what was read from a table, and which results its columns allow.
         overrides: Settings for this run, such as `margin=0.05`; they go before the study.toml, or the
             report.toml beside a table. `rater_kind=person` says who judged, for a table without this column.
 
@@ -83,7 +86,7 @@ def report(
         raise StudyError(f"{paths[0]} is a study, whose columns are known; leave --dry-run out")
     if is_study:
         if len(paths) > 1:
-            raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
+            raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")
         evidence, folder = _study_evidence(paths[0], overrides, by, paper=paper)
     else:
         folder = Path(f"{_stem(paths[0])}-report")

@@ -12,11 +12,11 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
-from analysis.sections.by_column import find_column
-from analysis.verdicts.combined import Composite
-from analysis.verdicts.family import declared_results
+from analysis.scores.combined import Composite
+from analysis.scores.family import declared_results
+from analysis.scores.scores import PROMPT, UnitScores, with_units
+from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
-from analysis.verdicts.scores import PROMPT, UnitScores, with_units
 from analysis.verdicts.table import Declared
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind

@@ -122,43 +122,33 @@ def assisted_share(
 
 
 class _Moments(NamedTuple):
-    """The moments of each stratum, `[..., strata]` each.
+    """The moments of each stratum, `[..., strata]` each. Deviations are of the items that people scored.
 
     Attributes:
         rated: The number of items that people scored.
-        people: People's mean score of these items.
-        judge: The judge's mean on the same items.
-        judge_squares: The sum of squared deviations of the judge's scores of these items.
+        judged: The number of all items.
+        people: People's mean score.
+        gap: The judge's mean on all items less its mean on those that people scored.
+        judge_squares: The sum of squared deviations of the judge's scores.
         products: The sum of products of the deviations of both scores.
         people_squares: The sum of squared deviations of people's scores.
-        judged: The number of all items.
-        judge_on_all: The judge's mean on all items.
     """
 
     rated: Floats
+    judged: Floats
     people: Floats
-    judge: Floats
+    gap: Floats
     judge_squares: Floats
     products: Floats
     people_squares: Floats
-    judged: Floats
-    judge_on_all: Floats
 
     @classmethod
     def of(cls, sums: Floats) -> _Moments:
         """Return the moments of sums, `[..., strata · 8]` (`_sums`)."""
-        by_stratum = sums.reshape(*sums.shape[:-1], -1, len(cls._fields))
+        by_stratum = sums.reshape(*sums.shape[:-1], -1, 8)
         n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)
-        return cls(
-            rated=n,
-            people=y / n,
-            judge=f / n,
-            judge_squares=ff - f * f / n,
-            products=yf - y * f / n,
-            people_squares=yy - y * y / n,
-            judged=total,
-            judge_on_all=f_on_all / total,
-        )
+        deviations = (ff - f * f / n, yf - y * f / n, yy - y * y / n)
+        return cls(n, total, y / n, f_on_all / total - f / n, *deviations)
 
     def worth(self, weights: Floats) -> Floats:
         """Return the weight of a stratum's products in the variance that λ minimises."""
@@ -198,5 +188,5 @@ def _mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
     """Return people's mean plus, if tuned, λ times the judge's difference between all items and people's."""
     moments = _Moments.of(sums)
     slope = moments.slope(weights)[..., None] if is_tuned else 0.0
-    means = moments.people + slope * (moments.judge_on_all - moments.judge)
+    means = moments.people + slope * moments.gap
     return np.asarray((weights * means).sum(axis=-1))

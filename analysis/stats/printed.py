@@ -12,11 +12,12 @@ of the mean of all ratings is multiplied by the design effect 1 + (m − 1) ICC,
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from scipy import special
+from scipy import optimize, special
 
 
 def possible_counts(percentage: str, n: int) -> range:
@@ -69,41 +70,37 @@ def _decimals(percentage: str) -> int:
     return len(percentage.partition(".")[2])
 
 
-def clustered_p(wins: int, ties: int, losses: int, *, per_pair: float, icc: float) -> float:
-    """Return the p of the mean of ratings +1, 0 and −1 if two ratings of a pair correlate by `icc`.
+def clustered_p(wins: int, losses: int, *, per_pair: float, icc: float) -> float:
+    """Return the p of wins against losses if two ratings of a pair correlate by `icc`.
 
-    This is a normal approximation. It is never below the least p of as many independent ratings without a tie
-    as the design effect leaves.
+    It is that of the exact binomial test, for as many independent ratings as the design effect leaves. Where
+    these are not whole numbers, the incomplete beta function continues the test. So p is never below that of
+    independent ratings.
 
-    >>> round(clustered_p(251, 193, 156, per_pair=4, icc=0.41), 4)
-    0.0013
-    >>> clustered_p(24, 0, 0, per_pair=4, icc=1)  # 6 independent pairs, 2 of 2⁶ patterns
+    >>> round(clustered_p(251, 156, per_pair=4, icc=0.41), 4)
+    0.002
+    >>> clustered_p(24, 0, per_pair=4, icc=1)  # 6 independent pairs, 2 of 2⁶ patterns
     0.03125
     """
+    if wins == losses:
+        return 1.0
     design_effect = 1 + (per_pair - 1) * icc
-    z = _independent_z(wins, ties, losses) / math.sqrt(design_effect)
-    least = 2 ** (1 - (wins + losses) / design_effect)
-    return min(1.0, max(float(2 * special.ndtr(-z)), least))
+    more = max(wins, losses) / design_effect
+    fewer = min(wins, losses) / design_effect
+    p = 2 * float(special.betainc(more, fewer + 1, 0.5))
+    return min(1.0, max(p, sys.float_info.min))
 
 
-def tolerated_icc(wins: int, ties: int, losses: int, *, per_pair: float, alpha: float) -> float | None:
+def tolerated_icc(wins: int, losses: int, *, per_pair: float, alpha: float) -> float | None:
     """Return the correlation above which p is above `alpha`: 1 if none is, and None if every one is.
 
-    >>> round(tolerated_icc(115, 404, 81, per_pair=4, alpha=0.05), 2)
-    0.18
+    >>> round(tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)
+    0.14
     """
-    by_z = (_independent_z(wins, ties, losses) / float(special.ndtri(alpha / 2))) ** 2
-    excess = min(by_z, (wins + losses) / (1 - math.log2(alpha))) - 1
-    if excess < 0:
+
+    def excess(icc: float) -> float:
+        return clustered_p(wins, losses, per_pair=per_pair, icc=icc) - alpha
+
+    if excess(0.0) > 0:
         return None
-    return 1.0 if per_pair <= 1 else min(1.0, excess / (per_pair - 1))
-
-
-def _independent_z(wins: int, ties: int, losses: int) -> float:
-    """Return |mean| over its standard error if all ratings are independent."""
-    n = wins + ties + losses
-    mean = abs(wins - losses) / n
-    variance = (wins + losses) / n - mean**2
-    if variance == 0:  # all ratings are the same
-        return math.inf if mean else 0.0
-    return mean / math.sqrt(variance / n)
+    return 1.0 if excess(1.0) <= 0 else float(optimize.brentq(excess, 0.0, 1.0))

@@ -1,1 +1,1 @@
-"""A table of verdicts in: read, validated, encoded, scored."""
+"""Read any table of verdicts: find its columns, name the winners, and check every row."""

@@ -6,17 +6,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis.verdicts.layout import as_texts
+from analysis.verdicts.table import as_texts
 from guard_eval.errors import StudyError
-from guard_eval.files.rows import LINE, RowFile, open_rows
+from guard_eval.files.rows import LINE, open_rows
 from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
@@ -30,43 +28,35 @@ Record = Mapping[str, Any]
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
 class VerdictFile:
     """A file whose format is not known yet. Its records can be read once.
 
     Attributes:
-        rows: The file's rows.
+        path: The path of the file.
+        rows: Its rows.
+        first: Its first record; it is empty if there is none.
+        records: All its records with their numbers.
+
+    Raises:
+        StudyError: The file is missing, unreadable or too large, or a record is no object.
     """
 
-    rows: RowFile
-
-    @property
-    def path(self) -> Path:
-        """Return the file's path."""
-        return self.rows.path
-
-    @cached_property
-    def _records(self) -> tuple[Record, Iterator[tuple[int, Any]]]:
-        records = self.rows.records()
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = open_rows(path, limit=MAX_BYTES, most_rows=MAX_ROWS)
+        records = self._check_records()
         start = list(islice(records, 1))
-        first = self._checked(*start[0]) if start else {}
-        return first, chain(start, records)
+        self.first: Record = start[0][1] if start else {}
+        self.records = chain(start, records)
 
-    @property
-    def first(self) -> Record:
-        """Return the first record; it is empty if there is none."""
-        return self._records[0]
-
-    def records(self) -> Iterator[tuple[int, Record]]:
-        """Yield the records with their numbers."""
-        for number, record in self._records[1]:
-            yield number, self._checked(number, record)
-
-    def _checked(self, number: int, record: object) -> Record:
-        if not isinstance(record, dict):
-            cut = str(record)[:40]
-            raise StudyError(f"{self.at(number)}: {cut!r} is not a JSON object; write one for each verdict")
-        return record
+    def _check_records(self) -> Iterator[tuple[int, Record]]:
+        for number, record in self.rows.records(MAX_ROWS):
+            if not isinstance(record, dict):
+                cut = str(record)[:40]
+                raise StudyError(
+                    f"{self.at(number)}: {cut!r} is not a JSON object; write one for each verdict"
+                )
+            yield number, record
 
     def at(self, number: int) -> str:
         """Return the place of a record, for a message."""
@@ -74,7 +64,7 @@ class VerdictFile:
 
     def table(self) -> pd.DataFrame:
         """Return the file's records as a table (`table_of`)."""
-        frame = self.table_of(self.records(), self.rows.headings or ())
+        frame = self.table_of(self.records, self.rows.headings or ())
         return _without_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
 
     def table_of(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
@@ -96,36 +86,22 @@ class VerdictFile:
                 if isinstance(value, dict | list):
                     nested.setdefault(name, self.at(number))
                 cell = as_cell(value)
-                if name not in columns or cell not in texts:
-                    self._check_characters(number, name, cell or "")
+                if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
+                    raise StudyError(f"{self.at(number)}: {name!a} has half a character in {cell!a}; fix it")
                 column = columns.setdefault(name, [])
                 column += [None] * (len(numbers) - len(column))
                 column.append(texts.setdefault(cell, cell))
             numbers.append(number)
-            if len(numbers) > MAX_ROWS:
-                raise StudyError(
-                    f"{self.path} has more than {MAX_ROWS} rows; give one comparison, or a sample"
-                )
         if not numbers:
             raise StudyError(f"{self.path} holds no verdicts")
-        whole = {name: column + [None] * (len(numbers) - len(column)) for name, column in columns.items()}
-        cells = {name: as_texts(pd.Series(column, dtype=object)) for name, column in whole.items()}
-        frame = pd.DataFrame(cells, pd.Index(numbers, name=self.rows.unit))
+        rows_of_file = range(len(numbers))
+        cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
+        frame = pd.DataFrame(
+            {name: as_texts(column.reindex(rows_of_file)) for name, column in cells.items()},
+            pd.Index(numbers, name=self.rows.unit),
+        )
         frame.attrs = {NESTED: nested}
         return frame
-
-    def _check_characters(self, number: int, name: str, text: str) -> None:
-        if _HALF.search(name + text):
-            raise StudyError(f"{self.at(number)}: {name!a} has half a character in {text!a}; fix it")
-
-
-def open_file(path: Path) -> VerdictFile:
-    """Return a file's records, not yet checked.
-
-    Raises:
-        StudyError: The file is missing, unreadable or too large.
-    """
-    return VerdictFile(open_rows(path, limit=MAX_BYTES, most_rows=MAX_ROWS))
 
 
 @contextmanager

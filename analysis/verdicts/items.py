@@ -13,9 +13,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.layout import METHODS, Numbers
 from analysis.verdicts.sides import read_first
-from analysis.verdicts.table import HEADINGS, Table, plain_heading
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    UNKNOWN_RATER,
+    Mask,
+    Table,
+    name_lines,
+    offer_columns,
+    plain_heading,
+    refuse,
+)
+from analysis.verdicts.words import is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -62,37 +72,39 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
     items = find_items(table, wide)
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
+    if name not in {"", "pair_id"}:
+        message = "{name} names what was compared, and is empty on {where}; fill in every cell"
+        refuse(table.frame, table.cells(name).isna(), message, name=name)
     prompt: object = None
     if items.prompt:
-        cells = table.texts(items.prompt)[items.prompt]
-        prompt = _number_names(table.codes(items.prompt)) if is_made else cells
+        prompt = table.codes(items.prompt) + 1 if is_made else table.frame[items.prompt]
     if is_made:
         codes = table.pair_codes(name) if name else np.arange(len(table.frame))
-        table.use("pair_id", items.pair[:1], items.why, pair_id=_number_names(codes))
+        table.use("pair_id", items.pair[:1], items.why, pair_id=codes + 1)
     elif name != "pair_id":
-        table.use("pair_id", [name], items.why, pair_id=table.texts(name)[name])
+        table.use("pair_id", [name], items.why, pair_id=table.frame[name])
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use("prompt_id", [items.prompt], why, prompt_id=prompt)
     datasets = [name for name in table.named("dataset") if name in table.free]
     datasets = [name for name in datasets if table.is_fixed_by(name, ["pair_id"])]
     if datasets and not table.has("dataset"):
-        table.choose("dataset", datasets[:1], table.is_same)
-
-
-def _number_names(codes: Numbers) -> list[str]:
-    """Return names for codes: numbers from 1 in the order of their first rows."""
-    return [str(number + 1) for number in pd.factorize(codes)[0]]
+        table.use("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
 def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     """Find the columns that name the pair and the prompt of each row; see `use_items`."""
     declared = table.declared.columns
     rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
-    free = [name for name in table.free if name not in wide and _is_open(table, name)]
+    methods = {*table.values(*METHODS), TIE}
+    free = [name for name in table.free if name not in wide and not methods.issuperset(table.values(name))]
+    free = [name for name in free if read_first(table, name) is None]
     named = table.among([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    named = [name for name in named if name in free and table.is_filled(name)]
+    named = [name for name in named if name in free]
     named = [name for name in named if table.count(name) > 1] or named
+    filled = list(filter(table.is_filled, named))
+    if any(table.count(name) < len(table.frame) for name in filled):
+        named = filled
     if table.has("pair_id"):
         items = _use_as_pair(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
@@ -104,13 +116,6 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     if not items.prompt and "prompt_id" not in declared:
         _refuse_unknown(table, items, rated, free)
     return items
-
-
-def _is_open(table: Table, name: str) -> bool:
-    """Return whether a column can name a pair or a prompt: it is not about a showing, a method or a side."""
-    is_showing = plain_heading(name) in {*HEADINGS["names"]["presentation"], *HEADINGS["turns"]}
-    are_methods = set(table.values(name)) <= {*table.values(*METHODS), TIE}
-    return not is_showing and not are_methods and read_first(table, name) is None
 
 
 def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
@@ -125,7 +130,7 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
         if not table.is_fixed_by(other, [finest]):
             raise StudyError(
                 f"{finest} or {other} could name the pair, and they contradict each other; say which does: "
-                f"--set 'columns.pair_id={finest}' or --set 'columns.pair_id={other}'"
+                f"{offer_columns('pair_id', [finest, other])}"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
     if numbers and len(rated) > len(METHODS) and table.count(finest, *rated) < rows:
@@ -156,55 +161,137 @@ def _has_sibling(table: Table, name: str) -> bool:
     return not (swapped - {heading}).isdisjoint(map(plain_heading, table.names))
 
 
-def _may_name_item(table: Table, name: str, rated: Sequence[str]) -> bool:
+def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    Its values repeat, and no cell is empty. A group, such as a language, can be an item only if no rater has
-    judged it twice.
+    If nothing names the pairs, it is any column of which each rater has judged each value once. Otherwise its
+    values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater has
+    judged it twice. What describes a rater or a comparison is no item.
     """
     heading = plain_heading(name)
     count = table.count(name)
     rows = len(table.frame)
-    if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or not 1 < count < rows:
-        return False
-    if not table.is_filled(name) or table.is_boolean(name):
-        return False
-    if any(map(_DECIMAL.fullmatch, table.values(name))):
-        return False
     is_judged_once = len(rated) > len(METHODS) and table.count(name, *rated) == rows
-    return is_judged_once or (count > 2 and heading not in HEADINGS["groups"])
+    if not items.pair and "pair_id" not in table.declared.columns and "rater" in rated and is_judged_once:
+        return 2 * count <= rows
+    if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or table.is_boolean(name):
+        return False
+    repeats = count > 1 and table.cells(name).dropna().duplicated().any()
+    if not repeats or any(map(_DECIMAL.fullmatch, table.values(name))):
+        return False
+    if items.pair and not (count < table.count(*items.pair) and table.is_fixed_by(name, items.pair)):
+        return False
+    # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
+    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
+    fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
+    if any(table.is_fixed_by(name, names) for names in fixed):
+        return False
+    return is_judged_once or (len(table.values(name)) > 2 and heading not in HEADINGS["groups"])
 
 
 def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
-    """Refuse a table with an unknown column that is the same within pairs and repeats over them."""
-    rows = len(table.frame)
-    pairs = table.count(*items.pair) if items.pair else rows
-    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
-    # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
-    fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
-    groups = table.declared.groups if items.pair else ()
-    unknown = [
-        name
-        for name in free
-        if name not in {*items.pair, *groups}
-        and _may_name_item(table, name, rated)
-        and table.count(name) < pairs
-        and (not items.pair or table.is_fixed_by(name, items.pair))
-        and not any(table.is_fixed_by(name, names) for names in fixed)
-    ]
+    """Refuse a table with an unknown column that may name the pair or the prompt."""
+    explained = {*items.pair, *(table.declared.groups if items.pair else ())}
+    unknown = [name for name in free if name not in explained and _may_name_item(table, name, items, rated)]
     if not unknown:
         return
-    is_row = pairs == rows and items.pair != ("pair_id",) and "pair_id" not in table.declared.columns
-    role = "pair_id" if is_row else "prompt_id"
+    pairs = table.count(*items.pair) if items.pair else len(table.frame)
+    is_row = pairs == len(table.frame) and items.pair != ("pair_id",)
+    role = "prompt_id"
     why = "pairs that share a prompt are not independent"
     none = "If none does, write --set columns.prompt_id="
-    if is_row:
+    if is_row and "pair_id" not in table.declared.columns:
+        role = "pair_id"
         why = "each row would count as a separate pair, and may not be one"
         none = "If each row is a separate pair, write --set columns.pair_id="
-    offers = " or ".join(f"--set 'columns.{role}={name}'" for name in unknown[:MAX_OFFERS])
     listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
     verb = "repeats" if len(unknown) == 1 else "repeat"
     raise StudyError(
         f"{listed} {verb}, and nothing says whether it names what was compared: {why}. Say which does: "
-        f"{offers}. {none}"
+        f"{offer_columns(role, unknown[:MAX_OFFERS])}. {none}"
     )
+
+
+def use_judges(table: Table) -> None:
+    """Set the kind of raters to models if the heading means judges and all names are names of models."""
+    heading = table.heading("rater")
+    is_said = table.has("rater_kind") or table.declared.rater_kind is not None
+    if is_said or not plain_heading(heading).startswith("judge"):
+        return
+    if all(map(is_model_name, table.values("rater"))):
+        table.use("rater_kind", (heading,), "judges with names of models", rater_kind="model")
+
+
+def settle_raters(table: Table) -> None:
+    """Find the rater of each verdict, and the verdicts of repeated showings of a pair.
+
+    Raises:
+        StudyError: A pair has several verdicts, and nothing says whose they are.
+    """
+    keys = ["pair_id", "criterion"]
+    if table.has("rater"):
+        if not table.has("presentation"):
+            _use_showings(table, [*keys, "rater"])
+    elif "rater" in table.declared.columns:
+        codes = pd.Series(table.pair_codes(*keys))
+        raters = [f"{UNKNOWN_RATER} {number + 1}" for number in codes.groupby(codes).cumcount()]
+        why = "declared: each verdict on a pair is by another, unnamed rater"
+        table.use("rater", (), why, rater=raters)
+    else:
+        _use_showings(table, keys)
+        why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
+        table.use("rater", (), why, rater=UNKNOWN_RATER)
+
+
+def _is_repeated(table: Table, *names: str) -> Mask:
+    """Return the rows that share their methods and the cells of some columns with another row."""
+    return pd.Series(table.pair_codes(*names)).duplicated(keep=False).to_numpy()
+
+
+def _use_showings(table: Table, keys: Sequence[str]) -> None:
+    """Use repeated verdicts as showings of a pair, if a column or the order of methods tells them apart.
+
+    Raises:
+        StudyError: Nothing does.
+    """
+
+    def is_parting(*names: str) -> bool:
+        return not _is_repeated(table, *keys, *names).any()
+
+    # Ids that repeat in several datasets are refused later.
+    if is_parting() or (table.has("dataset") and is_parting("dataset")):
+        return
+    if named := list(filter(is_parting, table.named("presentation"))):
+        why = "it tells apart the showings of a pair"
+        table.use("presentation", named[:1], why, presentation=table.frame[named[0]])
+    elif is_parting("method_a"):
+        first = table.cells("method_a") + " first"
+        table.use("presentation", (), "a rater judged both orders of the methods", presentation=first)
+    else:
+        raise StudyError(_repetition_problem(table, keys, list(filter(is_parting, table.free))))
+
+
+def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str]) -> str:
+    """Return how to declare why a pair has several verdicts.
+
+    Args:
+        table: The table.
+        keys: The columns in which verdicts are the same.
+        parting: Columns that distinguish all of them.
+    """
+    repeated = _is_repeated(table, *keys)
+    who = "pairs have several verdicts, and no column is known to name the rater"
+    roles = ["rater"]
+    if table.has("rater"):
+        rater, pair = table.texts("rater", "pair_id").iloc[int(repeated.argmax())]
+        who = f"rater {rater!r} judged pair {pair!r} more than once"
+        roles = ["criterion", "presentation"]
+    offers = []
+    for name in parting:
+        if 1 < table.count(name) < len(table.frame):
+            is_turn = plain_heading(name) in HEADINGS["turns"]
+            offers += [offer_columns(role, [name]) for role in (["criterion"] if is_turn else roles)]
+    if not table.has("rater"):
+        offers.append("--set columns.rater= if the raters were not recorded")
+    remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"
+    return f"{who} ({name_lines(repeated, table.frame.index)}); {remedy}"

@@ -32,11 +32,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import Record, VerdictFile, as_cell
-from analysis.verdicts.layout import KNOWN, SHOWN
 from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import ABOUT_SIDES
-from analysis.verdicts.table import HEADINGS, is_missing_word, plain_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, plain_heading
 from analysis.verdicts.words import is_model_name, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
@@ -94,7 +93,7 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
     records: ItemRecords = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
-        for number, record in file.records():
+        for number, record in file.records:
             for row in READERS[name](record, file.at(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 

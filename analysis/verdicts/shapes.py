@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.layout import METHODS, as_texts
 from analysis.verdicts.sides import read_first
-from analysis.verdicts.table import HEADINGS, NO, UNKNOWN_RATER, YES, Table, is_missing_word, plain_heading
-from analysis.verdicts.words import TIED, A, B, Word, meaning
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NO,
+    UNKNOWN_RATER,
+    YES,
+    Table,
+    as_texts,
+    is_missing_word,
+    plain_heading,
+)
+from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -24,6 +33,10 @@ MOSTLY = 0.9
 MAX_WORDS = 50
 """A column with more different words other than methods has texts, not verdicts."""
 
+MAX_OUTCOMES = 3
+"""A column with more different cells does not say whether rows are ties."""
+_GRID = re.compile(r"^(?P<pair_id>.+?)\s*[\[_](?P<criterion>[^\[\]_]+)\]?$")
+"""A heading of a survey's grid, such as `Q1 [Fluency]`."""
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -73,44 +86,52 @@ def _agree(table: Table, *names: str) -> bool:
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
+def _heading_words(name: str) -> list[str]:
+    """Return the words and numbers of a heading in lower case."""
+    return [word.casefold() for word in re.findall("[A-Z]*[a-z]+|[A-Z]+|[0-9]+", name)]
+
+
 def _is_count(name: str) -> bool:
     """Return whether a heading has a word for counts, such as wins."""
-    words = re.findall("[a-z]+", name.casefold())
-    return not set(HEADINGS["counting"]).isdisjoint(words)
+    return not set(HEADINGS["counting"]).isdisjoint(_heading_words(name))
 
 
-def _marked_word(table: Table, name: str) -> Word | None:
-    """Return the verdict that a heading means, if the cells of its column are marks or counts."""
-    parts = re.findall("[a-z]+|[0-9]+", name.casefold())
+def _marked_words(table: Table) -> dict[str, str]:
+    """Return the words for verdicts that headings mean, if their columns hold marks or counts.
+
+    A number means the method of a column if the columns of methods have numbers, too; otherwise a place.
+    """
     ignored = {*HEADINGS["counting"], *HEADINGS["marking"]}
-    text = " ".join(token for token in parts if token not in ignored)
-    word = meaning(f"model {text}" if text in {"1", "2"} else text)
-    is_tie = word is not None and word.side == TIED
-    has_marks = is_tie or _is_count(name) or table.is_boolean(name)
-    return word if has_marks else None
+    noun = "model" if "1" in table.heading("method_a") else "response"
+    words = {}
+    for name in table.free:
+        text = " ".join(word for word in _heading_words(name) if word not in ignored)
+        word = f"{noun} {text}" if text in {"1", "2"} else text
+        if is_tie(word) or (names_side(word) and (_is_count(name) or table.is_boolean(name))):
+            words[name] = word
+    return words
 
 
 def _use_marks(table: Table) -> bool:
     """Use a column for each verdict, with 1 or a number of wins, such as winner_model_a, A_wins or win1.
 
-    In columns of zeros and ones a row of zeros is a tie. Return whether there are such columns.
+    A row of zeros is a tie if no column means ties. Return whether there are such columns.
     """
-    words = {name: word for name in table.free if (word := _marked_word(table, name))}
-    if sorted(word.side for word in words.values() if word.side != TIED) != [B, A]:
+    words = _marked_words(table)
+    sides = sorted(word.side for word in map(meaning, words.values()) if word)
+    if [side for side in sides if side != TIED] != [B, A]:
         return False
     marks = pd.DataFrame({name: _as_counts(table, name) for name in words})
-    verdicts = {A: "model_a", B: "model_b", TIED: TIE}
-    names = {name: verdicts[word.side] for name, word in words.items()}
     total = marks.sum(axis=1)
     if total.max() > 1:
-        _repeat_rows(table, marks, names)
+        _repeat_rows(table, marks, words)
         return True
-    is_tie = (total == 0) & marks.notna().any(axis=1)
-    if is_tie.any():
+    is_tied = (total == 0) & marks.notna().any(axis=1) & (TIED not in sides)
+    if is_tied.any():
         listed = and_list(list(words))
-        table.notes.append(f"{int(is_tie.sum())} rows in which none of {listed} is 1 are read as ties")
-    winner = marks.fillna(0).idxmax(axis=1).map(names)
-    verdict = winner.where(total > 0).mask(is_tie, TIE)
+        table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
+    winner = marks.fillna(0).idxmax(axis=1).map(words)
+    verdict = winner.where(total > 0).mask(is_tied, TIE)
     table.use("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
 
@@ -121,25 +142,22 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     If no two rows count the same comparison, each win is a separate pair. Otherwise a row may be an item, and
     each of its wins is by another rater.
     """
-    are_counts = all(_is_count(name) or word == TIE for name, word in names.items())
+    are_counts = all(_is_count(name) or is_tie(word) for name, word in names.items())
     if not table.has(*METHODS) or not are_counts:
         listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
-    are_items = int(table.pair_codes().max(initial=-1)) + 1 < len(marks)
-    if are_items and not table.has("pair_id"):
-        table.set_frame(table.frame.assign(pair_id=[str(number + 1) for number in range(len(marks))]))
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
-    table.set_frame(table.frame.iloc[row])
+    new: dict[str, Any] = {}
     meaning_of_win = "of a separate pair"
-    if are_items:
-        meaning_of_win = "by another, unnamed rater of the row's pair"
+    if table.pair_codes().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
-        if not table.has("rater"):
-            table.set_frame(table.frame.assign(rater=[f"{UNKNOWN_RATER} {number}" for number in numbers]))
+        new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
+        meaning_of_win = "by another, unnamed rater of the row's pair"
+    new = {name: cells for name, cells in new.items() if not table.has(name)}
+    table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
-    verdicts = np.array(list(names.values()), dtype=object)
-    table.use("verdict", list(names), why, verdict=verdicts[column])
+    table.use("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
 
 
 def _as_counts(table: Table, name: str) -> pd.Series:
@@ -154,12 +172,27 @@ def _as_counts(table: Table, name: str) -> pd.Series:
 
 
 def _use_tie_flags(table: Table) -> None:
-    """Read ties from a column such as both_equal, beside a column of verdicts without ties."""
-    for name in table.free if table.has("verdict") else ():
-        word = meaning(re.sub(r"^is[_ ]+", "", name.casefold()))
-        if word and word.side == TIED and table.is_boolean(name):
-            verdict = table.cells("verdict").mask(_as_counts(table, name) == 1, TIE)
-            table.use("verdict", [name], "it marks ties", verdict=verdict)
+    """Read ties from columns beside the verdicts, such as both_equal, or result with win and tie.
+
+    Raises:
+        StudyError: A column may mark ties, and its cells are not clear.
+    """
+    if not table.has("verdict"):
+        return
+    ignored = set(HEADINGS["marking"])
+    has_ties = any(map(is_tie, table.values("verdict")))
+    for name in table.free:
+        cells = table.values(name)
+        tied = list(filter(is_tie, cells))
+        is_flag = is_tie(" ".join(word for word in _heading_words(name) if word not in ignored))
+        if is_flag and table.is_boolean(name):
+            tied = [text for text in cells if text.strip().casefold() in YES]
+        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)) or len(cells) > MAX_OUTCOMES:
+            continue
+        elif not tied:
+            raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")
+        verdict = table.cells("verdict").mask(table.cells(name).isin(tied), TIE)
+        table.use("verdict", [name], "it marks ties", verdict=verdict)
 
 
 def columns_of_verdicts(table: Table) -> list[str]:
@@ -227,7 +260,10 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
-        return {table.declared.columns[HEADS]: names}
+        role = table.declared.columns[HEADS]
+        grid = pd.Series(names).str.extract(_GRID)
+        is_grid = grid.notna().all(axis=None) and grid.nunique().between(2, len(names) - 1).all()
+        return dict(grid) if is_grid and role == "pair_id" else {role: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
     missing = [name for name in ("criterion", "rater") if not table.has(name)]
     if len(matches) == len(names) and "rater" in missing:
@@ -245,15 +281,9 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
     raise StudyError(_survey_problem(table, names))
 
 
-def _names_side(text: str) -> bool:
-    """Return whether a verdict names a side, such as left or A."""
-    word = meaning(text)
-    return word is not None and word.side != TIED
-
-
 def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
     """Refuse sides in one column and methods in another, because the methods may say what was on a side."""
-    sided = [name for name in names if any(map(_names_side, table.values(name)))]
+    sided = [name for name in names if any(map(names_side, table.values(name)))]
     named = [name for name in names if table.values(name) and not any(map(meaning, table.values(name)))]
     if sided and named and not table.declared.words:
         raise StudyError(
@@ -267,14 +297,13 @@ def _survey_problem(table: Table, names: Sequence[str]) -> str:
     listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     start = f"verdicts are in {len(names)} columns ({listed}), and nothing says what their headings are"
     if table.has(*METHODS):
-        heads = " or ".join(f"--set columns.headings={head}" for head in ("criterion", "rater", "pair_id"))
-        return f"{start}: {heads}"
-    sides = filter(_names_side, dict.fromkeys(table.values(*names)))
+        heads = [f"columns.headings={head}" for head in ("criterion", "rater", "pair_id")]
+        return f"{start}: {set_options(*heads, join=' or ')}"
+    sides = filter(names_side, dict.fromkeys(table.values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading('rater', 'HEADING')}"]
-    parts += [f'verdicts."{word}"=METHOD' for word in sides]
-    options = " ".join(f"--set {shlex.quote(setting)}" for setting in parts)
+    parts += [declare_word(word, "METHOD") for word in sides]
     return (
         f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
-        f"column for each question write: {options}. If the methods changed sides, "
+        f"column for each question write: {set_options(*parts)}. If the methods changed sides, "
         "give a second file with the columns item, A and B in place of METHOD"
     )

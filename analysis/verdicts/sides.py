@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.layout import METHODS, SHOWN, Numbers, refuse
-from analysis.verdicts.table import NO, YES, Table, is_missing_word, plain_heading
-from analysis.verdicts.words import TIED, A, B, Word, meaning
+from analysis.verdicts.table import (
+    METHODS,
+    NO,
+    SHOWN,
+    YES,
+    Numbers,
+    Table,
+    is_missing_word,
+    plain_heading,
+    refuse,
+)
+from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import and_list, some_of
 
 ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
@@ -76,47 +84,34 @@ def name_winners(table: Table) -> None:
     """
     verdict = table.cells("verdict").str.strip()
     a, b = map(table.cells, METHODS)
-    texts = set(verdict.dropna())
-    words = {text: word for text in texts if (word := _word(table, text))}
-    names = verdict.map({text: table.declared.words.get(text, text) for text in texts})
+    texts = verdict.dropna().unique()
+    words = pd.DataFrame([_word(table, text) for text in texts], texts, Word._fields)
+    words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
-    kinds = verdict.map({text: word.kind for text, word in words.items()}).astype(object)
-    kinds = kinds.mask(is_named, "").fillna("")
-    sides = verdict.map({text: word.side for text, word in words.items()}).fillna(TIED).to_numpy(np.int64)
-    strong = verdict.isin([text for text, word in words.items() if word.strength]) & ~is_named
+    kinds = words["kind"].mask(is_named, "").fillna("")
+    names = verdict.replace(dict(table.declared.words))
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
-
-    def winners(sides: NDArray[np.integer]) -> NDArray[np.object_]:
-        return np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
-
     candidates = [name for name in ("shown_first", *table.free) if table.has(name)]
     firsts = {name: first for name in candidates if (first := read_first(table, name)) is not None}
     _refuse_methods_called_as_sides(table, kinds)
-    columns: Sequence[str] = METHODS
-    turned = kinds == "place"
-    if table.has(*SHOWN):
-        columns = SHOWN
-        first = _first_by_sides(table, kinds)
-        turned |= kinds == "letter"
-        sides = np.where(turned, sides * first, sides)
-        _refuse_fixed_sides(table, turned, winners(sides))
-    else:
-        _refuse_changed_sides(table, kinds, firsts, winners(sides))
-        if turned.any():
-            columns = list(firsts)
-            first = _first_by_columns(table, turned, firsts)
-            sides = np.where(turned, sides * first, sides)
-    _explain(table, kinds, columns, int(strong.sum()))
-    table.set_frame(table.frame.assign(verdict=winners(sides)))
+    columns, first = _find_first(table, kinds, firsts)
+    sides = words["side"].fillna(TIED).to_numpy(np.int64) * first
+    winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
+    _refuse_changed_sides(table, kinds, firsts, first, winners)
+    if not columns:
+        raise StudyError(_place_problem(table, kinds))
+    _explain(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
+    table.set_frame(table.frame.assign(verdict=winners))
     _use_first(table, kinds, firsts)
 
 
-def _word(table: Table, text: str) -> Word | None:
-    """Return the meaning of a verdict: declared, or of a common word."""
+def _word(table: Table, text: str) -> Word:
+    """Return the meaning of a verdict: declared, or of a common word; otherwise it may be a method."""
+    name = Word(TIED, "")
     if text in table.declared.words:
-        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text])
-    return meaning(text)
+        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text], name)
+    return meaning(text) or name
 
 
 def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
@@ -132,7 +127,36 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
             refuse(table.texts("verdict"), kinds != "", message, name=name)
 
 
-def _first_by_sides(table: Table, kinds: pd.Series) -> Numbers:
+def _find_first(
+    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]
+) -> tuple[Sequence[str], Numbers]:
+    """Return the columns that give words a meaning, and the method that the first side means in each row.
+
+    The first side is a place or a letter. A letter means the method of its column if there are no columns
+    left and right.
+
+    Raises:
+        StudyError: The columns of sides do not fit the methods.
+    """
+    if table.has(*SHOWN):
+        return SHOWN, np.where(kinds.isin(["letter", "place"]), _read_left(table, kinds), A)
+    is_place = kinds == "place"
+    columns = list(firsts) if is_place.any() else METHODS
+    return columns, np.where(is_place, next(iter(firsts.values()), A), A)
+
+
+def _place_problem(table: Table, kinds: pd.Series) -> str:
+    """Return how to declare the methods at places such as left."""
+    words = table.cells("verdict")[kinds == "place"].unique()
+    offers = [declare_word(text, "a" if _word(table, text).side == A else "b") for text in words]
+    return (
+        f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
+        "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
+        f"always method_a: {set_options(*offers)}"
+    )
+
+
+def _read_left(table: Table, kinds: pd.Series) -> Numbers:
     """Return the method on the left in each row, `A` or `B`.
 
     Raises:
@@ -154,42 +178,22 @@ def _first_by_sides(table: Table, kinds: pd.Series) -> Numbers:
     return np.where(on_left == a, A, B)
 
 
-def _first_by_columns(table: Table, sided: pd.Series, firsts: Mapping[str, Numbers]) -> Numbers:
-    """Return the method in the first place in each row, `A` or `B`, for verdicts that name places.
-
-    Raises:
-        StudyError: Nothing says it, or two columns contradict each other.
-    """
-    if not firsts:
-        words = table.cells("verdict")[sided].unique()
-        letters = ["a" if (word := meaning(text)) and word.side == A else "b" for text in words]
-        offers = [f'verdicts."{text}"={letter}' for text, letter in zip(words, letters, strict=True)]
-        raise StudyError(
-            f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
-            "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
-            f"always method_a: {' '.join(f'--set {shlex.quote(offer)}' for offer in offers)}"
-        )
-    (name, first), *others = firsts.items()
-    for other, sides in others:
-        refuse(
-            table.frame,
-            sided & (first != sides),
-            "the columns {name!r} and {other!r} contradict each other on who was first ({where}); remove the "
-            "one that is wrong",
-            name=name,
-            other=other,
-        )
-    return first
-
-
 def _refuse_changed_sides(
-    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], winners: NDArray[np.object_]
+    table: Table,
+    kinds: pd.Series,
+    firsts: Mapping[str, Numbers],
+    first: Numbers,
+    winners: NDArray[np.object_],
 ) -> None:
-    """Refuse verdicts that name sides if a column says, or may say, that texts changed sides."""
+    """Refuse verdicts that name sides if a column says, or may say, that texts stood otherwise."""
     sided = kinds.isin(["letter", "place"])
+    if table.has(*SHOWN):
+        orders = set(zip(*(table.cells(name)[sided] for name in SHOWN), strict=True))
+        if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
+            return
     for name in dict.fromkeys([*firsts, *table.free]):
         if name in firsts:
-            changed = (kinds == "letter") & (firsts[name] == B)
+            changed = sided & (firsts[name] != first)
         else:
             changed = _may_have_changed(table, name, sided, winners)
         if _SWAPS.fullmatch(plain_heading(name)):
@@ -198,25 +202,8 @@ def _refuse_changed_sides(
             table.frame,
             changed,
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
-            "write the methods' names, or columns left and right with the methods as shown",
-            name=name,
-        )
-
-
-def _refuse_fixed_sides(table: Table, sided: pd.Series, winners: NDArray[np.object_]) -> None:
-    """Refuse constant columns left and right if another column may say that sides changed."""
-    on_left, on_right = (table.cells(name)[sided] for name in SHOWN)
-    orders = set(zip(on_left, on_right, strict=True))
-    is_repeated = len(orders) < len(on_left)
-    is_fixed = is_repeated and not any((second, first) in orders for first, second in orders)
-    if not is_fixed:
-        return
-    for name in table.free:
-        refuse(
-            table.frame,
-            _may_have_changed(table, name, sided, winners),
-            "left and right never change, but the column {name!r} may say that sides changed on {where}; "
-            "write in left and right the methods as shown, or remove that column",
+            "write the methods' names, or in columns left and right the methods as shown, or remove a "
+            "column that is wrong",
             name=name,
         )
 
@@ -247,9 +234,8 @@ def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int
     """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
-        more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
         how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
-        table.use("_words", [and_list(words[:_LISTED]) + more], how)
+        table.use("_words", [some_of(words, _LISTED)], how)
     for word, count in table.cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")

@@ -1,4 +1,4 @@
-"""A table while it is read: its columns, the structure of their cells, and the roles found so far.
+"""A table of verdicts: its columns, the structure of their cells, and the roles found so far.
 
 A heading is compared without case, spaces and signs. A name alone decides little: an `id` that differs in
 every row is a row number, and a column of an unknown name that repeats may be what raters compared.
@@ -16,31 +16,38 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from analysis.verdicts.layout import (
-    KNOWN,
-    METHODS,
-    SHOWN,
-    Cells,
-    Mask,
-    Numbers,
-    as_texts,
-    distinct_rows,
-    name_lines,
-    number_rows,
-    numbered,
-    with_shared_texts,
-)
 from analysis.verdicts.reading import Reading, Role
+from analysis.verdicts.words import set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import and_list, some_of
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
 """Common headings and cells with their meaning."""
 UNKNOWN_RATER = "unknown rater"
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
+
+REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
+TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
+NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b", "prompt_round")
+KNOWN = frozenset((*TEXTS, *NUMBERS))
+STORED = frozenset({"excluded", "handed_out", "position", "revision", "role", "surplus"})
+"""Further columns of a study's own table of verdicts."""
+METHODS = ("method_a", "method_b")
+SHOWN = ("left", "right")
+"""Columns of the methods by the side on which a rater saw them."""
+
+NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
+"""Names of an index that points at a file's lines, rows or records."""
+MAX_NUMBERS = 5
+"""Lines that a message names before it counts the rest."""
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Cells = tuple[str | None, ...]
 
 
 @cache
@@ -57,6 +64,85 @@ def plain_heading(heading: str) -> str:
 def is_missing_word(word: str) -> bool:
     """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
+
+
+def offer_columns(role: str, names: Sequence[str]) -> str:
+    """Return the options of the command line that declare one of several columns."""
+    return set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
+
+
+def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
+    """List the first numbers of the lines or rows of a mask, and the number of others.
+
+    >>> index = pd.Index([4, 7, 9], name="line")
+    >>> name_lines([True, True, False], index), name_lines([False, False, True], index)
+    ('lines 4, 7', 'line 9')
+    """
+    numbers = list(map(str, index[mask].unique()))
+    return f"{index.name}{'s' if len(numbers) > 1 else ''} {some_of(numbers, MAX_NUMBERS, join=', ')}"
+
+
+def numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose index has the line numbers of its file, or row numbers from 1."""
+    if frame.index.name in NUMBERED:
+        return frame
+    return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
+
+
+def as_texts(column: pd.Series) -> pd.Categorical:
+    """Return a column as texts in alphabetical order of categories; blank and missing cells are missing."""
+    # 1, 1.0 and True are equal, and yet different texts.
+    texts = pd.Categorical(column.astype(object).map(str, na_action="ignore").astype(object))
+    return texts.remove_categories([text for text in texts.categories if not text.strip()])
+
+
+def with_shared_texts(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return a table whose columns `names` have the same categories, so that their cells can be compared."""
+    names = [name for name in names if name in table.columns]
+    texts = sorted({text for name in names for text in table[name].cat.categories})
+    return table.astype(dict.fromkeys(names, pd.CategoricalDtype(pd.Index(texts, dtype=object))))
+
+
+def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
+    """Return a number for each row. Rows with the same cells in `names` have the same number.
+
+    The numbers begin at 0, in the order in which the rows come first.
+    """
+    numbers = np.zeros(len(table), dtype=np.int64)
+    for name in names:
+        texts = table[name].cat
+        numbers = pd.factorize(numbers * (len(texts.categories) + 1) + texts.codes + 1)[0]
+    return numbers
+
+
+def distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbers, list[Cells]]:
+    """Return the number of each row, and the different rows in the columns `names`; a missing cell is None.
+
+    A million verdicts have few different rows, so what each row means can be decided in plain Python.
+    """
+    numbers = number_rows(table, names)
+    first = np.unique(numbers, return_index=True)[1]
+    rows = table[list(names)].iloc[first].astype(object)
+    return numbers, list(rows.where(rows.notna(), None).itertuples(index=False, name=None))
+
+
+def refuse(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: object) -> None:
+    """Refuse a table that has wrong rows.
+
+    Args:
+        table: A table with a numbered index.
+        wrong: Which rows are wrong.
+        message: Filled in with the cells of the first wrong row, and the lines of all: `{rater} on {where}`.
+        words: More values to fill in. Texts of users may contain braces, so they must not be part of the
+            message.
+
+    Raises:
+        StudyError: There are such rows.
+    """
+    mask = np.asarray(wrong, dtype=bool)
+    if mask.any():
+        cells = dict(table.iloc[int(mask.argmax())])
+        raise StudyError(message.format_map(cells | words | {"where": name_lines(mask, table.index)}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +253,7 @@ class Table:
             StudyError: Two of them are not the same.
         """
         if not all(is_same(names[0], name) for name in names[1:]):
-            setting = f"--set 'columns.{role}={names[0]}'"
-            raise StudyError(f"{role} could be {and_list(names)}; say which: {setting}")
+            raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
         self.use(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
     def texts(self, *names: str) -> pd.DataFrame:

@@ -1,390 +1,255 @@
-"""The tidy table of verdicts: one row per verdict, checked before anything is counted.
-
-Each check names the lines, the value and the remedy.
-"""
+"""Any table of verdicts made tidy: its columns found, its shape made long, its words replaced by methods."""
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import get_args
+from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import name_file
-from analysis.verdicts.items import MADE
-from analysis.verdicts.layout import (
-    METHODS,
-    NUMBERS,
-    REQUIRED,
-    TEXTS,
-    Cells,
-    as_texts,
-    distinct_rows,
-    name_lines,
-    number_rows,
-    numbered,
-    refuse,
-    with_shared_texts,
-)
-from analysis.verdicts.reading import READING, Reading, join_readings, reading_of, warn_of
-from analysis.verdicts.recognition import load_files
-from analysis.verdicts.table import Declared
-from analysis.verdicts.tables import tidied
-from analysis.verdicts.words import declarations, is_model_name
-from guard_eval.errors import StudyError
-from guard_eval.lookalike import skeleton
-from guard_eval.records import TIE, RaterKind
+from analysis.verdicts.files import NESTED
+from analysis.verdicts.items import settle_raters, use_items, use_judges
+from analysis.verdicts.methods import find_methods, refuse_sides_as_methods, refuse_texts
+from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
+from analysis.verdicts.reading import READING, Role, join_readings, reading_of
+from analysis.verdicts.shapes import HEADS, find_verdicts, melt
+from analysis.verdicts.sides import name_winners
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declared, Table, plain_heading
+from analysis.verdicts.words import meaning
+from guard_eval.errors import StudyError, nearest
+from guard_eval.reporting.words import and_list
 
-Source = Path | str | pd.DataFrame
-"""A file of verdicts, or a data frame with a row per verdict."""
-UNKNOWN_KIND = "unknown"
-"""The kind of raters if nobody has said whether they are people or models."""
-KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
-
-_IDS = frozenset({"pair_id", "prompt_id"})
-_THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
-"""Columns that name things, those that name the same things together."""
-_NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
-_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+_KINDS = ("pair_id", "rater", "criterion")
+_INDEX = {"", "unnamed0", "rownames"}
+_OWN = {plain_heading(name): name for name in KNOWN}
+_DEFAULTS = {"dataset": "all", "criterion": "overall"}
+"""Optional columns, and the value of their cells if a table lacks them."""
 
 
-def read(
-    source: Source | Sequence[Path | str],
-    *,
-    rater_kind: RaterKind | None = None,
-    columns: Mapping[str, str] | None = None,
-    verdicts: Mapping[str, str] | None = None,
-    form: str | None = None,
+def tidied(
+    frame: pd.DataFrame,
+    declared: Declared,
+    items: pd.DataFrame | None = None,
+    form: VerdictFormat | None = None,
 ) -> pd.DataFrame:
-    """Return the validated verdicts of a data frame or of files, in any format that docs/formats.md lists.
-
-    `attrs["reading"]` says which column was read as what; what was left out is a warning, too. Several files
-    are read as one table. A file of items says which methods another file's answers compare.
+    """Return a table with one verdict in each row and standard names of columns; `attrs` has its reading.
 
     Args:
-        source: A data frame, a file's path, or several paths.
-        rater_kind: The kind of raters if the table does not give it. Default: unknown.
-        columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
-        verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
-            empty text for a missing verdict.
-        form: The format of the files, one of `FORMATS`; by default that of their first records.
+        frame: The table.
+        declared: The user's declarations about it.
+        items: The rows of a file of items, by their ids.
+        form: The format of another program's file; no column has to be guessed then.
 
     Raises:
-        StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
-            lines.
+        StudyError: What a column or a word is cannot be told; the message has the setting that declares it.
     """
-    declared = Declared(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
-    table = read_verdicts(source, declared)
-    warn_of(table)
-    texts = table.columns[table.dtypes == "category"]
-    return table.astype(dict.fromkeys(texts, object))
-
-
-def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
-    """Read like `read`, but with texts as categoricals (`validate`) and without warnings."""
-    if isinstance(source, pd.DataFrame):
-        return validate(tidied(source, declared), rater_kind=declared.rater_kind)
-    if isinstance(source, Path | str):
-        source = [source]
-    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
-        kind = type(source).__name__
-        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
-    tables = []
-    for path, frame in load_files(list(map(Path, source)), declared):
-        with name_file(path):
-            tables.append(validate(frame, rater_kind=declared.rater_kind))
-    if len(tables) == 1:
-        return tables[0]
-    roles = [role for table in tables for role in reading_of(table).roles]
-    if any(role.role == "pair_id" and role.why in MADE for role in roles):
+    if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
         raise StudyError(
-            "no column names the pairs, so each file would number its own, and one number would mean several "
-            "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
+            "the table has several header rows or index columns (a MultiIndex); give it one header row: "
+            "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
-    whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
-    whole.attrs = {READING: join_readings(map(reading_of, tables))}
-    try:
-        return validate(whole)
-    except StudyError as error:
-        raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+    names = list(map(str, frame.columns))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
+    table = Table(frame.set_axis(names, axis=1), declared, items)
+    are_pairs = declared.columns.get(HEADS) == "pair_id"
+    _name_columns(table)
+    _leave_out_index(table)
+    if form is not None:
+        table.roles = [Role(role, column, "the format") for role, column in form.fields.items()]
+    _leave_out_votes(table)
+    find_methods(table)
+    for role in ("rater", "criterion"):
+        _use_named(table, role)
+    use_judges(table)
+    if form is not None and form.asks:
+        _keep_answers(table)
+    refuse_texts(table)
+    wide = find_verdicts(table)
+    has_verdicts = bool(wide) or table.has("verdict")
+    if table.has(*METHODS) and has_verdicts and form is None and not are_pairs:
+        _refuse_counted_votes(table)
+        use_items(table, wide)
+    if wide or HEADS in declared.columns:
+        melt(table, wide)
+        find_methods(table)
+    if table.has("verdict", *METHODS):
+        _finish(table)
+    _refuse_nested(table, frame)
+    _refuse_incomplete(table, is_program=form is not None)
+    table.frame.attrs = {**frame.attrs, READING: join_readings([reading_of(frame), table.reading()])}
+    return table.frame
 
 
-def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Return a checked copy of `frame`: texts as categoricals, numbers as float, `rater_kind` filled in.
-
-    `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
-    has one order in it (`orient`), and `remarks` holds what a reader must be warned of.
-
-    Args:
-        frame: A row per verdict.
-        rater_kind: The kind of raters if the table does not give it. Default: unknown.
+def _name_columns(table: Table) -> None:
+    """Give columns their own names: as declared, or if a heading differs only in case, spaces and signs.
 
     Raises:
-        StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
+        StudyError: A column that is declared is unknown or not there, or two columns have one name.
     """
-    if missing := [name for name in REQUIRED if name not in frame.columns]:
-        raise StudyError(
-            f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
-            f"{', '.join(REQUIRED)}. Say which of your headings they are: "
-            f"{' '.join(f'--set columns.{name}=HEADING' for name in missing)}"
-        )
-    if frame.empty:
-        raise StudyError("there are no verdicts: the table has a header, but no rows")
-    table = numbered(frame)
-    cells = {name: pd.Series(as_texts(table[name]), table.index) for name in TEXTS if name in table}
-    cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
-    table = table.assign(**cells)
-    for name in REQUIRED:
-        refuse(
-            table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
-        )
-    _check_spelling(table)
-    _check_ids(table)
-    table = with_shared_texts(table, [*METHODS, "verdict", "shown_first"])
-    _check_methods(table)
-    if rater_kind is None:
-        _refuse_unnamed_models(table)
-    table = table.assign(rater_kind=_rater_kinds(table, rater_kind))
-    _check_consistent(table)
-    if "shown_first" in table:
-        table = table.assign(shown_first=_shown_first(table))
-    table = orient(table)
-    _check_duplicates(table)
-    table.attrs = {READING: join_readings([reading_of(frame), Reading(notes=tuple(_prompt_notes(table)))])}
-    return table
-
-
-def remarks(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return the warnings of `validate` about a table."""
-    return reading_of(frame).notes
-
-
-def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
-    """Give each comparison one order of its methods. Return `frame` itself if nothing changes.
-
-    The order is that of `planned`; otherwise that of the table, if it is always the same; otherwise the
-    alphabet's. If methods change places, all columns NAME_a and NAME_b do, too. Columns with the names of
-    methods, such as the verdict, stay as they are.
-    """
-    planned_pairs = {(a, b) for a, b, _ in planned or ()}
-    numbers, pairs = distinct_rows(frame, METHODS)
-    seen = set(pairs)
-
-    def is_turned(pair: Cells) -> bool:
-        other = pair[::-1]
-        is_planned = other in planned_pairs or (other in seen and str(pair[0]) > str(pair[1]))
-        return is_planned and pair not in planned_pairs
-
-    turned = np.array(list(map(is_turned, pairs)), dtype=bool)[numbers]
-    if not turned.any():
-        return frame
-    table = frame.copy()
-    for name_a in [name for name in map(str, table.columns) if name.endswith("_a")]:
-        name_b = f"{name_a[:-1]}b"
-        if name_b in table.columns:
-            a = table[name_a]
-            b = table[name_b]
-            if a.dtype != b.dtype:
-                a = a.astype(object)
-                b = b.astype(object)
-            table[name_a] = a.where(~turned, b)
-            table[name_b] = b.where(~turned, a)
-    return table
-
-
-def _check_spelling(table: pd.DataFrame) -> None:
-    """Refuse names that look alike, because they would count separately.
-
-    Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
-    seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
-    """
-    for names in _THINGS:
-        seen: dict[str, str] = {}
-        for name in (name for name in names if name in table):
-            for text in table[name].dropna().unique():
-                other = seen.setdefault(skeleton(text, case=name in _IDS), text)
-                if other != text:
-                    where = name_lines((table[name] == text).to_numpy(), table.index)
-                    raise StudyError(
-                        f"{name} is {other!a}, and {text!a} on {where}; write it one way, or give different "
-                        "things names that look different"
-                    )
-
-
-def _check_ids(table: pd.DataFrame) -> None:
-    """Refuse ids that a spreadsheet has changed: rounded ones, and numbers in them written in two ways.
-
-    A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
-    """
-    for name in [name for name in sorted(_IDS) if name in table]:
-        texts = table[name].cat.categories
-        rounded = table[name].isin(list(filter(_ROUNDED.fullmatch, texts)))
-        refuse(
-            table.assign(id=table[name]),
-            rounded,
-            "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
-            name=name,
-        )
-        spellings: dict[str, list[str]] = {}
-        for text in texts:
-            spellings.setdefault(_NUMBER.sub(r"\1", text), []).append(text)
-        doubtful = [texts for texts in spellings.values() if len(texts) > 1]
-        rows = table[table[name].isin([text for texts in doubtful for text in texts])]
-        raters = rows.groupby(name, observed=True)["rater"].agg(set)
-        for first, *others in doubtful:
-            for other in others:
-                if raters[first].isdisjoint(raters[other]):
-                    raise StudyError(
-                        f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
-                        f"{min(raters[other])!r}, which may be one; write it one way in all rows"
-                    )
-
-
-def _check_methods(table: pd.DataFrame) -> None:
-    """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
-    a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
-    refuse(
-        table,
-        a == b,
-        "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two",
-    )
-    refuse(
-        table,
-        (a == TIE) | (b == TIE),
-        "a method is called 'tie' on {where}; that word is the verdict; rename it",
-    )
-    is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
-    unknown = sorted(verdict[is_unknown].unique())
-    refuse(
-        table,
-        is_unknown,
-        "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
-        "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
-        offers=" ".join(f"--set {shlex.quote(setting)}" for setting in declarations(unknown)),
-    )
-
-
-def _refuse_unnamed_models(table: pd.DataFrame) -> None:
-    """Refuse raters with a model's name if the table does not give their kind."""
-    named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
-    if "rater_kind" in table:
-        named &= table["rater_kind"].isna()
-    names = sorted(table["rater"][named].unique())
-    listed = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    refuse(
-        table,
-        named,
-        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
-        "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
-        "rater_kind with {kinds} in every row",
-        names=listed,
-        kinds=" or ".join([", ".join(KINDS[:3]), KINDS[3]]),
-    )
-
-
-def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
-    """Return the kind of rater of each row: the table's, or else `declared`, or else unknown."""
-    default = declared or UNKNOWN_KIND
-    if "rater_kind" not in table:
-        return pd.Series(pd.Categorical([default] * len(table)), table.index)
-    kinds = table["rater_kind"]
-    refuse(
-        table,
-        kinds.notna() & ~kinds.isin(KINDS),
-        "rater_kind {rater_kind!r} is unknown on {where}; write one of: {kinds}",
-        kinds=", ".join(KINDS),
-    )
-    if declared is not None:
-        refuse(
-            table,
-            kinds.notna() & (kinds != declared),
-            "the table itself says rater_kind {rater_kind!r} on {where}, and {declared!r} was given for all "
-            "of it; leave that out, or fix the column",
-            declared=declared,
-        )
-    return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
-
-
-def _check_consistent(table: pd.DataFrame) -> None:
-    """Refuse a pair in two datasets or of two prompts, and a rater of two kinds."""
-    for key, value, remedy in (
-        ("pair_id", "dataset", "give each pair one dataset, or ids of its own to each dataset"),
-        ("pair_id", "prompt_id", "give each pair one prompt"),
-        ("rater", "rater_kind", "give each rater one kind; people and models are never counted together"),
-    ):
-        if value not in table:
+    declared = _declared_columns(table)
+    headings = {name: heading for name, heading in declared.items() if heading}
+    name_of = {heading: name for name, heading in headings.items()}
+    if len(name_of) < len(headings):
+        raise StudyError(f"columns names a heading twice: {', '.join(headings.values())}; name each once")
+    for heading in table.names:
+        name = heading if heading in SHOWN else _OWN.get(plain_heading(heading), "")
+        if heading in name_of or not name:
             continue
-        pairs = table[[key, value]].drop_duplicates()
-        ambiguous = pairs[key][pairs[key].duplicated()]
-        bad = table[key].isin(ambiguous)
-        if bad.any():
-            name = table[key][bad].iloc[0]
-            others = list(map(repr, pairs[value][pairs[key] == name].dropna()))
-            where = name_lines(bad.to_numpy(), table.index)
+        if name in declared:  # another column is declared to be it, or none
+            table.set_frame(table.frame.drop(columns=heading))
+        elif name in headings:
+            raise StudyError(f"{headings[name]} and {heading} are both {name}; keep one")
+        else:
+            headings[name] = heading
+            name_of[heading] = name
+    table.set_frame(table.frame.rename(columns=name_of))
+    for name, heading in headings.items():
+        if name not in SHOWN:
+            table.record(name, heading, "declared" if name in declared else "its name")
+
+
+def _declared_columns(table: Table) -> Mapping[str, str]:
+    """Return the headings that are declared, by their columns' own names; see `_name_columns`."""
+    declared = dict(table.declared.columns)
+    heads = declared.pop(HEADS, _KINDS[0])
+    if heads not in _KINDS:
+        raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
+    for name, heading in declared.items():
+        start = f"columns.{name}"
+        if name not in {*KNOWN, *SHOWN}:
+            raise StudyError(f"{start}: there is no such column; {nearest(name, sorted(KNOWN))}")
+        if heading and not table.has(heading):
+            raise StudyError(f"{start}={heading}: there is no such heading; {nearest(heading, table.names)}")
+    return declared
+
+
+def _leave_out_index(table: Table) -> None:
+    """Leave out a first column in which a program numbered the rows.
+
+    Raises:
+        StudyError: Another column has no name.
+    """
+    for first in table.names[:1]:
+        if plain_heading(first) in _INDEX and table.count(first) == len(table.frame):
+            table.unused.append(f"{first or 'a column without a name'} (an index)")
+            table.set_frame(table.frame.drop(columns=first))
+    if table.has(""):
+        raise StudyError("column 1 has no name in the header; name it, or remove it")
+
+
+def _use_named(table: Table, role: str) -> None:
+    """Use the column that is commonly called by another name of a role.
+
+    Raises:
+        StudyError: Two different columns can have the role.
+    """
+    named = table.named(role)
+    varying = [name for name in named if table.count(name) > 1]
+    if named and not table.has(role) and role not in table.declared.columns:
+        # Of columns with one value each, nothing says which has the role.
+        table.choose(role, varying or named, table.is_same if varying else str.__eq__)
+
+
+def _leave_out_votes(table: Table) -> None:
+    """Leave out votes that were not blind, and answers that were rejected or are no answers."""
+    for why in table.values(LEFT_OUT):
+        table.leave_out((table.cells(LEFT_OUT) == why).to_numpy(), why)
+    table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
+    for rule in HEADINGS["left_out"]:
+        is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
+        for name in table.free:
+            if re.fullmatch(rule["heading"], plain_heading(name)):
+                words = [text for text in table.values(name) if is_meant(text.strip())]
+                if words:
+                    table.record("filter", name, f"it says what is left out: {rule['why']}")
+                table.leave_out(table.cells(name).isin(words).to_numpy(), rule["why"])
+
+
+def _refuse_counted_votes(table: Table) -> None:
+    """Refuse a table in which a row stands for several votes.
+
+    Raises:
+        StudyError: A column counts votes.
+    """
+    for name in table.among(HEADINGS["votes"]):
+        cells = table.values(name)
+        if name in table.free and all(map(str.isdecimal, cells)) and set(cells) - {"0", "1"}:
             raise StudyError(
-                f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
+                f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
+                "if that is known, or rename the column"
             )
 
 
-def _shown_first(table: pd.DataFrame) -> pd.Series:
-    """Return the method shown first. A cell may be its name, or a or b."""
-    first, a, b = table["shown_first"], table["method_a"], table["method_b"]
-    is_letter = first.notna() & (first != a) & (first != b)
-    letters = first.astype(object).str.lower()
-    named = first.mask(is_letter & (letters == "a"), a).mask(is_letter & (letters == "b"), b)
-    refuse(
-        table,
-        named.notna() & (named != a) & (named != b),
-        "shown_first {shown_first!r} names no method of its pair on {where}; write the method, a or b",
-    )
-    return named
+def _finish(table: Table) -> None:
+    """Replace words by methods, leave out other answers, and fill in missing columns."""
+    a, b = map(table.cells, METHODS)
+    table.leave_out((a == b).to_numpy(), "a method compared with itself")
+    name_winners(table)
+    a, b = map(table.cells, METHODS)
+    is_named = a.notna() & b.notna()  # a row without a method is refused later
+    table.leave_out((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
+    if not table.has("pair_id"):
+        return
+    for role, value in _DEFAULTS.items():
+        if not table.has(role):
+            table.use(role, (), f"the table has none: it is called {value!r}", **{role: value})
+    settle_raters(table)
 
 
-def _check_duplicates(table: pd.DataFrame) -> None:
-    """Refuse two verdicts of a rater on one pair and criterion, unless their showings differ."""
-    names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
-    numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
-    refuse(
-        table,
-        numbers.duplicated(keep=False),
-        "rater {rater!r} judged pair {pair_id!r} on {criterion!r} more than once ({where}); keep the current "
-        "verdict, or distinguish showings by a column 'presentation'",
-    )
-
-
-def _prompt_notes(table: pd.DataFrame) -> list[str]:
-    """Return which rows do not name their prompt if others do."""
-    empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
-    if not empty.any() or empty.all():
-        return []
-    lines = name_lines(empty.to_numpy(), table.index)
-    why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
-    return [f"prompt_id is empty on {lines}: {why}; fill it in"]
-
-
-def _as_numbers(column: pd.Series) -> pd.Series:
-    """Return a column as numbers; an empty cell is NaN, and a comma is a decimal one.
+def _keep_answers(table: Table) -> None:
+    """Leave out questions to which no answer is a verdict: they ask for comments or ratings.
 
     Raises:
-        StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
+        StudyError: No answer is a verdict, or methods are called as sides are, which answers name.
     """
-    texts = pd.Series(as_texts(column), column.index)
-    cells = texts.cat.categories.str.strip()
-    if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
-        cells = cells.str.replace(",", ".")
-    values = pd.to_numeric(pd.Series(cells, texts.cat.categories), errors="coerce").replace(
-        [np.inf, -np.inf], np.nan
+    if not table.has("verdict", "criterion", *METHODS):
+        return
+    refuse_sides_as_methods(table)
+    verdict, a, b = map(table.cells, ("verdict", *METHODS))
+    words = [text for text in table.values("verdict") if meaning(text)]
+    criterion = table.cells("criterion")
+    criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
+    if not criteria_with_verdicts:
+        raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
+    if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
+        table.unused += other
+        table.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
+        table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
+
+
+def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
+    """Refuse a list or an object in a column that is read."""
+    used = {name for role in table.roles for name in role.column.split(", ")}
+    for name, where in frame.attrs.get(NESTED, {}).items():
+        if name in used | KNOWN:
+            raise StudyError(
+                f"{where}: {name} is a list or an object, and a cell of a table is a text or a number; take "
+                "what is in it out, or see the formats that are read: docs/formats.md"
+            )
+
+
+def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
+    """Refuse a table without methods or without verdicts."""
+    if table.has("verdict", *METHODS):
+        return
+    if table.has(*METHODS):
+        raise StudyError(
+            "no column has verdicts. Say which one does, and what its words mean: --set "
+            "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
+        )
+    if table.items is not None:
+        ids = and_list([*map(repr, table.items.index[:2]), "…"])
+        raise StudyError(
+            f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
+        )
+    if is_program:
+        raise StudyError(
+            "nothing says which methods were compared; add the fields method_a and method_b (and left and "
+            "right, where sides changed) to the items, or give a file that has them by id"
+        )
+    raise StudyError(
+        "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
+        "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
+        "methods in them, and name both files"
     )
-    numbers = texts.astype(object).map(values).astype(float)
-    refuse(
-        pd.DataFrame({"cell": texts}),
-        texts.notna() & numbers.isna(),
-        "{name} is not a number ({cell!r}) on {where}; write it with a decimal point, or leave it empty",
-        name=column.name,
-    )
-    return numbers

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+import shlex
+from typing import Literal, NamedTuple
 
 from guard_eval.lookalike import skeleton
 
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
-Kind = Literal["tie", "letter", "place", "column"]
+Kind = Literal["", "tie", "letter", "place", "column"]
 """What a word names: neither text, a text by its letter, by its place, or by the column of its method."""
 
 _SYSTEMS = "method|model|system|strategy|generator|player|engine|policy|agent|bot"
@@ -36,7 +35,7 @@ _TIE = re.compile(
     rf"(it is |its |it's )?(a )?(tie|tied|ties|draws?|both|neither|neutral|no winner"
     rf"|(about |roughly |nearly |almost )?(the )?({_SAME})( in)?( quality| good| bad| preference)?"
     rf"|(they |they're |both )?(are |were )?(about |equally )(the )?({_SAME}|good|bad)"
-    r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine)"
+    r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine|acceptable)"
     r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
     r"|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
 )
@@ -45,16 +44,17 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
 """Names of models, but not of people, after `skeleton`. A name of the Hub has a slash."""
+_ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
+"""Phrases of a scale with one side, in which A is no text but an article."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """The meaning of a word for a pair.
 
     Attributes:
         side: `A`, `TIED` or `B`.
-        kind: What the word names.
+        kind: What the word names; empty if it may be a method.
         strength: Whether it means that a text is much better.
     """
 
@@ -82,7 +82,7 @@ def meaning(word: str) -> Word | None:
     if match := _SIGN.fullmatch(text):
         return _from_sign(*match.groups()[1:])
     match = _PREFERENCE.fullmatch(text)
-    if match is None or text in {"1", "2"}:
+    if match is None or text in {"1", "2"} or _ARTICLE.fullmatch(word.strip()):
         return None
     side = match["side"]
     noun = match["noun"] or match["after"] or ""
@@ -105,9 +105,30 @@ def _from_sign(first: str, sign: str, second: str) -> Word | None:
     return Word(A if is_first else B, kind, len(sign) > 1)
 
 
-def declarations(words: Iterable[str], value: str = "SIDE") -> list[str]:
-    """Return the settings that declare the meaning of words: `verdicts."left one"=SIDE`."""
-    return [f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}" for word in words]
+def is_tie(word: str) -> bool:
+    """Return whether a word means a tie."""
+    known = meaning(word)
+    return known is not None and known.side == TIED
+
+
+def names_side(word: str) -> bool:
+    """Return whether a word names one of the two texts, such as left or A."""
+    known = meaning(word)
+    return known is not None and known.side != TIED
+
+
+def declare_word(word: str, value: str = "SIDE") -> str:
+    """Return the setting that declares the meaning of a word: `verdicts."left one"=SIDE`."""
+    return f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}"
+
+
+def set_options(*settings: str, join: str = " ") -> str:
+    """Return settings as options of the command line.
+
+    >>> set_options("columns.rater=Who", "columns.item=Item No", join=" or ")
+    "--set columns.rater=Who or --set 'columns.item=Item No'"
+    """
+    return join.join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
 def is_model_name(name: str) -> bool:

@@ -29,22 +29,28 @@ class Command(NamedTuple):
 GROUPS = STUDY, PEOPLE, JUDGES, RESULTS = "Study", "People", "Judges", "Results"
 """The headings of `guard-eval --help`, in this order."""
 
-PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or take them out.")}
+PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or exclude them.")}
 """The group and the help of the first word of names of two words; there is no function behind it."""
 
 COMMANDS = {
     "demo": Command(STUDY, "analysis.demo:demo", "Run a complete small study."),
-    "new": Command(STUDY, "guard_eval.texts.new:new", "Make a study: study.toml to edit, and prompts."),
+    "new": Command(
+        STUDY,
+        "guard_eval.texts.new:new",
+        "Make a study: a folder with prompts, and settings to edit in study.toml.",
+    ),
     "try": Command(
         STUDY,
         "guard_eval.generation.library:show_text",
-        "Show one text as it is made, its tokens coloured by how unsure the model is.",
+        "Show one text while a strategy writes it, coloured by the model's uncertainty.",
     ),
     "generate": Command(
         STUDY, "guard_eval.generation.command:generate_texts", "Write continuations with every strategy."
     ),
     "measure": Command(
-        STUDY, "guard_eval.metrics.command:measure", "Score continuations, and say how sure the scores are."
+        STUDY,
+        "guard_eval.metrics.command:measure",
+        "Score texts with automatic metrics, and say how certain the scores are.",
     ),
     "power": Command(
         STUDY, "analysis.planning.command:power", "Find out how many items and raters a study needs."
@@ -54,12 +60,12 @@ COMMANDS = {
     "raters links": Command(
         PEOPLE,
         "guard_eval.store.manage:links",
-        "Write new links of invited people to a file, such as for a mail to each.",
+        "Make new links for invited people and write them to a file, for example to send them by mail.",
     ),
     "raters assign": Command(
         PEOPLE,
         "guard_eval.store.manage:assign",
-        "Plan before the first rating who rates which pairs, so that each sees both sides equally often.",
+        "Plan who rates which pairs, so that each rater sees both sides equally often.",
     ),
     "raters list": Command(
         PEOPLE,
@@ -67,34 +73,34 @@ COMMANDS = {
         "List the raters with their source, progress and state.",
     ),
     "raters revoke": Command(
-        PEOPLE, "guard_eval.store.manage:revoke", "Let raters in no more. What they rated stays, and counts."
+        PEOPLE, "guard_eval.store.manage:revoke", "Stop raters from rating. Their verdicts stay, and count."
     ),
     "raters exclude": Command(
         PEOPLE,
         "guard_eval.store.manage:exclude",
-        "Leave raters' verdicts out. Nothing is deleted, and the decision is recorded.",
+        "Exclude raters: their verdicts no longer count. Nothing is deleted.",
     ),
     "raters include": Command(
         PEOPLE,
         "guard_eval.store.manage:include",
-        "Let raters in again who are excluded or revoked, or failed the check. The decision is recorded.",
+        "Let raters rate again who were excluded or revoked, or who failed the check.",
     ),
     "raters erase": Command(
-        PEOPLE, "guard_eval.store.manage:erase", "Take people's identity and comments out for good."
+        PEOPLE, "guard_eval.store.manage:erase", "Delete people's identity and comments for good."
     ),
     "annotate": Command(
-        PEOPLE, "annotation_app.annotate:annotate", "Serve the pairs to people, in a browser."
+        PEOPLE, "annotation_app.annotate:annotate", "Serve the pairs to people in a browser."
     ),
     "judge": Command(JUDGES, "judge.command:judge", "Let language models compare the pairs."),
     "status": Command(
         RESULTS,
         "analysis.monitor.status:status",
-        "See what a study has, how its raters do, and what to do next.",
+        "Show what a study has, how its raters do, and what to do next.",
     ),
     "report": Command(
         RESULTS,
         "analysis.reports.command:report",
-        "Write the report: who wrote better text, and how certain that is.",
+        "Write the report: which system wrote better texts, and how certain that is.",
     ),
     "check": Command(
         RESULTS, "analysis.claim:check", "Check whether printed counts or percentages support a claim."
@@ -102,7 +108,7 @@ COMMANDS = {
     "describe": Command(
         RESULTS,
         "analysis.publication.describe:describe",
-        "Write the plan of the study and what was collected on one page.",
+        "Write one page with the plan of the study and what was collected.",
     ),
     "export": Command(RESULTS, "guard_eval.store.export:export", "Write the verdicts as a table."),
     "publish": Command(
@@ -111,12 +117,14 @@ COMMANDS = {
         "Make a data set of the study, without its raters' identities.",
     ),
     "backup": Command(
-        RESULTS, "guard_eval.store.export:backup", "Copy the study's database to a file while raters rate."
+        RESULTS,
+        "guard_eval.store.export:backup",
+        "Copy the study's database to a file, even while raters rate.",
     ),
     "replicate": Command(
         RESULTS,
         "analysis.replication.command:replicate",
-        "Make a table or a figure of the paper again, and show it beside the paper's.",
+        "Make a table or a figure of the paper again, and show it beside the paper's own.",
     ),
 }
 """All commands, in the order of work, in which `--help` lists them."""

@@ -30,7 +30,7 @@ from guard_eval.cli.stopping import exit_code_of, is_stop, like_ctrl_c
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
-STOPPED = "stopped; nothing made so far is lost: run the same command again to go on"
+STOPPED = "stopped; everything written so far is kept: run the same command again to continue"
 
 _OF_PATHS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -85,14 +85,16 @@ def _prepare_terminal() -> None:
 def _call(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result, and return the exit code."""
     _check_current_folder()
+    line = command_line(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
         accept_studies()
+        explain_in_full(line, arguments)
     with progress.attached(printer):
-        result = command_line(printer).meta(arguments)
+        result = line.meta(arguments)
     if isinstance(result, Result):  # --help and --version return none
         printer.print_result(result)
     elif printer.as_json and not _WITHOUT_COMMAND & set(arguments):
-        raise StudyError("no command is named; guard-eval --help lists them")
+        raise StudyError("no command was given; guard-eval --help lists the commands")
     sys.stdout.flush()
     return result.exit_code if isinstance(result, Result) else 0
 
@@ -110,7 +112,7 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, CycloptsError):
         if isinstance(error.__cause__, StudyError):  # of an argument that names a study
             return str(error.__cause__)
-        return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists what it takes"
+        return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists its options"
     if isinstance(error, StudyError):
         return str(error)
     if not isinstance(error, OSError) or error.errno not in _USER_CAN_FIX:
@@ -136,11 +138,13 @@ def command_line(printer: Printer | None = None) -> App:
     app = App(
         name="guard-eval",
         help=(
-            "Find out which texts are better, and how sure we are. A study is a folder. "
+            "Find out which texts are better, and how certain that is. A study is a folder. "
             "Every command can be stopped at any moment and run again. Start with: guard-eval demo"
         ),
         version=lambda: f"guard-eval {version('guard-eval')}",
-        default_parameter=Parameter(negative=(), show_default=False, parse=re.compile(r"^(?!overrides$)")),
+        default_parameter=Parameter(
+            negative=(), show_default=_describe_default, parse=re.compile(r"^(?!overrides$)")
+        ),
         help_flags=["--help", "-h"],
         result_action="return_value",
         exit_on_error=False,
@@ -156,19 +160,19 @@ def command_line(printer: Printer | None = None) -> App:
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         set_: Annotated[
             tuple[str, ...],
-            _shared("Change a setting for this run, as in --set generation.runs=2.", "--set"),
+            _shared("Change a setting for this run, for example --set generation.runs=2.", "--set"),
         ] = (),
         code: Annotated[
             tuple[Path, ...],
-            _shared("A Python file with strategies of your own; it is run.", "--code"),
+            _shared("A Python file with your own strategies. It is run.", "--code"),
         ] = (),
         json: Annotated[
             bool,
-            _shared("Print the result as JSON, and all else to standard error.", "--json"),
+            _shared("Print the result as JSON, and everything else to standard error.", "--json"),
         ] = False,
         quiet: Annotated[
             bool,
-            _shared("Print results, warnings and errors only.", "--quiet", "-q"),
+            _shared("Print only results, warnings and errors.", "--quiet", "-q"),
         ] = False,
     ) -> object:
         printer.as_json = json
@@ -188,16 +192,26 @@ def command_line(printer: Printer | None = None) -> App:
     return app
 
 
+def _describe_default(default: object) -> str | None:
+    """Return a default as the help shows it: numbers and words; an option that is off or absent has none.
+
+    >>> [_describe_default(default) for default in (0.05, "auto", 0, False, None, ())]
+    ['0.05', 'auto', '0', None, None, None]
+    """
+    is_shown = isinstance(default, int | float | str | Path) and not isinstance(default, bool)
+    return str(default) if is_shown else None
+
+
 def _install_completion(app: App) -> Result:
-    """Complete commands and options in this shell, from the next terminal on."""
+    """Complete commands and options in this shell. It starts with the next terminal."""
     accept_studies()
     try:
         path = app.install_completion()
     except ShellDetectionError:
         raise StudyError(
-            "this shell is none of bash, zsh, fish and PowerShell, for which there is completion"
+            "completion works only in bash, zsh, fish and PowerShell; start one of them"
         ) from None
-    return Result(lines=(f"{path}: it works from the next terminal on",))
+    return Result(lines=(f"{path}: completion starts with the next terminal",))
 
 
 def accept_studies(overrides: tuple[str, ...] = ()) -> None:
@@ -208,6 +222,14 @@ def accept_studies(overrides: tuple[str, ...] = ()) -> None:
         return Study.open(tokens[0].value, overrides)
 
     Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)
+
+
+def explain_in_full(line: App, arguments: Sequence[str]) -> None:
+    """Let the help of the named command show its whole docstring, where lists show only the first line."""
+    words = [word for word in arguments if not word.startswith("-")]  # --help is a command of cyclopts, too
+    *_, command = line.parse_commands(words)[1]
+    if command.default_command:
+        command.help = None
 
 
 def _run(command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]) -> object:

@@ -77,9 +77,15 @@ class RowFile:
     headings: tuple[str, ...] | None
     rows: NumberedRows
 
-    def records(self) -> Iterator[tuple[int, Any]]:
-        """Yield rows as objects by heading, or as JSON has them."""
-        for number, row in self.rows:
+    def records(self, most_rows: int) -> Iterator[tuple[int, Any]]:
+        """Yield rows as objects by heading, or as JSON has them.
+
+        Raises:
+            StudyError: A row cannot be read, or there are more than `most_rows`.
+        """
+        for count, (number, row) in enumerate(self.rows):
+            if count == most_rows:
+                raise StudyError(f"{self.path} has more than {most_rows:,} rows; split it, or take a sample")
             yield number, row if self.headings is None else dict(zip(self.headings, row, strict=True))
 
 
@@ -130,7 +136,7 @@ def _decode(path: Path, data: bytes, errors: Encoding) -> str:
         if kind := _NUL_PLACES.get(tuple(sorted(places))):
             raise StudyError(f"{path} is {kind} without a byte order mark; save it as 'CSV UTF-8'")
         if 10 * data[:_START].count(b"\0") > len(data[:_START]):
-            raise StudyError(f"{path} is a program's file and no text; save it as 'CSV UTF-8'")
+            raise StudyError(f"{path} is a binary file and not text; save it as 'CSV UTF-8'")
     is_utf8 = encoding.startswith("utf-8")
     try:
         return data.decode(encoding, errors if is_utf8 else "strict")

@@ -59,16 +59,18 @@ def generate_texts(
 
     Args:
         study: The study's folder.
-        strategy: Write texts only by this strategy or system of the study. It may be given several times.
-        shard: Write only the I-th of N parts of the prompts, as I/N. Run each part on another GPU or machine.
-        engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of a new one on this
-            machine. vllm: vLLM.
-        workers: The number of models at work at once with Ray. Default: one for each GPU, or for each CPU.
+        strategy: Write texts only with this strategy or system of the study. The option may be repeated.
+        shard: Write the texts of only one part of the prompts: I/N is part I of N. Run each part on another
+            GPU or machine.
+        engine: local: in this process. ray: on the Ray cluster at RAY_ADDRESS, or on a new one on this
+            machine. vllm: with vLLM.
+        workers: The number of models that Ray runs at the same time. Default: one for each GPU, or else for
+            each CPU.
         trace: Also write the values that strategies adapt at every token, such as GUARD's k_t and α_t.
-        budget: The largest cost of all requests to servers, over all runs, in US dollars. Default: you are
-            asked.
-        send_key: Allow a key to be sent to a server that study.toml names: VARIABLE=https://host.
-        dry_run: Show the number of missing texts, the time and the cost, and stop.
+        budget: The highest cost of all requests to servers, over all runs, in US dollars. Default: the
+            command asks.
+        send_key: Allow a key to be sent to a server that study.toml names, as VARIABLE=https://host.
+        dry_run: Show the number of missing texts, the time and the cost; write nothing.
 
     Raises:
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
@@ -147,7 +149,9 @@ def _describe_tuning(study: Study) -> Iterator[str]:
     if grids and study.current_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
-        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
+        yield (
+            f"{len(choosing)} prompts choose among {tried}; the chosen settings write to {len(compared)} more"
+        )
 
 
 def _plan_models(

@@ -231,7 +231,7 @@ def show_text(
     chat: bool = False,
     device: str = "auto",
 ) -> ShownText:
-    """Show one text as it is made, its tokens coloured by how unsure the model is.
+    """Show one text while a strategy writes it, coloured by the model's uncertainty.
 
     On a terminal, a token's colour is stronger if the entropy of its distribution is higher than that of the
     tokens before. A strategy with beams shows its text at the end, without colours. With --json, every token
@@ -239,14 +239,14 @@ def show_text(
     of GUARD.
 
     Args:
-        model: A Hugging Face id, a folder, or 'bundled'.
+        model: The language model: a Hugging Face id, a folder, or 'bundled', a small one for a first try.
         prompt: The text to continue. Default: standard input.
-        strategy: Any strategy, such as 'top_p(p=0.9)' or 'dry + min_p'.
-        amateur: The second model of contrastive decoding.
+        strategy: The strategy that writes the text, such as 'top_p(p=0.9)' or 'dry + min_p'.
+        amateur: The second, smaller model that contrastive decoding needs.
         max_new_tokens: The largest length of the text, in tokens.
-        seed: The seed of random draws.
-        chat: Send the prompt through the model's chat template.
-        device: auto, cpu, cuda or cuda:1.
+        seed: The seed of all random draws.
+        chat: Apply the model's chat template to the prompt.
+        device: The device for the model: auto, cpu, cuda or cuda:1.
 
     Raises:
         StudyError: The model or the strategy does not exist.

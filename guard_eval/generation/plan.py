@@ -166,7 +166,7 @@ class GenerationPlan:
             runs = settings.runs_of(name)
             yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
-                yield "  one text a prompt: it draws nothing, so another run would write the same"
+                yield "  one text a prompt: the strategy draws nothing, so another run would write the same"
             if self.facts["revision"] is None and self.existing[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
         others = other_runs(self.study, self.facts) if self.missing else []

@@ -155,7 +155,7 @@ class ServedPlan:
         name = self.system.name
         served = self.system.served
         if not self.missing:
-            return self.result(0, [f"{name}: nothing is to be requested"])
+            return self.result(0, [f"{name}: no request is needed"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {show_usd(self.max_total / BILLION)}"
         count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"

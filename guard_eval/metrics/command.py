@@ -78,13 +78,13 @@ def measure(
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Measured:
-    """Score continuations, and say how sure the scores are.
+    """Score texts with automatic metrics, and say how certain the scores are.
 
     The scores are diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each
-    dataset and strategy and for the human references. The intervals are over prompts. With a baseline, there
-    are also differences, tests and Holm's correction. No model reads a text twice: you can stop the command
-    at any moment and run it again. If the model of a metric is not available, the metric is named at the end
-    (exit code 2), and all others are written.
+    dataset and strategy and for the human references. The confidence intervals are over prompts. With a
+    baseline, there are also differences, tests and Holm's correction. No model reads a text twice: you can
+    stop the command at any moment and run it again. If the model of a metric is not available, the metric is
+    named at the end (exit code 2), and all others are written.
 
     Args:
         source: A study's folder, or files of texts (JSONL, JSON, CSV, XLSX, Parquet). A record has the text
@@ -92,11 +92,14 @@ def measure(
         metrics: Measure only these metrics, separated by commas: diversity, mauve, coherence, bertscore,
             perplexity, repetition, distinct, self_bleu, length, speed.
         baseline: Compare every other strategy with this one, prompt by prompt.
-        prompts: For files without prompts: a file with the prompts and references, by id.
-        column: For files: the column with the texts. If it is given several times, each column is a strategy.
-        output: For files: a folder for tables, figures and stored scores. A study has its own.
-        tune: Choose a setting of each strategy by the rule in [tuning], on the tuning prompts.
-        dry_run: Show what would be measured, and stop.
+        prompts: With files that have no prompts: a file with the prompts and references. They are matched by
+            id.
+        column: With files: the column that holds the texts. If it is given several times, each column is a
+            strategy.
+        output: With files: the folder for tables, figures and stored scores. A study has its own folder.
+        tune: Choose one setting of each strategy by the rule in [tuning], from the scores on the tuning
+            prompts.
+        dry_run: Show what would be measured; measure nothing.
         overrides: Settings for this run, each as `table.key=value`.
 
     Raises:

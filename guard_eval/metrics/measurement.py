@@ -165,8 +165,8 @@ def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
     for dataset, mauves in by_dataset.items():
         sizes = sorted(outcome.n // outcome.runs for outcome in mauves)
         if sizes[0] < FEW_TEXTS_FOR_MAUVE:
-            few = f"below {FEW_TEXTS_FOR_MAUVE} it says little"
-            yield f"{dataset}: MAUVE is of {sizes[0]} to {sizes[-1]} texts of full length; {few}"
+            few = f"with fewer than {FEW_TEXTS_FOR_MAUVE} it is unreliable"
+            yield f"{dataset}: MAUVE compares {sizes[0]} to {sizes[-1]} texts of full length; {few}"
         if len({outcome.signature for outcome in mauves}) > 1:
             yield (
                 f"{dataset}: MAUVE was taken with different numbers of buckets, as strategies have different "

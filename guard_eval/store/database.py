@@ -49,11 +49,11 @@ _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)
 _REMEDIES = {
     "readonly": "make the file and its folder writable",
     "unable to open": "make the file and its folder readable and writable",
-    "disk is full": "free some space, then do it again",
+    "disk is full": "free some space, then try again",
     "not a database": "name another file, or move this one away",
     "malformed": "restore it from a copy",
     "password": "set PGPASSWORD in the environment",
-    "": "see that it is there and that no other program holds it, then do it again",
+    "": "check that it exists and that no other program locks it, then try again",
 }
 """What to do, by words of the driver's message."""
 
@@ -241,7 +241,7 @@ class Store:
                 return
             for statement in write_schema(sqlite=self.is_sqlite):
                 db.exec_driver_sql(statement)
-            db.execute(_KEEP_SCHEMA, {"value": SCHEMA})
+            _KEEP_SCHEMA(db, value=SCHEMA)
 
     def _choose_file_to_read(self, file: Path) -> None:
         """Choose the file to read, or a copy of it, if nothing can be written beside the file.
@@ -269,7 +269,7 @@ class Store:
         tables = set(inspect(db).get_table_names())
         version = None
         if {"setting", "presentation"} <= tables:
-            version = db.execute(_READ_SCHEMA).scalar()
+            version = _READ_SCHEMA(db).scalar()
         if version not in {None, SCHEMA}:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "

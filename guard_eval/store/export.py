@@ -44,15 +44,15 @@ class Exported(Result):
 def export(study: Study, /, *, output: Path | None = None, table: TableName = "verdicts") -> Exported:
     """Write the verdicts as a table.
 
-    Each row is one verdict of a rater on one criterion of a pair, with the method that it stands for. For
-    guard-eval report, or any other program. Other tables: all (verdicts that do not count, too: of excluded
-    raters, and those that came too late; the columns `excluded` and `surplus` mark them), history (each
-    revision of each verdict, gold pairs and repeats too), notes (consent, comments, decisions).
+    Each row is a rater's verdict on one criterion of a pair, with the method that the verdict prefers.
+    `guard-eval report` and other programs read it. Other tables: all (also verdicts that do not count: those
+    of excluded raters and those that came too late, marked in the columns `excluded` and `surplus`), history
+    (each revision of each verdict, with gold pairs and repeats), notes (consent, comments, decisions).
 
     Args:
         study: The study's folder.
-        output: The file, .csv. By default it is verdicts.csv in the study, or as the table is called.
-        table: Which table.
+        output: The CSV file to write. Default: verdicts.csv in the study, or the table's name.
+        table: The table to write.
 
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
@@ -78,14 +78,14 @@ def _cell(value: str | float | datetime | None) -> str | float | None:
 
 
 def backup(study: Study, file: Path, /) -> Result:
-    """Copy the study's database to a file while raters rate.
+    """Copy the study's database to a file, even while raters rate.
 
-    The copy is the database of one moment, and whole or not there at all. It is a database like the
-    study's own.
+    The copy holds all data of one moment, or is not written at all. It can be used in place of the study's
+    database.
 
     Args:
         study: The study's folder.
-        file: The copy; there must be none yet.
+        file: The file to write. It must not exist yet.
 
     Raises:
         StudyError: The file exists or cannot be written, the database cannot be read, or it is PostgreSQL's,

@@ -114,7 +114,7 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return presentations as they are shown, in the order of `numbers`."""
     blind_pairs = {}
-    for row in db.execute(_TEXTS, {"numbers": list(numbers)}):
+    for row in _TEXTS(db, numbers=list(numbers)):
         texts = (row.text_a, row.text_b)
         if row.first == "b":
             texts = (row.text_b, row.text_a)
@@ -129,7 +129,7 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
     """
     with store.write() as (db, now):
         slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
-        rated = int(db.execute(_COUNT_RATED, {"rater": who.id}).scalar_one())
+        rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
         if notes.find_rater(db, who).is_out:
             return rated, 0
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
@@ -155,7 +155,7 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         if next_end is None and rounds.count_playing(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
         # no longer than a lease after the rater did something: a lease can be renewed for ever
-        last_act = db.execute(_LAST_ACT, {"rater": who.id}).scalar_one() or now
+        last_act = _LAST_ACT(db, rater=who.id).scalar_one() or now
         longest = min(last_act, now) + plan.lease
         if next_end is None or longest <= now:
             return None
@@ -175,15 +175,15 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
     with store.write() as (db, _):
         notes.check_owner(db, rater, number)
         notes.check_admitted(db, rater)
-        row = db.execute(_SKIPPED, {"number": number}).one()
+        row = _SKIPPED(db, number=number).one()
         if row.skipped:
             return True
         if row.rated_at is not None:
             raise StudyError(f"presentation {number} is already rated; change its verdict instead")
         if not problems:
             raise StudyError(f"a reason to skip presentation {number} is missing; give one, or rate it")
-        rated = db.execute(_COUNT_RATED, {"rater": rater.id}).scalar_one()
-        skipped = db.execute(_COUNT_SKIPS, {"rater": rater.id}).scalar_one()
+        rated = _COUNT_RATED(db, rater=rater.id).scalar_one()
+        skipped = _COUNT_SKIPS(db, rater=rater.id).scalar_one()
         if skipped >= rated + SPARE_SKIPS:
             return False
         notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
@@ -210,12 +210,11 @@ class _HandOut:
         self.plan = plan
         self.now = now
         self.pool = slots.POOLS[who.kind]
-        of_rater = {"rater": who.id}
-        self.open = list(db.execute(_OPEN_PRESENTATIONS, of_rater | {"limit": limit}))
+        self.open = list(_OPEN_PRESENTATIONS(db, rater=who.id, limit=limit))
         self.counted = sum(row.slot_id is not None for row in self.open)
         self.shown = 0
         self.lead = Counter[str]()
-        for row in db.execute(_SHOWN_SIDES, of_rater):
+        for row in _SHOWN_SIDES(db, rater=who.id):
             self.counted += row.rated
             self.shown += row.times
             self.lead.update(count_lead(row.method_a, row.method_b, row.first, row.times))
@@ -226,7 +225,7 @@ class _HandOut:
             self.counted -= 1
         self.checks: Mapping[Role, set[str]] = {"gold": set(), "repeat": set()}
         if plan.gold_every is not None or plan.repeats:
-            for role, pair_id in db.execute(_SHOWN_CHECKS, of_rater):
+            for role, pair_id in _SHOWN_CHECKS(db, rater=who.id):
                 self.checks[role].add(pair_id)
 
     def count_left(self) -> int:
@@ -264,7 +263,7 @@ class _HandOut:
         self, pair_id: str, first: str, *, role: Role = "study", slot: int | None = None, number: int = 0
     ) -> int:
         row = {"slot": slot, "pair": pair_id, "number": number, "first": first, "role": role}
-        return int(self.db.execute(_PRESENT, row | {"rater": self.who.id, "now": self.now}).scalar_one())
+        return int(_PRESENT(self.db, **row, rater=self.who.id, now=self.now).scalar_one())
 
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
@@ -282,14 +281,14 @@ class _HandOut:
         """Return the gold pairs with random sides. A rater who always prefers one side fails half of them."""
         if self.plan.gold_every is None:
             return {}
-        gold = self.db.execute(_GOLD).scalars()
+        gold = _GOLD(self.db).scalars()
         return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
 
     def _read_older(self) -> dict[str, str]:
         """Return the older half of the rated pairs with swapped sides, if a repeat is still to come."""
         if len(self.checks["repeat"]) >= self.plan.repeats:
             return {}
-        rated = self.db.execute(_RATED_PAIRS, {"rater": self.who.id}).all()
+        rated = _RATED_PAIRS(self.db, rater=self.who.id).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
     def count_checks(self, pairs: int) -> int:

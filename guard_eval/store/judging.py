@@ -100,17 +100,17 @@ _CALIBRATION = query("""
 """)
 
 
-def read_usage(store: Store) -> dict[str, Any] | None:
-    """Return the report's `JudgeUsage`; None if no judge was asked."""
+def read_usage(store: Store) -> dict[str, Any]:
+    """Return the fields of the report's `JudgeUsage`; none if no judge was asked."""
     with store.read() as db:
         spending = read_spending(db)
         if not spending:
-            return None
+            return {}
         return {
-            "prompts": tuple(row._asdict() for row in db.execute(_INSTRUCTIONS)),
+            "prompts": tuple(row._asdict() for row in _INSTRUCTIONS(db)),
             "spent": tuple(row._asdict() for row in spending),
             "failed": tuple(read_reasons(db)),
-            "seen": tuple(row._asdict() for row in db.execute(_MODELS)),
+            "seen": tuple(row._asdict() for row in _MODELS(db)),
             "checked": tuple(read_calibration(db)),
         }
 
@@ -142,7 +142,7 @@ def read_spending(db: Connection) -> list[Row[Any]]:
     came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
     in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
     """
-    return list(db.execute(_SPENDING))
+    return list(_SPENDING(db))
 
 
 def plan_checks(
@@ -156,7 +156,7 @@ def plan_checks(
         if question.check is not None
     ]
     if rows:
-        db.execute(_PLAN_CHECK, rows)
+        _PLAN_CHECK(db, rows)
 
 
 def keep_answers(
@@ -173,12 +173,12 @@ def keep_answers(
         }
         for question, choices in answers
     ]
-    db.execute(_KEEP_ANSWER, rows)
+    _KEEP_ANSWER(db, rows)
 
 
 def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
     """Return the calibration questions that a judge with these settings answered, as pair and number."""
-    return {(row.pair_id, row.number) for row in db.execute(_ANSWERED, {"settings": settings})}
+    return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
 
 
 def read_calibration(db: Connection) -> list[dict[str, Any]]:
@@ -187,7 +187,7 @@ def read_calibration(db: Connection) -> list[dict[str, Any]]:
     Answers to requests of other settings do not count.
     """
     groups: dict[tuple[str, str, str, str, int], list[str]] = {}
-    for row in db.execute(_CALIBRATION):
+    for row in _CALIBRATION(db):
         for criterion, choice in row.choices.items():
             answers = groups.setdefault((row.name, row.check, row.pair_id, criterion, row.orders), [])
             if choice is not None:

@@ -49,14 +49,15 @@ class Raters(Result):
 def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> Invited:
     """Invite people: make a link for each.
 
-    A link is shown once, and stored only as a hash. Send each to its rater.
+    Send each person the link. It is shown only once, because the study stores only a hash of it.
 
     Args:
         study: The study's folder.
-        names: Under which names they rate.
-        url: The address at which raters reach the app, such as https://rate.example.org. By default it is
-            where the app was served last, or where `guard-eval annotate` will serve it on this machine.
-        renew: Make new links for people who lost theirs; the old ones no longer work.
+        names: The names of the people.
+        url: The address at which raters reach the app, such as https://rate.example.org. Default: the
+            address at which the app was served last, or at which `guard-eval annotate` will serve it on this
+            machine.
+        renew: Make new links for people who lost theirs. The old links stop working.
     """
     with _open(study, names, "add") as store:
         links, notes = _make_links(store, study, names, url, renew=renew)
@@ -66,14 +67,16 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
 
 
 def links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
-    """Write new links of invited people to a file, such as for a mail to each.
+    """Make new links for invited people and write them to a file, for example to send them by mail.
 
-    Links are stored only as hashes, so they are made anew, and earlier links of these people no longer work.
+    The study stores only hashes of links, so it cannot show the old ones. The old links of these people stop
+    working.
 
     Args:
         study: The study's folder.
-        names: Whose links. By default all people who were invited by name and have rated nothing yet.
-        output: The file, .csv, with a row for each rater. Only its owner can read it.
+        names: The people who get new links. Default: all who were invited by name and have rated nothing
+            yet.
+        output: The CSV file to write, with a row for each rater. Only its owner can read it.
         url: The address at which raters reach the app; see `raters add`.
     """
     if output.suffix.lower() != ".csv":
@@ -87,12 +90,12 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
         ]
         if not invited:
             raise StudyError(
-                "nobody who was invited is still without ratings; name people, or invite some: "
+                "all people who were invited have rated; name those who need links, or invite others: "
                 f"{study.command('raters add', 'NAME')}"
             )
         written, notes = _make_links(store, study, invited, url, renew=True)
         write_whole(output, csv_text([("name", "link"), *written.items()]).encode(), private=True)
-    line = f"{output}: new links of {', '.join(written)}; their earlier links no longer work"
+    line = f"{output}: new links for {', '.join(written)}; their earlier links no longer work"
     return Result(lines=(line, *notes), next=(study.command("annotate"),))
 
 
@@ -102,7 +105,7 @@ def _make_links(
     """Return a link for each name, and what their readers must know of the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
         raise StudyError(
-            f"--url {url}: links cannot begin like this; write an address such as https://rate.example.org"
+            f"--url {url}: links cannot begin with this; write an address such as https://rate.example.org"
         )
     address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.write():  # all of them or nobody
@@ -111,18 +114,20 @@ def _make_links(
     notes = []
     if address.startswith(_LOCAL):
         notes.append(
-            "They work on this machine, while the app is served. For raters elsewhere, name the address at "
-            "which they reach it: --url https://rate.example.org"
+            "The links work only on this machine, while the app is served. For raters elsewhere, name the "
+            "address at which they reach the app: --url https://rate.example.org"
         )
     return {name: f"{address}/?invite={token}" for name, token in tokens.items()}, notes
 
 
 def assign(study: Study, /, *names: str) -> Result:
-    """Plan before the first rating who rates which pairs, so that each sees both sides equally often.
+    """Plan who rates which pairs, so that each rater sees both sides equally often.
+
+    This is possible until the first rating.
 
     Args:
         study: The study's folder.
-        names: All who will rate.
+        names: The names of all people who will rate.
     """
     with _open(study, names, "assign") as store:
         planned = roster.assign(store, names, study.plan)
@@ -131,53 +136,56 @@ def assign(study: Study, /, *names: str) -> Result:
 
 
 def revoke(study: Study, /, *names: str) -> Raters:
-    """Let raters in no more. What they rated stays, and counts.
+    """Stop raters from rating. Their verdicts stay, and count.
 
     Args:
         study: The study's folder.
-        names: Who is let in no more.
+        names: The raters to stop.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
     return _change(study, names, "revoke", raters.revoke, says, _user())
 
 
 def exclude(study: Study, /, *names: str, reason: str) -> Raters:
-    """Leave raters' verdicts out. Nothing is deleted, and the decision is recorded.
+    """Exclude raters: their verdicts no longer count. Nothing is deleted.
 
-    Their pairs are free for others. The report names who decided, when and why.
+    Other raters can rate their pairs. The report says who decided this, when and why.
 
     Args:
         study: The study's folder.
-        names: Whose verdicts are left out.
-        reason: Why; the report shows it.
+        names: The raters to exclude.
+        reason: The reason, which the report shows.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
     return _change(study, names, "exclude", raters.decide, says, "exclude", reason, _user())
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
-    """Let raters in again who are excluded or revoked, or failed the check. The decision is recorded.
+    """Let raters rate again who were excluded or revoked, or who failed the check.
+
+    Their verdicts count again, except on pairs that another rater has rated meanwhile, and they can try the
+    check again. The decision is recorded.
 
     Args:
         study: The study's folder.
-        names: Who is let in again. Verdicts count again, except on pairs that another rater has rated
-            meanwhile, and the check can be tried again.
-        reason: Why it was decided.
+        names: The raters to let in.
+        reason: The reason for the decision.
     """
-    says = "{} is let in, and verdicts count, except on pairs that another rater has rated meanwhile"
+    says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
     return _change(study, names, "include", raters.decide, says, "include", reason, _user())
 
 
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
-    """Take people's identity and comments out for good.
+    """Delete people's identity and comments for good.
 
-    Their verdicts stay under a name that says nothing. A command is shown that finds files that hold a name.
+    Their verdicts stay under a name that identifies nobody. The output has a command that finds files with a
+    name in them.
 
     Args:
         study: The study's folder.
-        names: Who is erased.
-        verdicts: Remove the verdicts, too.
-        yes: Do not ask.
+        names: The people to erase.
+        verdicts: Delete their verdicts, too.
+        yes: Do not ask for confirmation.
     """
     with _open(study, names, "erase") as store:
         with store.read() as db:
@@ -192,13 +200,13 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         for name in names:
             new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
             new_names.append(new_name)
-            what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
+            what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
             lines += [
-                f"Identity and comments are removed, also from other notes. It is {new_name} now, {what}.",
+                f"Identity and comments are removed, also in notes. The name is {new_name} now, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
-        lines.append("Not in reach: backups, other copies, compressed files, a server's log.")
+        lines.append("The command cannot reach backups, other copies, compressed files and a server's log.")
         return list_all(store, *lines, only=new_names)
 
 

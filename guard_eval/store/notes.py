@@ -49,6 +49,12 @@ _NOTES = """
     WHERE {wanted} ORDER BY note.id
 """
 
+_FILTERS = {
+    "rater": "rater.name = :rater",
+    "kind": "note.kind = :kind",
+    "presentation": "note.presentation_id = :presentation",
+}
+
 _STEPS = query("""
     SELECT rater_id, kind, detail FROM note
     WHERE kind IN ('consent', 'check', 'include') AND rater_id IN :raters ORDER BY id
@@ -99,9 +105,9 @@ def write(
     with store.write() as (db, now):
         check_owner(db, who, presentation)
         about = {"rater": who.id, "presentation": presentation, "kind": kind}
-        last = db.execute(_LAST, about).scalar() if unless_same else None
+        last = _LAST(db, **about).scalar() if unless_same else None
         if not unless_same or detail != (last or ""):
-            db.execute(_WRITE, about | {"detail": detail, "now": now})
+            _WRITE(db, **about, detail=detail, now=now)
 
 
 def read(
@@ -113,14 +119,11 @@ def read(
 ) -> list[Note]:
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
-    filters = {"rater.name": name, "note.kind": kind, "note.presentation_id": presentation}
-    values = {column: value for column, value in filters.items() if value is not None}
-    conditions = [f"{column} = :value{number}" for number, column in enumerate(values)]
+    filters = {"rater": name, "kind": kind, "presentation": presentation}
+    values = {name: value for name, value in filters.items() if value is not None}
+    wanted = " AND ".join(["TRUE", *(_FILTERS[name] for name in values)])
     with store.read() as db:
-        rows = db.execute(
-            query(_NOTES.format(wanted=" AND ".join(["TRUE", *conditions]))),
-            {f"value{number}": value for number, value in enumerate(values.values())},
-        )
+        rows = query(_NOTES.format(wanted=wanted))(db, **values)
         return [Note(**row) for row in rows.mappings()]
 
 
@@ -142,7 +145,7 @@ def find_rater(db: Connection, who: Rater) -> Row[Any]:
     Raises:
         StudyError: The database does not know the rater.
     """
-    row = db.execute(_STATUS, {"rater": who.id}).one_or_none()
+    row = _STATUS(db, rater=who.id).one_or_none()
     if row is None or (row.name, row.kind) != (who.name, who.kind):
         raise StudyError(
             f"the rater {who.name!r} is not in this study; run: guard-eval raters add STUDY NAME"
@@ -154,7 +157,7 @@ def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal
     """Return which of these raters declined, and which failed the check too often."""
     declined: dict[int, bool] = {}
     failures: Counter[int] = Counter()
-    for row in db.execute(_STEPS, {"raters": rater_ids}):
+    for row in _STEPS(db, raters=rater_ids):
         answer = json.loads(row.detail)
         if row.kind == "consent":
             declined[row.rater_id] = not answer.get("agreed", True)
@@ -179,6 +182,6 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
     find_rater(db, who)
     if number is None:
         return
-    owner = db.execute(_OWNER, {"number": number}).scalar() if 0 < number < 2**31 else None
+    owner = _OWNER(db, number=number if 0 < number < 2**31 else 0).scalar()
     if owner != who.id:
         raise StudyError(f"presentation {number} was not handed to {who.name!r}; ask for the next pair")

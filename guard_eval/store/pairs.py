@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, Pair
 from guard_eval.store import slots
 from guard_eval.store.database import Store
-from guard_eval.store.schema import add_rows, query, storable
+from guard_eval.store.schema import Query, add_rows, query, storable
 
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
@@ -60,8 +60,8 @@ def add(
             if reason := why_fixed(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
             for statement in _REMOVE:
-                db.execute(statement)
-        taken = set(db.execute(_POSITIONS).scalars())
+                statement(db)
+        taken = set(_POSITIONS(db).scalars())
         rows = _select_new(db, [asdict(pair) | {"expected": None} for pair in new])
         filled = taken | {row["position"] for row in rows}
         free = itertools.filterfalse(filled.__contains__, itertools.count())
@@ -91,10 +91,10 @@ def why_fixed(store: Store) -> str | None:
     """Return why the study's pairs cannot be drawn again; None if they can."""
     with store.write() as (db, now):
         for reason, rows in _FIXED.items():
-            if db.execute(rows).first() is not None:
+            if rows(db).first() is not None:
                 return reason
-        until = db.execute(_LAST_LEASE, {"now": now}).scalar()
-    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
+        until = _LAST_LEASE(db, now=now).scalar()
+    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; try again then"
 
 
 def read(store: Store) -> list[Pair]:
@@ -107,10 +107,10 @@ def read_gold(store: Store) -> list[Gold]:
     return _read(store, _GOLD_PAIRS)
 
 
-def _read(store: Store, statement: Executable) -> list[Gold]:
+def _read(store: Store, statement: Query) -> list[Gold]:
     """Return pairs in position order. Only gold pairs have an expected answer."""
     with store.read() as db:
-        rows = [row._asdict() for row in db.execute(statement)]
+        rows = [row._asdict() for row in statement(db)]
     entries = [Gold(expected=row.pop("expected") or {}, pair=Pair(**row)) for row in rows]
     # sorted here because databases disagree on how text sorts
     return sorted(entries, key=lambda entry: (entry.pair.position, entry.pair.id))
@@ -118,7 +118,7 @@ def _read(store: Store, statement: Executable) -> list[Gold]:
 
 def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of pairs that are not stored yet."""
-    rows_by_id = {row.id: row._asdict() for row in db.execute(_ALL_PAIRS)}
+    rows_by_id = {row.id: row._asdict() for row in _ALL_PAIRS(db)}
     stored = len(rows_by_id)
     for values in rows:
         row = {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}

@@ -158,7 +158,7 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
     with store.write() as (db, now):
         who = _rater(find(db, name, "person")) if renew else _add(db, name, "person", now)
         notes.check_admitted(db, who)
-        db.execute(_DELETE_TOKENS, {"rater": who.id})
+        _DELETE_TOKENS(db, rater=who.id)
         _admit(db, who.id, [invitation], now)
     return who, invitation
 
@@ -166,7 +166,7 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
 def sign_in(store: Store, invitation: str) -> Rater | None:
     """Return the rater with this token; None if the token is unknown or revoked."""
     with store.read() as db:
-        row = db.execute(_BY_TOKEN, {"hash": _hash(invitation)}).one_or_none()
+        row = _BY_TOKEN(db, hash=_hash(invitation)).one_or_none()
     return None if row is None else _rater(row)
 
 
@@ -212,14 +212,14 @@ def enrol(
     tokens = tokens or [secrets.token_urlsafe()]
     with store.write() as (db, now):
         identity = {"source": source, "external_id": external_id}
-        row = db.execute(_BY_SOURCE, identity).one_or_none()
+        row = _BY_SOURCE(db, **identity).one_or_none()
         if row is None:
             if count_openings(store, plan) < 1:
                 return Enrolment(refusal="full")
             who = _add(db, _pseudonym(db), "person", now, **identity)
             _admit(db, who.id, tokens, now)
             return Enrolment(who, tokens[0])
-        hashes = set(db.execute(_TOKENS, {"rater": row.id}).scalars())
+        hashes = set(_TOKENS(db, rater=row.id).scalars())
         admitted = [secret for secret in tokens if _hash(secret) in hashes]
         if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
@@ -238,9 +238,9 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     with store.write() as (db, now):
         slots.prepare_slots(db, plan, now)
         slots.end_leases(db, plan, now)
-        pairs: int = db.execute(_COUNT_PAIRS).scalar_one()
+        pairs: int = _COUNT_PAIRS(db).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
-        rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
+        rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
         expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free(db) - expected) / share))
@@ -253,7 +253,7 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
         StudyError: The name belongs to a rater of another kind.
     """
     with store.write() as (db, now):
-        if db.execute(_BY_NAME, {"name": name}).first() is None:
+        if _BY_NAME(db, name=name).first() is None:
             return _add(db, name, kind, now)
         return _rater(find(db, name, kind))
 
@@ -261,7 +261,7 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
     with store.read() as db:
-        rows = db.execute(_PROGRESS).all()
+        rows = _PROGRESS(db).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
     return [
         RaterProgress(
@@ -299,7 +299,7 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
         row = find(db, name)
         slots.settle_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
-            db.execute(_REVOKE, {"rater": row.id, "now": now})
+            _REVOKE(db, rater=row.id, now=now)
             notes.write(store, _rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
@@ -313,7 +313,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         StudyError: There is no such rater, there is nothing to decide, no name or no reason is given, or the
             rater was erased.
     """
-    check_name("name of who decides", by)
+    check_name("name of the person who decides", by)
     if not reason.strip():
         raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
     with store.write() as (db, now):
@@ -321,10 +321,10 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         if decision == "exclude":
             if row.excluded_at is not None:
                 raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
-            db.execute(_EXCLUDE, {"rater": row.id, "now": now})
+            _EXCLUDE(db, rater=row.id, now=now)
         else:
             _check_out(db, row)
-            db.execute(_INCLUDE, {"rater": row.id})
+            _INCLUDE(db, rater=row.id)
         slots.settle_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         notes.write(store, _rater(row), decision, detail)
@@ -332,7 +332,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
 
 def _check_out(db: Connection, row: Row[Any]) -> None:
     """Check that a rater is excluded, revoked or failed the check, so that it can be included again."""
-    if db.execute(_IS_ERASED, {"rater": row.id}).first() is not None:
+    if _IS_ERASED(db, rater=row.id).first() is not None:
         raise StudyError(
             f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
         )
@@ -362,20 +362,19 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
         put_value(db, ERASING, "a person")  # lets rows be changed and removed
-        of_rater = {"rater": row.id}
         removed = set(get_args(NoteKind)) - set(get_args(Decision)) if verdicts else _OWN_WORDS
-        db.execute(_DELETE_NOTES, of_rater | {"kinds": list(removed)})
+        _DELETE_NOTES(db, rater=row.id, kinds=list(removed))
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
             put_value(db, _erased_key(_salt(db), row.source, row.external_id), "")
         slots.settle_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
-            db.execute(_DELETE_VERDICTS, of_rater)
-            db.execute(_DELETE_PRESENTATIONS, of_rater)
+            _DELETE_VERDICTS(db, rater=row.id)
+            _DELETE_PRESENTATIONS(db, rater=row.id)
         delete_value(db, ERASING)
-        db.execute(_DELETE_TOKENS, of_rater)
-        db.execute(_REVOKE, of_rater | {"now": now})
-        db.execute(_RENAME, of_rater | {"name": pseudonym})
+        _DELETE_TOKENS(db, rater=row.id)
+        _REVOKE(db, rater=row.id, now=now)
+        _RENAME(db, rater=row.id, name=pseudonym)
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
         notes.write(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
     _scrub(store)
@@ -384,7 +383,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
 
 def find(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
     """Return the row of the rater of that name and, if given, of this kind; or raise a `StudyError`."""
-    row = db.execute(_BY_NAME, {"name": name}).one_or_none()
+    row = _BY_NAME(db, name=name).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
     if kind not in {None, row.kind}:
@@ -412,19 +411,18 @@ def _add(
     other = _look_alike(db, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
-    values = {"name": name, "kind": kind, "now": now, "source": source, "external_id": external_id}
-    number = db.execute(_ADD, values).scalar_one()
-    return Rater(id=number, name=name, kind=kind)
+    added = _ADD(db, name=name, kind=kind, now=now, source=source, external_id=external_id)
+    return Rater(id=added.scalar_one(), name=name, kind=kind)
 
 
 def _look_alike(db: Connection, name: str) -> str | None:
-    names = db.execute(_NAMES).scalars()
+    names = _NAMES(db).scalars()
     return next((other for other in names if look_alike(other, name)), None)
 
 
 def _pseudonym(db: Connection) -> str:
     """Return the first unused name among P-1, P-2 and so on."""
-    number = db.execute(_COUNT_ENROLLED).scalar_one() + 1
+    number = _COUNT_ENROLLED(db).scalar_one() + 1
     while _look_alike(db, f"P-{number}") is not None:
         number += 1
     return f"P-{number}"
@@ -447,11 +445,11 @@ def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
     identity = [word for word in (row.name, row.external_id) if word]
     telling = [word for word in identity if len(word) > 1 and not re.fullmatch(r"\d{1,4}", word)]
     decisions = get_args(Decision)
-    for written in db.execute(_WORDS, {"kinds": [*_OWN_WORDS, *decisions]}).all():
+    for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
         detail = _replace(written.detail, identity if is_about else telling, pseudonym)
         if detail != written.detail:
-            db.execute(_REPLACE, {"id": written.id, "detail": detail})
+            _REPLACE(db, id=written.id, detail=detail)
 
 
 def _replace(detail: str, words: Sequence[str], pseudonym: str) -> str:

@@ -290,10 +290,10 @@ def read_questions(
     The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
     i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
     """
-    rated = {(row.pair_id, row.number) for row in db.execute(_JUDGED, {"judge": name})}
+    rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    parameters = {"part": settings_part(name, "model"), "ahead": ahead}
-    pairs = sorted(db.execute(_PAIRS, parameters), key=lambda row: content_id(plan.seed, name, row.pair_id))
+    rows = _PAIRS(db, part=settings_part(name, "model"), ahead=ahead)
+    pairs = sorted(rows, key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
         _question(row, number)
         for row in pairs
@@ -333,7 +333,7 @@ def _numbers(plan: HandOutPlan, position: int) -> range:
 
 def keep_instruction(db: Connection, row: Instruction) -> None:
     """Store the instruction of one form, unless it is already stored."""
-    db.execute(_KEEP_INSTRUCTION, asdict(row))
+    _KEEP_INSTRUCTION(db, **asdict(row))
 
 
 def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
@@ -341,7 +341,7 @@ def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
 
     Each form comes with the number of its verdicts and the highest token limit.
     """
-    return [(*row,) for row in db.execute(_FORMS, {"settings": settings})]
+    return [(*row,) for row in _FORMS(db, settings=settings)]
 
 
 def reserve(
@@ -360,10 +360,10 @@ def reserve(
     may cost together, in billionths of a US dollar, and `batch` our name for the batch they are sent in.
     """
     # the runs whose lease has ended were killed, and their requests may have been paid
-    db.execute(_LOSE, {"now": now})
+    _LOSE(db, now=now)
     live: dict[str, Reservation] = dict(_read_live(db, [request.key for request in planned]))
-    spent = 0 if limit is None else db.execute(_SPENT).scalar_one()
-    waits = limit is not None and db.execute(_OPEN_OF_RUN, {"run": run}).first() is not None
+    spent = 0 if limit is None else _SPENT(db).scalar_one()
+    waits = limit is not None and _OPEN_OF_RUN(db, run=run).first() is not None
     same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
     outcomes: list[Reservation] = []
     for request in planned:
@@ -371,7 +371,7 @@ def reserve(
         if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
             outcome = Unavailable("busy" if waits else "budget")
         if outcome is None:
-            outcome = Reserved(db.execute(_INSERT, same | request.row()).scalar_one())
+            outcome = Reserved(_INSERT(db, **same, **request.row()).scalar_one())
             live[request.key] = Unavailable("busy")
             waits = True
             spent += request.cost or 0
@@ -382,7 +382,7 @@ def reserve(
 def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: first those under way or in a batch, then answered ones."""
     for some_keys in chunks(keys):
-        for row in db.execute(_LIVE, {"keys": some_keys}):
+        for row in _LIVE(db, keys=some_keys):
             if row.response is None:
                 yield row.key, Unavailable("busy" if row.batch is None else "batch")
             else:
@@ -392,19 +392,19 @@ def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answe
 
 def renew(db: Connection, run: str, until: datetime) -> None:
     """Extend the lease of the run's open requests to this time."""
-    db.execute(_RENEW, {"run": run, "until": until})
+    _RENEW(db, run=run, until=until)
 
 
 def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer counts with its cost, and an unbilled request frees its reserved amount."""
     if rows := [result.values() for result in settled]:
-        db.execute(_SETTLE, rows)
+        _SETTLE(db, rows)
 
 
 def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
     """Note why answers gave no verdict: the row, the kind of failure, and a sentence."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
-        db.execute(_NOTE_FAILURE, rows)
+        _NOTE_FAILURE(db, rows)
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
@@ -414,7 +414,7 @@ def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
     """Return the criteria on which the judge of that name has given verdicts."""
-    return set(db.execute(_CRITERIA, {"judge": judge}).scalars())
+    return set(_CRITERIA(db, judge=judge).scalars())
 
 
 def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
@@ -422,7 +422,7 @@ def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]
 
     The keys are judge, pair and number.
     """
-    rows = db.execute(_FAILURES)
+    rows = _FAILURES(db)
     return {(row.judge, row.pair_id, row.number): (row.failure, row.detail) for row in rows}
 
 
@@ -450,7 +450,7 @@ _ATTEMPT = {column.name for column in fields(Attempt)} - {"question"}
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     """Return the requests of the study about these pairs, oldest first."""
     attempts = []
-    for row in db.execute(_ATTEMPTS, {"pairs": pair_ids}):
+    for row in _ATTEMPTS(db, pairs=pair_ids):
         values = {name: getattr(row, name) for name in _ATTEMPT}
         attempts.append(Attempt(question=_question(row, row.number), **values))
     return attempts
@@ -466,25 +466,24 @@ class Batch:
 
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
     """Take over the judge's batches whose run has ended; return them, and the number of other batches."""
-    of_judge = {"rater": judge.id}
-    db.execute(_ADOPT, of_judge | {"run": run, "now": now, "until": now + LEASE})
-    rows = db.execute(_BATCHES, of_judge).all()
+    _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
+    rows = _BATCHES(db, rater=judge.id).all()
     mine = [Batch(name=row.batch, provider_id=row.provider_id) for row in rows if row.run == run]
     return mine, len(rows) - len(mine)
 
 
 def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
     """Return the open requests of a batch: by key, the row and the highest possible cost."""
-    return {row.key: (row.id, row.cost) for row in db.execute(_BATCH, {"batch": batch})}
+    return {row.key: (row.id, row.cost) for row in _BATCH(db, batch=batch)}
 
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: the provider's name of the batch, or their final state."""
     changes = ", ".join(f"{name} = :{name}" for name in values)
     of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
-    db.execute(query(of_batch), {"batch": batch, **values})
+    query(of_batch)(db, batch=batch, **values)
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:
     """Return the keys of the judge's requests in batches that are not done."""
-    return set(db.execute(_IN_BATCHES, {"judge": judge}).scalars())
+    return set(_IN_BATCHES(db, judge=judge).scalars())

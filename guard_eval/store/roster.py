@@ -67,14 +67,14 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             raise StudyError(f"the roster names {', '.join(repeated)} twice; name each rater once")
         apply_plan(store, plan)
-        pairs = {row.id: (row.method_a, row.method_b) for row in db.execute(_UNTOUCHED_PAIRS)}
+        pairs = {row.id: (row.method_a, row.method_b) for row in _UNTOUCHED_PAIRS(db)}
         if not pairs:
             raise StudyError("no pair is left to plan a roster for; plan it before anybody rates")
         sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
         load = max(Counter(rater_id for _, rater_id in sides).values())
         if plan.quota is not None and load > plan.quota:
             raise StudyError(f"{load} pairs for one rater are above the quota {plan.quota}; name more raters")
-        db.execute(_KEEP, list(_number_slots(sides, plan.slots)))
+        _KEEP(db, list(_number_slots(sides, plan.slots)))
         return len(sides)
 
 

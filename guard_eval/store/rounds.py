@@ -43,18 +43,17 @@ _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.roun
 
 def count_playing(db: Connection, group: str, *, after: int = -1) -> int:
     """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
-    parameters = {"part": group, "ahead": MOST_ROUNDS, "after": after}
-    return int(db.execute(_COUNT_PLAYING, parameters).scalar_one())
+    return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after).scalar_one())
 
 
 def count_closed(db: Connection, group: str) -> int:
     """Return the number of rounds that are over."""
-    return len(db.execute(_CLOSED, {"part": group}).all())
+    return len(_CLOSED(db, part=group).all())
 
 
 def read_stopped(db: Connection, group: str) -> dict[Couple, int]:
     """Return the last round of each couple that has stopped."""
-    return {(a, b): number for a, b, number in db.execute(_STOPPED, {"part": group})}
+    return {(a, b): number for a, b, number in _STOPPED(db, part=group)}
 
 
 def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
@@ -66,10 +65,10 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
         plan: How comparisons stop; by default as it was when the last round was over.
         now: The number of further rounds to read.
     """
-    closed = db.execute(_CLOSED, {"part": group}).scalars().all()
+    closed = _CLOSED(db, part=group).scalars().all()
     plan = plan or RoundPlan(**closed[-1]["plan"])
     done = len(closed) + now
-    drawn = db.execute(_SIZES).all()
+    drawn = _SIZES(db).all()
     sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_counted(db, plan.criterion):

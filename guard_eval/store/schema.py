@@ -22,6 +22,7 @@ from sqlalchemy import (
     JSON,
     Boolean,
     Connection,
+    CursorResult,
     DateTime,
     Dialect,
     Executable,
@@ -307,7 +308,7 @@ def _to_utc(moment: datetime) -> datetime:
 
 def _check_text(text: object) -> str:
     if not isinstance(text, str):
-        raise TypeError(f"{text!a:.60} is no text")
+        raise TypeError(f"{text!a:.60} is not text")
     return text
 
 
@@ -330,21 +331,33 @@ _TYPES |= dict.fromkeys(("now", "until", "since"), MOMENT)
 _TYPES |= dict.fromkeys(("for_people", "excluded", "surplus", "is_out"), Boolean())
 
 
-@cache
-def query(sql: str, **types: TypeEngine[Any]) -> Executable:
-    """Make a statement whose parameters and results have the types of the schema's columns with these names.
+class Query:
+    """A statement whose parameters and results have the types of the schema's columns with these names.
 
-    `types` adds types of other names. A parameter after IN is a list. Make each statement only once: that
-    takes as long as a run of it.
+    A parameter after IN is a list. To make a statement takes as long as to run it.
     """
-    names = set(re.findall(r"\w+", sql))
-    column_types = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
-    lists = re.findall(r"\bIN :(\w+)", sql)
-    parameters = set(re.findall(r"(?<!:):(\w+)", sql))
-    statement = text(sql).bindparams(
-        *(bindparam(name, type_=column_types.get(name), expanding=name in lists) for name in parameters)
-    )
-    return statement.columns(**column_types) if sql.lstrip().startswith(("SELECT", "WITH")) else statement
+
+    def __init__(self, sql: str, **types: TypeEngine[Any]) -> None:
+        """Make a statement. `types` adds types of other names."""
+        names = set(re.findall(r"\w+", sql))
+        column_types = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
+        lists = re.findall(r"\bIN :(\w+)", sql)
+        parameters = set(re.findall(r"(?<!:):(\w+)", sql))
+        statement = text(sql).bindparams(
+            *(bindparam(name, type_=column_types.get(name), expanding=name in lists) for name in parameters)
+        )
+        is_read = sql.lstrip().startswith(("SELECT", "WITH"))
+        self.statement: Executable = statement.columns(**column_types) if is_read else statement
+
+    def __call__(
+        self, db: Connection, rows: Sequence[Mapping[str, object]] = (), /, **values: object
+    ) -> CursorResult[*tuple[Any, ...]]:
+        """Run the statement with these parameters, or once for each row of parameters."""
+        return db.execute(self.statement, rows or values)
+
+
+query = cache(Query)
+"""Make a statement, or return the one that was made of the same words."""
 
 
 def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -352,4 +365,4 @@ def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -
     if rows:
         columns = ", ".join(rows[0])
         values = ", ".join(f":{column}" for column in rows[0])
-        db.execute(query(f"INSERT INTO {table} ({columns}) VALUES ({values})"), rows)  # noqa: S608 (our names)
+        query(f"INSERT INTO {table} ({columns}) VALUES ({values})")(db, rows)  # noqa: S608 (our names)

@@ -33,18 +33,18 @@ _HAS_VERDICTS = query("SELECT 1 FROM verdict WHERE criterion = :criterion LIMIT 
 
 def read_value(db: Connection, key: str) -> str | None:
     """Return the value of a key, or None if there is none."""
-    return db.execute(_READ, {"key": key}).scalar_one_or_none()
+    return _READ(db, key=key).scalar_one_or_none()
 
 
 def put_value(db: Connection, key: str, value: str) -> None:
     """Store a value under a key, in place of an earlier one."""
     delete_value(db, key)
-    db.execute(_INSERT, {"key": key, "value": value})
+    _INSERT(db, key=key, value=value)
 
 
 def delete_value(db: Connection, key: str) -> None:
     """Remove a key and its value."""
-    db.execute(_DELETE, {"key": key})
+    _DELETE(db, key=key)
 
 
 def read(store: Store, key: str) -> str | None:
@@ -72,9 +72,9 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> No
     if part_name not in declared or read_value(db, key) is not None:
         return
     if who.kind in PEOPLE_OF:
-        rated = db.execute(_HAS_RATED, {"rater": who.id})
+        rated = _HAS_RATED(db, rater=who.id)
     else:
-        rated = db.execute(_HAVE_PEOPLE_RATED, {"models": list(PEOPLE_OF)})
+        rated = _HAVE_PEOPLE_RATED(db, models=list(PEOPLE_OF))
     if rated.first() is None:
         put_value(db, key, declared[part_name])
 
@@ -90,10 +90,10 @@ def set_criteria(store: Store, words: Mapping[str, str]) -> None:
 def criteria(store: Store) -> dict[str, str]:
     """Return the wording of the criteria at their first verdict, by name."""
     with store.read() as db:
-        rows = db.execute(_CRITERIA)
+        rows = _CRITERIA(db)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
         return {name: text for name, text in words.items() if _has_verdicts(db, name)}
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:
-    return db.execute(_HAS_VERDICTS, {"criterion": criterion}).first() is not None
+    return _HAS_VERDICTS(db, criterion=criterion).first() is not None

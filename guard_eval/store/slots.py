@@ -29,7 +29,7 @@ POOLS = {"person": PEOPLE, "simulated": "simulated"}
 """Whose slots a kind of rater fills. A model sees every pair and needs no slots."""
 
 MOST_SKIPS = 3
-"""A pair that so many raters skipped is given to no new rater."""
+"""No new rater gets a pair that this many raters have skipped."""
 
 Kept = Literal["all", "rated", "nothing"]
 """Which slots a rater keeps: all and those it has rated and lost, those it has rated, or none."""
@@ -188,7 +188,7 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
         StudyError: The plan has rounds, and pairs have none.
     """
     with store.write() as (db, _):
-        if plan.rounds is not None and db.execute(_COUNT_UNPLACED).scalar_one():
+        if plan.rounds is not None and _COUNT_UNPLACED(db).scalar_one():
             raise StudyError("the pairs are not in rounds, as pairs.design wants; run: guard-eval pair STUDY")
         for pool in POOLS.values():
             planned = _read_planned(db, pool)
@@ -222,14 +222,14 @@ def _set_planned(db: Connection, pool: str, number: int) -> None:
 
 
 def _open_all(db: Connection, pool: str) -> None:
-    open_slots(db, pool, db.execute(_PAIRS_WITH_SLOTS, {"pool": pool}).scalars().all())
+    open_slots(db, pool, _PAIRS_WITH_SLOTS(db, pool=pool).scalars().all())
 
 
 def make_missing_slots(db: Connection) -> None:
     """Make the missing slots of pairs for all plans that were used so far."""
     for pool in POOLS.values():
         for number in range(_read_planned(db, pool)):
-            lacking = db.execute(_LACKING, {"pool": pool, "number": number}).scalars()
+            lacking = _LACKING(db, pool=pool, number=number).scalars()
             same = {"pool": pool, "number": number}
             rows = [same | {"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
             add_rows(db, "slot", rows)
@@ -241,10 +241,9 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
     No slot is open of pairs that too many raters skipped, of pairs of later rounds, and of couples that have
     stopped.
     """
-    of_pool = {"pool": pool, "planned": _read_planned(db, pool), "most_skips": MOST_SKIPS}
-    of_pool |= {"part": pool, "ahead": 1}
+    planned = _read_planned(db, pool)
     for some_pairs in chunks(pair_ids):
-        db.execute(_OPEN, of_pool | {"pairs": some_pairs})
+        _OPEN(db, pool=pool, part=pool, ahead=1, planned=planned, most_skips=MOST_SKIPS, pairs=some_pairs)
 
 
 # What a rater can be shown.
@@ -262,33 +261,31 @@ def find_open_slots(
 
     Expired leases end only when few slots are open: until then nobody needs their slots.
     """
-    parameters = {"pool": pool, "rater": rater_id, "start": start}
-    rows = db.execute(OPEN_SLOTS, parameters).mappings().all()
+    rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
     if len(rows) < LAST_SLOTS:
         end_leases(db, plan, now)
-        rows = db.execute(OPEN_SLOTS, parameters).mappings().all()
+        rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
     return [OpenSlot(**row) for row in rows]
 
 
 def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, limit: int) -> int:
     """Count the pairs that a rater can still see, up to `limit`."""
-    parameters = {"pool": pool, "rater": rater_id, "now": now, "limit": limit}
-    return int(db.execute(_NEW_PAIRS, parameters).scalar_one())
+    return int(_NEW_PAIRS(db, pool=pool, rater=rater_id, now=now, limit=limit).scalar_one())
 
 
 def count_free(db: Connection) -> int:
     """Count the slots of people that are open for any rater."""
-    return int(db.execute(_COUNT_FREE).scalar_one())
+    return int(_COUNT_FREE(db).scalar_one())
 
 
 def count_unrated(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
     """Count the unrated slots of a pool that may be handed out, up to `limit`."""
-    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "limit": limit}).scalar_one())
+    return int(_COUNT_UNRATED(db, pool=pool, limit=limit).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
     """Return when the first lease ends on a pair that others have open and the rater has not seen."""
-    end: datetime | None = db.execute(_NEXT_END, {"pool": pool, "rater": rater_id, "now": now}).scalar_one()
+    end: datetime | None = _NEXT_END(db, pool=pool, rater=rater_id, now=now).scalar_one()
     return end
 
 
@@ -297,7 +294,7 @@ def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> da
 
 def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
     """Let a presentation hold its slot until its lease ends. The lease of a rated one is None."""
-    db.execute(_HOLD, {"slot": slot_id, "presentation": number, "side": side, "until": until})
+    _HOLD(db, slot=slot_id, presentation=number, side=side, until=until)
 
 
 def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
@@ -305,13 +302,13 @@ def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
 
     If the clock was set back, a lease is shortened to one that begins now.
     """
-    db.execute(_END_LEASES, {"now": now, "until": now + plan.lease})
+    _END_LEASES(db, now=now, until=now + plan.lease)
 
 
 def release(db: Connection, presentations: Sequence[int]) -> None:
     """Free the slots of presentations. A verdict that arrives later may be surplus."""
     for some_presentations in chunks(presentations):
-        db.execute(_RELEASE, {"presentations": some_presentations})
+        _RELEASE(db, presentations=some_presentations)
 
 
 def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
@@ -320,10 +317,10 @@ def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
     A rater who keeps all regains the slots of its rated presentations, unless another rater has taken them.
     Other raters lose their slots of a roster.
     """
-    presentations = db.execute(_SHOWN, {"rater": rater_id}).all()
+    presentations = _SHOWN(db, rater=rater_id).all()
     if keep == "all":
-        db.execute(_TAKE_BACK, {"rater": rater_id})
+        _TAKE_BACK(db, rater=rater_id)
     else:
         release(db, [row.id for row in presentations if keep == "nothing" or row.rated_at is None])
-        db.execute(_LEAVE_ROSTER, {"rater": rater_id})
+        _LEAVE_ROSTER(db, rater=rater_id)
     open_slots(db, PEOPLE, list({row.pair_id for row in presentations}))

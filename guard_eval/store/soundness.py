@@ -50,7 +50,7 @@ def find_damage(engine: Engine) -> str | None:
             if answer != "ok":
                 return answer.replace("\n", ": ")
             for table, columns in read_columns().items():
-                for row in db.execute(select_all(table)):
+                for row in select_all(table)(db):
                     if odd := _find_odd(table, columns, row._asdict()):
                         return odd
             return None

@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.store.schema import TABLE_NAMES, query, write_schema
+from guard_eval.store.schema import TABLE_NAMES, Query, query, write_schema
 
 LONGEST_ID = 1000
 """In characters. Each verdict that is read repeats the names of its pair and of its rater."""
@@ -102,7 +102,7 @@ def read_columns() -> dict[str, list[OurColumn]]:
         }
 
 
-def select_all(table: str) -> Executable:
+def select_all(table: str) -> Query:
     """Return the query for all rows of one of our own tables."""
     names = ", ".join(f'"{column.name}"' for column in read_columns()[table])
     return query(f"SELECT {names} FROM {table}")  # noqa: S608 (our names)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Row
+from sqlalchemy import Connection, Row
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Choice, RaterKind, Role
 from guard_eval.store.database import Store
-from guard_eval.store.schema import query
+from guard_eval.store.schema import Query, query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,14 +162,14 @@ def history(store: Store) -> list[TidyRow]:
 
 def read_counted(db: Connection, criterion: str) -> list[Row[Any]]:
     """Return the verdicts on a criterion that count, within a transaction."""
-    rows = db.execute(_CURRENT)
+    rows = _CURRENT(db)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
 
 
-def _read_rows(store: Store, statement: Executable, *order: str) -> list[TidyRow]:
+def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
     """Return the verdicts of a query in the order of these columns."""
     with store.read() as db:
-        rows = db.execute(statement).all()
+        rows = statement(db).all()
     # sorted here because databases disagree on how text sorts
     return [_restore(row) for row in sorted(rows, key=attrgetter(*order))]
 
@@ -211,8 +211,8 @@ def read_pairs(store: Store, pool: str) -> NamedRows:
     return _read_tuples(store, _PAIRS, pool=pool)
 
 
-def _read_tuples(store: Store, statement: Executable, **values: str) -> NamedRows:
+def _read_tuples(store: Store, statement: Query, **values: str) -> NamedRows:
     with store.read() as db:
-        result = db.execute(statement, values)
+        result = statement(db, **values)
         cursor = result.cursor  # the driver's tuples: SQLAlchemy's rows take as long again
         return list(result.keys()), [] if cursor is None else list(cursor.fetchall())

@@ -41,6 +41,12 @@ _RATED_BY = query("""
     SELECT id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL ORDER BY id
 """)
 
+_PRESENT_ONCE = query("""
+    INSERT INTO presentation (pair_id, rater_id, number, first, handed_out)
+    VALUES (:pair, :rater, :number, :first, :now)
+    ON CONFLICT DO NOTHING
+""")
+
 _JUDGED = query("""
     SELECT pair_id, number, id FROM presentation WHERE rater_id = :rater AND pair_id IN :pairs
 """)
@@ -75,8 +81,8 @@ def save(
     """
     _check_choices(choices)
     with store.write() as (db, now):
-        mine = {"number": number, "rater": rater.id, "name": rater.name}
-        row = db.execute(_SHOWN, mine).one_or_none() if 0 < number < 2**31 else None
+        shown = _SHOWN(db, number=number if 0 < number < 2**31 else 0, rater=rater.id, name=rater.name)
+        row = shown.one_or_none()
         if row is None:
             notes.check_owner(db, rater, number)  # says what is wrong
             notes.check_admitted(db, rater)
@@ -115,29 +121,16 @@ def save_judged(
     for _, choices in answers:
         _check_choices(choices)
     keep_declared(db, judge, declared)
-    parameters = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
-    existing = {(row.pair_id, row.number) for row in db.execute(_JUDGED, parameters)}
-    same = {"rater_id": judge.id, "handed_out": now}
-    new = [
-        {
-            "pair_id": asked_question.pair_id,
-            "number": asked_question.number,
-            "first": asked_question.first,
-            **same,
-        }
-        for asked_question, _ in answers
-        if (asked_question.pair_id, asked_question.number) not in existing
+    same = {"rater": judge.id, "now": now}
+    rows = [
+        {"pair": question.pair_id, "number": question.number, "first": question.first, **same}
+        for question, _ in answers
     ]
-    add_rows(db, "presentation", new)
-    numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, parameters)}
-    _append(
-        db,
-        {
-            numbers[asked_question.pair_id, asked_question.number]: choices
-            for asked_question, choices in answers
-        },
-        now=now,
-    )
+    _PRESENT_ONCE(db, rows)
+    pairs = list({question.pair_id for question, _ in answers})
+    numbers = {(row.pair_id, row.number): row.id for row in _JUDGED(db, rater=judge.id, pairs=pairs)}
+    choices_by_number = {numbers[question.pair_id, question.number]: choices for question, choices in answers}
+    _append(db, choices_by_number, now=now)
 
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
@@ -150,7 +143,7 @@ def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str
 def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
     """Return the rater's rated presentations of all visits, including checks, in the order shown."""
     with store.read() as db:
-        return list(db.execute(_RATED_BY, {"rater": rater.id}).scalars())
+        return list(_RATED_BY(db, rater=rater.id).scalars())
 
 
 def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
@@ -186,14 +179,14 @@ def _append(
                 rows.append({**row, "choice": choice, "at": now, **measured})
     if rows:
         add_rows(db, "verdict", rows)
-        db.execute(_RATED, {"numbers": [row["presentation_id"] for row in rows], "now": now})
+        _RATED(db, numbers=[row["presentation_id"] for row in rows], now=now)
 
 
 def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str], tuple[int, Choice]]:
     """Return the latest revision and its choice, by presentation and criterion."""
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)
-        for row in db.execute(_LATEST, {"numbers": list(numbers)})
+        for row in _LATEST(db, numbers=list(numbers))
     }
 
 

@@ -98,20 +98,21 @@ def new(
     column: Sequence[str] = (),
     common: bool = False,
 ) -> NewStudy:
-    """Make a study: study.toml to edit, and prompts.
+    """Make a study: a folder with prompts, and settings to edit in study.toml.
 
-    Prompts are copied into it: from files, or a few examples to be replaced. So are texts that were written
-    elsewhere: systems are found in the files, and all are compared with all.
+    Prompts are copied from files. Without files, a few examples show the format. With texts, the study
+    compares texts that exist already: each system in the files with every other one.
 
     Args:
-        folder: The folder to make.
-        model: A Hugging Face id, a folder, or 'bundled'.
-        prompts: Files of prompts (JSONL, CSV or .txt) to copy into the study. Prompts that name no dataset
-            belong to one with the file's name.
-        texts: Files with texts of two systems or more, and with their prompts (JSONL, JSON, CSV, XLSX,
-            Parquet). A system is named by its records or its column, or else by its file.
-        column: For texts: the column of the texts. Given several times, each one is a system.
-        common: For texts: take only the prompts to which all systems have a text.
+        folder: The folder to create.
+        model: The language model: a Hugging Face id, a folder, or 'bundled', a small one for a first try.
+        prompts: Files of prompts (JSONL, CSV or .txt), which are copied into the study. Prompts without a
+            dataset get the file's name as their dataset.
+        texts: Files with the texts of two or more systems and with their prompts (JSONL, JSON, CSV, XLSX,
+            Parquet). The name of a system comes from its records, its column, or else its file.
+        column: With texts: the column that holds them. If it is given several times, each column is a
+            system.
+        common: With texts: use only the prompts for which every system has a text.
 
     Raises:
         StudyError: The folder has a study or prompts already, prompts, texts or the model cannot be read, or
@@ -127,14 +128,14 @@ def new(
     location = locate_model(model, Path())
     check_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
-    lines = [_line_of(folder, copied) + ("" if paths else ", examples to be replaced")]
+    lines = [_line_of(folder, copied) + ("" if paths else ", examples to replace")]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
     study = _write(folder, {PROMPTS: prompt_lines(copied)}, _settings_of_model(folder, model))
     return NewStudy(
         folder=folder,
         prompts=len(copied),
-        lines=(f"{folder / STUDY_TOML}: the settings, to be edited", *lines),
+        lines=(f"{folder / STUDY_TOML}: the settings to edit", *lines),
         next=(study.command("generate", "--dry-run"),),
     )
 
@@ -161,7 +162,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
     """Make a study of texts that were written elsewhere."""
     if len({system.file.casefold() for system in systems}) < len(systems):
         names = ", ".join(system.name for system in systems)
-        raise StudyError(f"some disks take two of these names for one: {names}; rename one")
+        raise StudyError(f"some disks cannot tell two of these names apart: {names}; rename one")
     couples = [[a.name, b.name] for a, b in combinations(systems, 2)]
     if len(couples) > _MOST_COUPLES:
         raise StudyError(
@@ -179,7 +180,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         prompts=len(prompts),
         systems={system.name: len(system.texts) for system in systems},
         lines=(
-            f"{folder / STUDY_TOML}: the settings, to be edited: {compared}",
+            f"{folder / STUDY_TOML}: the settings to edit: {compared}",
             _line_of(folder, prompts),
             *(system.line for system in systems),
             *filter(None, [endings]),

@@ -10,9 +10,8 @@ import pytest
 from statsmodels.stats import inter_rater
 from verdicts_by_hand import as_table, evidence, table
 
-from analysis import sections
+from analysis.sections import ANALYSES
 from analysis.stats.agreement import (
-    RatingCounts,
     cohen_kappa,
     fleiss_kappa,
     gwet_ac1,
@@ -20,9 +19,9 @@ from analysis.stats.agreement import (
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.verdicts.tidy import validate
+from analysis.verdicts.checks import validate
 
-agreement = as_table(sections.agreement.agreement)
+agreement = as_table(ANALYSES["agreement"])
 GOLDEN = Path(__file__).parents[1] / "golden"
 # irrCAC's distrib.6raters (Gwet 2014): 15 patients, 6 psychiatrists, 5 diagnoses.
 SIX_RATERS = [
@@ -50,12 +49,10 @@ def drawn(seed, items=30, raters=4, categories=3):
 
 
 def test_coefficients_of_incomplete_data_are_the_published_ones():
-    assert fleiss_kappa(RatingCounts.of(golden("fleiss_1971_diagnoses.csv"))).value == pytest.approx(
-        0.430, abs=5e-4
-    )
+    assert fleiss_kappa(golden("fleiss_1971_diagnoses.csv")).value == pytest.approx(0.430, abs=5e-4)
     # Krippendorff's example with missing data, which is also irrCAC's cac.raw4raters.
     rows = golden("irrcac_raw_4raters.csv")
-    ratings = RatingCounts.of([np.bincount(row, minlength=6)[1:] for row in rows])
+    ratings = [np.bincount(row, minlength=6)[1:] for row in rows]
     assert fleiss_kappa(ratings).value == pytest.approx(0.76117, abs=5e-6)
     assert gwet_ac1(ratings).value == pytest.approx(0.77544, abs=5e-6)
     assert raw_agreement(ratings) == pytest.approx(0.81818, abs=5e-6)
@@ -63,7 +60,7 @@ def test_coefficients_of_incomplete_data_are_the_published_ones():
 
 
 def test_coefficients_of_complete_data_are_the_published_ones():
-    ratings = RatingCounts.of(SIX_RATERS)
+    ratings = SIX_RATERS
     assert gwet_ac1(ratings).value == pytest.approx(0.4448007, abs=5e-8)
     # irrCAC's linearised errors are near the jackknife's.
     assert fleiss_kappa(ratings).error == pytest.approx(0.08119291, rel=0.05)
@@ -77,7 +74,7 @@ def test_coefficients_of_complete_data_are_the_published_ones():
 @pytest.mark.parametrize("seed", range(3))
 def test_coefficients_agree_with_statsmodels_and_krippendorff(seed):
     counts = drawn(seed)
-    ratings, kappa = RatingCounts.of(counts), inter_rater.fleiss_kappa(counts)
+    ratings, kappa = counts, inter_rater.fleiss_kappa(counts)
     alpha = krippendorff.alpha(value_counts=counts, level_of_measurement="ordinal")
     assert fleiss_kappa(ratings).value == pytest.approx(kappa, abs=1e-9)
     assert krippendorff_alpha(ratings).value == pytest.approx(alpha, abs=1e-9)
@@ -99,25 +96,25 @@ def test_intraclass_correlation_follows_hand_arithmetic():
     [([[4, 0, 0], [3, 0, 0]], "all verdicts are the same"), ([[1, 0], [0, 1]], "no item was rated twice")],
 )
 def test_undefined_coefficient_gives_its_reason(coefficient, counts, note):
-    result = coefficient(RatingCounts.of(counts))
+    result = coefficient(counts)
     assert result.value is None
     assert note in result.note
 
 
 def test_nearly_unanimous_verdicts_give_no_interval():
     counts = [[0, 3]] * 30 + [[1, 2]] * 4
-    result = fleiss_kappa(RatingCounts.of(counts))
+    result = fleiss_kappa(counts)
     assert (result.value is None, result.low) == (False, None)
     assert "fewer than 5 items" in result.note
-    assert fleiss_kappa(RatingCounts.of([[0, 3]] * 30 + [[1, 2]] * 5)).low is not None
+    assert fleiss_kappa([[0, 3]] * 30 + [[1, 2]] * 5).low is not None
 
 
 def test_pairs_of_one_prompt_are_one_unit():
     counts = drawn(1)
     doubled, unit = np.repeat(counts, 2, axis=0), np.repeat(np.arange(30), 2)
-    single, other = fleiss_kappa(RatingCounts.of(counts)), fleiss_kappa(RatingCounts.of(doubled, unit))
+    single, other = fleiss_kappa(counts), fleiss_kappa(doubled, unit)
     assert (single.value, single.low, single.high) == pytest.approx((other.value, other.low, other.high))
-    assert fleiss_kappa(RatingCounts.of(doubled)).high < other.high
+    assert fleiss_kappa(doubled).high < other.high
 
 
 def test_agreement_never_mixes_kinds_or_takes_a_single_rater():
@@ -144,5 +141,5 @@ def test_ac1_counts_the_choices_that_raters_had():
 
 
 def test_ac1_is_one_where_all_verdicts_are_the_same():
-    assert gwet_ac1(RatingCounts.of([[4, 0, 0], [3, 0, 0]])).value == 1
-    assert fleiss_kappa(RatingCounts.of([[4, 0, 0], [3, 0, 0]])).value is None
+    assert gwet_ac1([[4, 0, 0], [3, 0, 0]]).value == 1
+    assert fleiss_kappa([[4, 0, 0], [3, 0, 0]]).value is None

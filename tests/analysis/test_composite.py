@@ -9,9 +9,9 @@ from verdicts_by_hand import listed
 from analysis import report as written
 from analysis import shares
 from analysis.reports.command import report
-from analysis.verdicts.combined import Composite
-from analysis.verdicts.scores import ScoredVerdicts
-from analysis.verdicts.tidy import validate
+from analysis.scores.combined import Composite
+from analysis.scores.scores import ScoredVerdicts
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
 BOTH = {"coherence": 2, "fluency": 1}

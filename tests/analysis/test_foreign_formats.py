@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analysis.verdicts.checks import validate
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.recognition import FORMATS, load_files
+from analysis.verdicts.sources import FORMATS, load_files, read
 from analysis.verdicts.table import Declared
-from analysis.verdicts.tidy import read, remarks, validate
 from analysis.verdicts.words import meaning
 from guard_eval.errors import StudyError
 
@@ -34,7 +34,7 @@ def column(table, *names):
 
 def notes(table):
     """Return everything that is said of the reading."""
-    return "; ".join((*remarks(table), *reading_of(table).lines()))
+    return "; ".join((*reading_of(table).notes, *reading_of(table).lines()))
 
 
 def alpaca(number, preference, **more):
@@ -273,7 +273,7 @@ REFUSED = [
     ),
     (
         task(1, annotation(1, fluency="A"), method_a="B", method_b="A"),
-        "'B' is called as a side is .* rename it",
+        "'B' has the name of a side or a tie .* rename it",
     ),
 ]
 

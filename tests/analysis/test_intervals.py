@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from analysis.scores.win_share import fixed_share
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.win_share import fixed_share
 
 
 def share_of(means, datasets, level=0.95):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import evidence, listed
 
-from analysis.sections.sensitivity import FIXED, PRECISION, sensitivity
-from analysis.sections.shares import totals
-from analysis.verdicts.scores import item_scores, rater_scores
-from analysis.verdicts.tidy import orient
-from analysis.verdicts.win_share import weigh_by_precision
+from analysis.scores.scores import item_scores, rater_scores
+from analysis.scores.win_share import weigh_by_precision
+from analysis.sections.results.sensitivity import FIXED, PRECISION, sensitivity
+from analysis.sections.results.shares import totals
+from analysis.verdicts.checks import orient
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
 from guard_eval.sign_flip import sign_flip

@@ -6,8 +6,8 @@ import pytest
 from verdicts_by_hand import listed
 
 from analysis.reports.command import report
-from analysis.verdicts.scores import ScoredVerdicts
-from analysis.verdicts.tidy import validate
+from analysis.scores.scores import ScoredVerdicts
+from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
 

@@ -187,12 +187,11 @@ def test_plan_table_answer_and_numbers_agree():
     first, second = plan.needs
     assert (first.verdicts, second.verdicts) == (first.items * 2, second.items * 6)
     assert second.items < second.without
-    (power_of_100,) = [point.power for point in plan.curve if (point.raters, point.items) == (3, 100)]
     row = dict(zip(plan.tables[0].columns, plan.tables[0].rows[1], strict=True))
     assert (row["Raters"], row["Items"]) == (3, second.items)
     assert (row["Without the judge"], row["100 items"]) == (
         second.without,
-        f"{100 * power_of_100:.0f}",
+        f"{100 * plan.curve[3][100]:.0f}",
     )
     assert f"{second.items} items with 3\u00a0raters each" in plan.lines[0]
     few = plan_study(Design(share=0.6, rater_sd=0.1), raters=(3, 20))

@@ -64,7 +64,7 @@ class Study:
 
     def ratings(self, slots=2, criteria=()):
         everybody = raters.read(self.store)
-        return read_ratings(self.store, everybody, slots=slots, most_skips=3, criteria=criteria)
+        return read_ratings(self.store, everybody, slots=slots, criteria=criteria)
 
     def lines(self):
         return {row.rater: row for row in self.ratings().raters}
@@ -132,8 +132,8 @@ def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
-        showings = [row._asdict() for row in db.execute(select_all("presentation"))]
-        verdicts = [row._asdict() for row in db.execute(select_all("verdict"))]
+        showings = [row._asdict() for row in select_all("presentation")(db)]
+        verdicts = [row._asdict() for row in select_all("verdict")(db)]
     with mirrored.store.write() as (db, _):
         turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)

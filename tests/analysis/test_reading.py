@@ -9,7 +9,7 @@ import pytest
 
 from analysis.verdicts import files
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.tidy import read
+from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict,seconds"

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.layout import as_texts, with_shared_texts
-from analysis.verdicts.scores import (
+from analysis.scores.scores import (
     CELL,
     ITEM,
     ScoredVerdicts,
@@ -15,7 +14,8 @@ from analysis.verdicts.scores import (
     rater_scores,
     with_judges,
 )
-from analysis.verdicts.tidy import orient, validate
+from analysis.verdicts.checks import orient, validate
+from analysis.verdicts.table import as_texts, with_shared_texts
 
 VERDICTS = st.tuples(
     st.sampled_from(["p1", "p2", "é", "10", "9"]),

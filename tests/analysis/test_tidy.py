@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import files
-from analysis.verdicts.tidy import orient, read, remarks, validate
+from analysis.verdicts.checks import orient, validate
+from analysis.verdicts.reading import reading_of
+from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
@@ -230,16 +232,19 @@ PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a
 def test_rater_named_like_a_model_must_be_declared(name, tmp_path):
     with pytest.raises(StudyError, match="--set rater_kind=model"):
         read(table(tmp_path, "rater", "anna", name))
-    assert remarks(read(table(tmp_path, "rater", name), rater_kind="model")) == ()
+    assert reading_of(read(table(tmp_path, "rater", name), rater_kind="model")).notes == ()
     verdict = pd.read_csv(table(tmp_path, "rater", name), dtype=str).assign(rater_kind="person")
-    assert remarks(validate(verdict)) == ()
+    assert reading_of(validate(verdict)).notes == ()
 
 
 def test_names_of_people_are_not_models(tmp_path):
-    assert remarks(read(table(tmp_path, "rater", *PEOPLE))) == ()
+    assert reading_of(read(table(tmp_path, "rater", *PEOPLE))).notes == ()
 
 
 def test_reading_stays_with_its_table(tmp_path):
     path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
     frame = read(path)
-    assert remarks(validate(frame)) == remarks(orient(validate(frame))) == remarks(frame) != ()
+    tables = (frame, validate(frame), orient(validate(frame)))
+    notes = {reading_of(table).notes for table in tables}
+    assert len(notes) == 1
+    assert () not in notes

@@ -73,7 +73,7 @@ def test_json_is_printed_for_plain_results_and_errors(capsys, run):
     with progress.attached(printer):  # a step leaves standard output to the result
         progress.show(Result(lines=("step one",)))
     assert capsys.readouterr() == ("", "step one\n")
-    assert json.loads(run("raters", "--json").out)["error"].startswith("no command is named")
+    assert json.loads(run("raters", "--json").out)["error"].startswith("no command was given")
     ran = run("new", "x", "--common", "--json")
     assert ran.code == 2
     assert json.loads(ran.out)["error"].startswith("--common is for --texts")
@@ -226,3 +226,10 @@ def test_with_json_nothing_else_is_on_standard_output(monkeypatch, capsys, tmp_p
     assert "from a library" in err
     assert main_with(["new", "--set", "--json"]) == 2
     assert "error" in json.loads(capsys.readouterr().out)
+
+
+def test_help_of_a_command_shows_the_docstring_and_defaults(run):
+    text = run("check", "--help").out
+    assert "No study is needed." in text
+    assert text.count("[default:") == 3  # of eleven options: ties, icc and alpha
+    assert "[default: 0.41]" in text

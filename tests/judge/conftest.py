@@ -62,7 +62,7 @@ def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
     }
     questions = read_left(store, judge, seed=11) if questions is None else questions
     online = OnlineRun(store, judge, seed=11, **options)
-    return (BatchRun(online) if batch else online).judge_questions(questions)
+    return (BatchRun(online) if batch else online).judge_questions([questions])
 
 
 @pytest.fixture

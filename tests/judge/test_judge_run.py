@@ -247,7 +247,7 @@ def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     server.act = lambda _: completion("", refusal="no")
     run()
     with store.write() as (db, _):
-        db.execute(query("UPDATE request SET state = 'lost'"))
+        query("UPDATE request SET state = 'lost'")(db)
     assert run().requests == 0
 
 
@@ -255,7 +255,7 @@ def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     ("out", "options", "words"),
     [
         ({"headers": {"Retry-After": "600"}}, {}, "asks to wait 600 seconds"),
-        ({}, {"price": None, "budget_usd": 1}, "--budget cannot be held"),
+        ({}, {"price": None, "budget_usd": 1}, "--budget cannot be kept"),
     ],
 )
 def test_each_end_of_a_run_is_one_sentence(*, run, pairs, server, out, options, words):
@@ -346,7 +346,7 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
             for run, moment in runs.items()
         ]
         requests.settle(db, now, [requests.Settled(row=rows[0], state="answered", response=b"late")])
-        states = {row.run: row.state for row in db.execute(select_all("request"))}
+        states = {row.run: row.state for row in select_all("request")(db)}
     assert states == {"killed": "lost", "next": "open"}
 
 
@@ -355,7 +355,7 @@ def test_each_key_has_one_live_request(run, store, pairs):
     pairs(1)
     run()
     with store.read() as db:
-        row = db.execute(select_all("request")).first()._asdict()
+        row = select_all("request")(db).first()._asdict()
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.write() as (db, _):
         add_rows(db, "request", [{**row, "state": "open"}])

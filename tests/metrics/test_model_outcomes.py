@@ -147,7 +147,7 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
-    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in results.warnings[0]
+    assert "tales: MAUVE compares 39 to 39 texts of full length; with fewer than 1000" in results.warnings[0]
     assert score.low < score.value < score.high
     assert tales_score(results, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature

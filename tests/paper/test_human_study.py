@@ -1,5 +1,6 @@
 """The human study's printed figures against its own counts, and its test against how it was done."""
 
+from dataclasses import astuple
 from fractions import Fraction
 from itertools import product
 
@@ -138,19 +139,19 @@ def test_human_test_level(claim):
     assert max(by_item) < 0.065
 
 
-def numbers(criterion):
-    counts = human_counts(criterion)
-    return counts.wins, counts.ties, counts.losses
-
-
 def tolerated(criterion):
     """Return the correlation of ratings of a pair up to which the difference is significant."""
-    return tolerated_icc(*numbers(criterion), per_pair=RATERS, alpha=0.05)
+    counts = human_counts(criterion)
+    return tolerated_icc(counts.wins, counts.losses, per_pair=RATERS, alpha=0.05)
 
 
 def test_human_clustered(claim):
     """“Both differences are statistically significant at the α = 0.05 level” (sec:results)"""
-    p_values = {c: clustered_p(*numbers(c), per_pair=RATERS, icc=KAPPA) for c in CRITERIA}
+    counts = {criterion: human_counts(criterion) for criterion in CRITERIA}
+    p_values = {
+        criterion: clustered_p(its.wins, its.losses, per_pair=RATERS, icc=KAPPA)
+        for criterion, its in counts.items()
+    }
     limits = {
         criterion: "whatever the correlation" if limit == 1 else f"up to a correlation of {limit:.2f}"
         for criterion, limit in zip(CRITERIA, map(tolerated, CRITERIA), strict=True)
@@ -166,7 +167,7 @@ def test_human_kappa(claim):
     """Fleiss' κ = 0.41, moderate agreement (app:E)"""
     raw = []
     for criterion in CRITERIA:
-        expected = sum((k / 600) ** 2 for k in numbers(criterion))
+        expected = sum((k / 600) ** 2 for k in astuple(human_counts(criterion)))
         raw.append(f"{criterion} {100 * (expected + KAPPA * (1 - expected)):.0f} %")
     claim.is_open("one value for two criteria, and no ratings published: it cannot be recomputed")
     # P_e = (251² + 193² + 156²)/600² = .346; P = .346 + .41 · .654 = .614

@@ -74,7 +74,7 @@ def test_open_slots_are_read_through_an_index(tmp_path):
     """Or a hand-out would sort all open slots of the study."""
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store, store.read() as db:
         parameters = {"pool": "people", "rater": 1, "start": 1}
-        steps = db.execute(text(f"EXPLAIN QUERY PLAN {slots.OPEN_SLOTS}"), parameters).all()
+        steps = db.execute(text(f"EXPLAIN QUERY PLAN {slots.OPEN_SLOTS.statement}"), parameters).all()
     searches = [step.detail for step in steps if step.detail.startswith("SEARCH slot ")]
     assert len(searches) == 3
     assert all("ix_slot_free (pool=? AND for_rater=? AND shuffle" in line for line in searches)

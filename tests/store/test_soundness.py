@@ -66,7 +66,7 @@ def change(file, target, value):
 
 def use(store, plan):
     """Do what commands do with a database."""
-    yield lambda: read_ratings(store, raters.read(store), slots=2, most_skips=3)
+    yield lambda: read_ratings(store, raters.read(store), slots=2)
     yield lambda: unblind.tidy(store, include_surplus=True)
     yield lambda: unblind.history(store)
     yield lambda: notes.read(store)

@@ -21,7 +21,7 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     raters.invite(store, "Grace")
     ada = raters.enrol(store, external, source, plan, browsers=["b"]).rater
     with store.write() as (db, _):
-        db.execute(query("UPDATE rater SET name = :name WHERE id = :id"), {"name": name, "id": ada.id})
+        query("UPDATE rater SET name = :name WHERE id = :id")(db, name=name, id=ada.id)
     ada = replace(ada, name=name)
     notes.write(store, ada, "arrival", f'{{"session": "{external}"}}')
     notes.write(store, ada, "background", f'{{"languages": "{name}"}}')

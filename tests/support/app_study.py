@@ -105,7 +105,7 @@ class Built:
     def age(self) -> None:
         """Let all pairs have been handed out two days ago."""
         with self.open() as store, store.write() as (db, now):
-            db.execute(query("UPDATE presentation SET handed_out = :now"), {"now": now - timedelta(days=2)})
+            query("UPDATE presentation SET handed_out = :now")(db, now=now - timedelta(days=2))
 
     @property
     def plan(self) -> HandOutPlan:

@@ -38,4 +38,4 @@ def judged_in(store):
 def end_leases(store):
     """Let the lease of a killed run end now, and not in half a minute."""
     with store.write() as (db, _):
-        db.execute(query("UPDATE request SET leased_until = :now"), {"now": datetime(2020, 1, 1, tzinfo=UTC)})
+        query("UPDATE request SET leased_until = :now")(db, now=datetime(2020, 1, 1, tzinfo=UTC))

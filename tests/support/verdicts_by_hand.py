@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Context, Evidence
 from analysis.sections.section import frame_of
-from analysis.verdicts.tidy import orient, validate
+from analysis.verdicts.checks import orient, validate
 from guard_eval.study.test_plan import TestPlan
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 from scipy.sparse import csgraph
 
@@ -21,19 +21,6 @@ LEAST_LOG_NU = -1e6
 MAX_STEPS = 500
 CONVERGED = 1e-14
 """Newton decrement per comparison at which the iteration ends: smaller steps are rounding."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Strengths:
-    """A fit of Davidson's model.
-
-    Attributes:
-        parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1]; None if undefined.
-        reason: Why there are no strengths, or empty.
-    """
-
-    parameters: Floats | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -85,32 +72,22 @@ def cells_of(places: Numbers) -> tuple[Numbers, Numbers]:
     return places[:, :, None], places[:, None, :]
 
 
-def davidson(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Strengths:
+def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
-    Without any tie ν is 0 and the model is Bradley and Terry's. There is no estimate if it would be
-    infinite; `reason` then names the methods that cause it.
+    Without any tie ν is 0 and the model is Bradley and Terry's. With log π and log ν as parameters the
+    likelihood is concave, and Newton's method finds its maximum. It must be finite (`why_undefined`).
 
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
         ties: `ties[i, j]` is how often i and j tied, `[K, K]`, symmetric, zero diagonal.
-        methods: K different names. Comparisons connect all of them.
 
-    >>> fit = davidson([[0, 8], [2, 0]], [[0, 4], [4, 0]], ["guard", "nucleus"])
-    >>> round(float(fit.parameters[0] - fit.parameters[1]), 4)  # log 8/2
+    Returns:
+        Log-strengths summing to 0, then log ν (−∞ without ties), `[K + 1]`.
+
+    >>> first, second, _ = fit_strengths(np.array([[0, 8], [2, 0]]), np.array([[0, 4], [4, 0]]))
+    >>> round(float(first - second), 4)  # log 8/2
     1.3863
-    """
-    won = np.asarray(wins, dtype=float)
-    tied = np.asarray(ties, dtype=float)
-    if reason := why_undefined(won, tied, methods):
-        return Strengths(reason=reason)
-    return Strengths(parameters=fit(won, tied))
-
-
-def fit(wins: Floats, ties: Floats) -> Floats:
-    """Return the maximum-likelihood log-strengths and log ν, `[K + 1]`, by Newton's method.
-
-    With log π and log ν as parameters the likelihood is concave; it must have a finite maximum.
     """
     methods = len(wins)
     first, second = np.triu_indices(methods, 1)

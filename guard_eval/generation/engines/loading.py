@@ -184,7 +184,7 @@ class ModelFiles:
                 return
         raise StudyError(
             f"the model {self.source!r} is quantised by {self.quantisation!r}, which transformers "
-            f"{transformers.__version__} does not know; name the model in another form"
+            f"{transformers.__version__} does not know; name the model in another format"
         )
 
     def read_tokenizer(self) -> Tokenizer:
@@ -200,7 +200,7 @@ class ModelFiles:
         except Exception as error:  # broken files raise any kind of exception in transformers
             raise StudyError(missing.format(first_line(error))) from error
         if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes load without words
-            raise StudyError(missing.format("it has no words"))
+            raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
 
     def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:

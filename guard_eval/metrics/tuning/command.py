@@ -150,6 +150,6 @@ def _refuse_change(study: Study, choice: str) -> None:
         stored = [settings.declared(store, model_study) for model_study in study.declared]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
-            "there are verdicts that rest on another choice of settings, so it cannot change; take back what "
-            "was changed in study.toml or in the texts, or begin a new study"
+            "verdicts were collected with another choice of settings, so the choice cannot change; take back "
+            "what was changed in study.toml or in the texts, or begin a new study"
         )

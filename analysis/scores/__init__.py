@@ -1,0 +1,1 @@
+"""Scores of verdicts: of each rater, item and criterion, combined as declared, and their win shares."""

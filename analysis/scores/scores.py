@@ -1,0 +1,313 @@
+"""Compute scores from verdicts: one per rater and pair, then one per item."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.scores.combined import (
+    ROUNDING,
+    Composite,
+    FormedPanel,
+    with_composite,
+    with_panel,
+)
+from analysis.verdicts.checks import orient
+from guard_eval.estimate import Floats, sum_by_unit
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.study.test_plan import PanelRule
+
+CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
+"""The columns of a result: a comparison on one criterion, judged by people or by one judge. Never pooled."""
+
+
+class ResultKey(NamedTuple):
+    """The key of a result in every analysis: the values of `CELL`. `judge` is empty for people."""
+
+    method_a: str
+    method_b: str
+    rater_kind: str
+    judge: str
+    criterion: str
+
+
+ITEM = [*CELL, "dataset", "pair_id"]
+"""The columns in which all ratings of an item are the same."""
+PROMPT = "prompt_id"
+"""An optional column: the id of the pair's prompt within its dataset."""
+
+Planned = tuple[tuple[str, str, str], ...]
+"""The results declared beforehand: (method_a, method_b, criterion)."""
+
+_ORDER = ["pair_id", "method_a", "method_b", "criterion", "rater_kind", "rater", "presentation"]
+"""The columns that together identify a verdict of a validated table."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredVerdicts:
+    """A table of verdicts with its scores. All analyses share it, so none may change it.
+
+    Attributes:
+        frame: The table; every comparison has one order of its methods.
+        panel: The rule that combines all judges into one more judge; None if no panel was declared.
+        composite: Criteria whose weighted mean is one more criterion; None if none was declared.
+    """
+
+    frame: pd.DataFrame
+    panel: PanelRule | None = None
+    composite: Composite | None = None
+
+    @classmethod
+    def of(
+        cls,
+        verdicts: pd.DataFrame,
+        planned: Planned | None = None,
+        panel: PanelRule | None = None,
+        composite: Composite | None = None,
+    ) -> ScoredVerdicts:
+        """Score a validated table. `planned` decides the order of the methods of its comparisons."""
+        return cls(frame=in_order(orient(verdicts, planned)), panel=panel, composite=composite)
+
+    def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
+        """Return the verdicts on these comparisons. Return itself if there are no others."""
+        groups = self.frame.groupby(["method_a", "method_b"], sort=False)
+        is_included = np.array([pair in set(comparisons) for pair in groups.groups])
+        rows = is_included[groups.ngroup().to_numpy()]
+        if rows.all():
+            return self
+        # Without one of its judges there is no panel.
+        judges = set(self.frame.loc[rows, "rater"])
+        has_panel = rows.any() and all(set(panel.members) <= judges for panel in self.panels)
+        return replace(self, frame=self.frame[rows], panel=self.panel if has_panel else None)
+
+    @cached_property
+    def raters(self) -> pd.DataFrame:
+        """Return `rater_scores`, without the panel."""
+        return rater_scores(self.frame)
+
+    @cached_property
+    def _with_panel(self) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
+        """Return the scores with those of the panel, and the panel that was formed."""
+        if self.panel is None:
+            return self.raters, ()
+        return with_panel(self.raters, self.panel)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Return `rater_scores`, with the panel and the composite if they were declared."""
+        scores, _ = self._with_panel
+        if self.composite is not None:
+            scores = with_composite(scores, self.composite)
+        return scores if scores is self.raters else _number_items(scores)
+
+    @property
+    def panels(self) -> tuple[FormedPanel, ...]:
+        """Return the declared panel, if any. Simulated judges form a second one."""
+        return self._with_panel[1]
+
+    @cached_property
+    def by_kind(self) -> pd.DataFrame:
+        """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
+        scores = self.raters
+        has_judges = (scores["judge"] != "").any()
+        return _number_items(scores.assign(judge="")) if has_judges else scores
+
+    @cached_property
+    def items(self) -> pd.DataFrame:
+        """Return `item_scores`, computed when first needed."""
+        return item_scores(self.scores)
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sort the rows, so that no sum depends on their original order.
+
+    The index keeps the original order. A sequential test needs it if verdicts have no time.
+    """
+    codes = [pd.factorize(frame[name], sort=True)[0] for name in _ORDER if name in frame.columns]
+    return frame.iloc[np.lexsort(codes[::-1])]
+
+
+def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rater and pair of an oriented table: `net` of its `showings`, in the keys' order.
+
+    A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a judge
+    in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `judge` is
+    the rater if it is a judge, and empty for people. `unit` is the number of the prompt, or of the pair if
+    the prompt is not known. `item` is the number of the item, in the order of the items' keys. `verdicts` is
+    the number of verdicts behind a score.
+    """
+    keys = [*ITEM, "rater"]
+    judged = with_units(frame)
+    groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
+    index, first = _group_rows(groups)
+    count = len(first)
+    showings = np.bincount(index, minlength=count)
+    net = np.bincount(index, weights=side_of_a(frame, "verdict"), minlength=count).astype(np.int64)
+    scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
+    return _number_items(scores.assign(net=net, showings=showings, verdicts=showings))
+
+
+def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
+    """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
+    is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
+    is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
+    return np.asarray(is_a - is_b)
+
+
+def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rank of each number among the distinct ones, and the first row of each distinct one."""
+    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
+    return index, first
+
+
+def _number_items(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return scores with the number of their item, in the order of the items' keys."""
+    numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
+    return scores.assign(item=numbers)
+
+
+def with_judges(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of verdicts with the column `judge`: the rater if it is a judge, empty for people."""
+    raters = frame["rater"].cat
+    judges = raters.set_categories(["", *raters.categories])
+    return frame.assign(judge=judges.where(frame["rater_kind"].isin(PEOPLE_OF), ""))
+
+
+def with_units(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of verdicts with the columns `judge` and `unit`.
+
+    A unit is a number ≥ 0 for a prompt, and a number < 0 for a pair without a prompt.
+    """
+    ranks = pd.factorize(frame["pair_id"], sort=True)[0]
+    units = ranks - int(ranks.max(initial=-1)) - 1
+    if PROMPT in frame.columns and frame[PROMPT].notna().any():
+        prompts = frame.groupby(["dataset", PROMPT], sort=True).ngroup().to_numpy()
+        units = np.where(prompts >= 0, prompts, units)
+    return with_judges(frame).assign(unit=units)
+
+
+def by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """Yield each kind of raters and group of values of columns with its rows, sorted, and people first."""
+    groups = table.groupby(["rater_kind", *columns], sort=True)
+    named = {tuple(map(str, key)): rows for key, rows in groups}
+    for key in sorted(named, key=lambda key: (KIND_PLACE[key[0]], key)):
+        yield key, named[key]
+
+
+def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
+    """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
+    for key, rows in by_raters(table, "judge", "method_a", "method_b", "criterion"):
+        kind, judge, a, b, criterion = key
+        yield ResultKey(a, b, kind, judge, criterion), rows
+
+
+def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
+    """Yield (key of the judge's result, people's scores, the judge's scores) of results that both judged."""
+    if not (scores["judge"] != "").any():
+        return
+    cells = dict(by_cell(scores))
+    for key, judged in cells.items():
+        kind_of_people = PEOPLE_OF.get(key.rater_kind, "")
+        people = cells.get(key._replace(rater_kind=kind_of_people, judge=""))
+        if people is not None:
+            yield key, people, judged
+
+
+def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """Return the groups of methods that comparisons connect, each sorted.
+
+    >>> connected_methods([("b", "a"), ("x", "y"), ("c", "b")])
+    [('a', 'b', 'c'), ('x', 'y')]
+    """
+    group_of: dict[str, set[str]] = {}
+    for a, b in pairs:
+        joined = group_of.get(a, {a}) | group_of.get(b, {b})
+        group_of |= dict.fromkeys(joined, joined)
+    return sorted({tuple(sorted(group)) for group in group_of.values()})
+
+
+def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per item of `rater_scores`, with its `raters` and its tie-split win `share`.
+
+    The share is (1 + mean score) / 2. All raters of an item have the same weight.
+    """
+    index, first = item_numbers(scores)
+    count = len(first)
+    raters = np.bincount(index, minlength=count)
+    total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=count)
+    total = np.where(np.abs(total) < ROUNDING, 0.0, total)
+    mean = total / raters
+    items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
+    return items.assign(raters=raters, share=0.5 + mean / 2)
+
+
+def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each row's item, numbered in the order of the items' keys, and each item's first row."""
+    return _group_rows(scores["item"].to_numpy())
+
+
+def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
+    """Return the numbers of wins, ties and losses of method_a."""
+    wins, ties, losses = np.bincount(_outcomes(scores), minlength=3).tolist()
+    return wins, ties, losses
+
+
+def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
+    """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
+    item, first = item_numbers(scores)
+    counts = np.bincount(3 * item + _outcomes(scores), minlength=3 * len(first))
+    return counts.astype(np.int64).reshape(-1, 3)
+
+
+def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
+    """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
+    return (1 - np.sign(scores["net"].to_numpy())).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitScores:
+    """The independent units of the items of a result: prompts if these are known, else pairs.
+
+    Attributes:
+        name: `prompt` or `pair`.
+        codes: Each item's unit, in the order of their first items, [items].
+        strata: Each unit's dataset as a number, [units]; all 0 if `lonely`.
+        lonely: Whether datasets are ignored, because one of them has only one unit.
+    """
+
+    name: Literal["prompt", "pair"]
+    codes: NDArray[np.int64]
+    strata: NDArray[np.int64]
+    lonely: bool
+
+    @classmethod
+    def of(cls, items: pd.DataFrame) -> UnitScores:
+        """Return the units of items (`item_scores`), in the order of their numbers."""
+        codes, units = pd.factorize(items["unit"].to_numpy())
+        strata = np.zeros(len(units), dtype=np.int64)
+        strata[codes] = pd.factorize(items["dataset"], sort=True)[0]
+        has_strata = len(units) > 1 and bool(strata.any())
+        lonely = has_strata and int(np.bincount(strata).min()) < 2
+        has_prompts = (items["unit"] >= 0).any()
+        return cls(
+            name="prompt" if has_prompts else "pair",
+            codes=codes,
+            strata=np.zeros_like(strata) if lonely else strata,
+            lonely=lonely,
+        )
+
+    @property
+    def n(self) -> int:
+        """Return the number of units."""
+        return len(self.strata)
+
+    def sums(self, *columns: ArrayLike) -> Floats:
+        """Return the sums of columns of the items over each unit, [units, columns]."""
+        return sum_by_unit(self.codes, *columns)

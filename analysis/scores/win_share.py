@@ -1,0 +1,189 @@
+"""The win share of one result: for the raters who took part, and for raters in general.
+
+The unit is the prompt if it is known, and the pair otherwise. Pairs of one prompt depend on each other, as
+ratings of one pair do. So the test flips their signs together, and a variance takes them as one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.scores.scores import UnitScores, item_numbers, item_scores
+from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
+from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
+from guard_eval.reporting.words import percent
+from guard_eval.sign_flip import flip_limits, sign_flip
+
+LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
+
+
+def unit_scores(items: pd.DataFrame) -> pd.Series:
+    """Return the sum of the weighted scores of the items of each unit. A score is from −1 to 1."""
+    scores = (2 * items["share"] - 1) * items.get("weight", 1.0)
+    return scores.groupby(items["unit"].to_numpy(), sort=False).sum()
+
+
+def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
+    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
+
+    Items have equal weights, or those of the column `weight`. The test flips the signs of the units' summed
+    scores. The standard error is that of the jackknife within datasets.
+    """
+    by_unit = UnitScores.of(items)
+    weights = np.full(len(items), items.get("weight", 1.0), dtype=float)
+    shares = items["share"].to_numpy(dtype=float)
+    sums = by_unit.sums(weights * shares, weights)
+    share = jackknife(
+        sums,
+        ratio,
+        strata=by_unit.strata,
+        level=level,
+        unit=by_unit.name,
+    )
+    scores, sizes = by_unit.sums(weights * (2 * shares - 1), weights).T
+    test = sign_flip(scores, unit=by_unit.name)
+    if share.low is not None:
+        low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
+        share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
+    note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
+    return replace(
+        share,
+        p=test.p,
+        smallest_p=test.smallest_p,
+        method=f"interval by inversion of the test; {test.method}",
+        note=join_notes(note, share.note, test.note),
+    )
+
+
+def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """Return `item_scores` with the column `weight`: one over the variance of an item's mean score.
+
+    The mean of m ratings has the variance τ² + σ²/m. Both are estimated about zero, from the products of two
+    ratings of an item and from their squares. Flipped signs change neither, so the test stays exact.
+    """
+    item, _ = item_numbers(scores)
+    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    count = np.bincount(item)
+    total = np.bincount(item, weights=score)
+    squares = float((score**2).sum())
+    products = float((total**2).sum()) - squares
+    rating_pairs = int((count * (count - 1)).sum())
+    between_items = max(0.0, products / max(1, rating_pairs))
+    within_items = max(0.0, squares / len(score) - between_items)
+    variance = between_items + within_items / count
+    is_known = count.max() > 1 and variance.min() > 0
+    weight = 1 / variance if is_known else np.ones(len(count))
+    return items.assign(weight=weight / weight.mean())
+
+
+def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
+    """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
+
+    Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
+    for raters in general is never more certain than one for these raters: p is at least that of `fixed`, and
+    the interval contains that of `fixed`.
+
+    Args:
+        scores: One row per rater and item.
+        items: Their `item_scores`, with weights if these are not equal.
+        fixed: The share for these raters.
+    """
+    item, _ = item_numbers(scores)
+    weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
+    weight_of_score = weight / weight.sum() / np.bincount(item)
+    design, shares = _cells_of_units(scores, weight_of_score[item])
+    why = ""
+    if design.raters < FEWEST_RATERS:
+        why = (
+            f"a result for other raters needs at least {FEWEST_RATERS} raters, and there are {design.raters}"
+        )
+    elif design.equal_raters < FEWEST_EQUAL:
+        why = (
+            f"a few of the {design.raters} raters gave most ratings, so together they count as "
+            f"{design.equal_raters:.1f} of equal weight, and a result for other raters needs {FEWEST_EQUAL:g}"
+        )
+    if why:
+        return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
+    mean = design.mean(shares)
+    if mean.variance <= 0 or mean.raters <= 0:
+        return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
+    share = Estimate(
+        value=mean.value,
+        level=fixed.level,
+        n=fixed.n,
+        unit=fixed.unit,
+        note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
+    )
+    share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    if fixed.low is not None and fixed.high is not None:
+        low = min(fixed.low, share.low or 0.0)
+        high = max(fixed.high, share.high or 1.0)
+        share = replace(share, low=low, high=high)
+    return replace(
+        share,
+        value=fixed.value,
+        p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
+        smallest_p=fixed.smallest_p,
+        method=f"{design.method}; never surer than the sign-flip test",
+    )
+
+
+def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
+    """Warn if the mean with equal weights of raters lies outside the interval of the mean over items.
+
+    If raters who rate more prefer one method, the mean over items is biased towards it. More raters do not
+    help (Williamson, Datta and Satten 2003).
+    """
+    rater = pd.factorize(scores["rater"], sort=True)[0]
+    counts = np.bincount(rater)
+    is_unequal = len(counts) >= FEWEST_RATERS and counts.min() < counts.max()
+    if not is_unequal or share.low is None or share.high is None:
+        return ""
+    rater_shares = _shares(scores)
+    mean = float((np.bincount(rater, weights=rater_shares) / counts).mean())
+    if share.low <= mean <= share.high:
+        return ""
+    return (
+        f"raters rated between {counts.min()} and {counts.max()} pairs, and with equal weight for each rater "
+        f"the share is {percent(mean)}, outside the interval: those who rated more prefer one method more"
+    )
+
+
+def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
+    """Yield the name of each rater, and the share without this rater."""
+    for name in sorted(map(str, scores["rater"].unique())):
+        others = scores[scores["rater"] != name]
+        yield name, fixed_share(item_scores(others), level=level)
+
+
+def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the share of each score: 1 if the rater was for method_a, 0 if for method_b."""
+    return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
+
+
+def _cells_of_units(
+    scores: pd.DataFrame, weight: NDArray[np.float64]
+) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+    """Return a design with one cell per unit and rater, and the mean share of each cell.
+
+    Args:
+        scores: One row per rater and item.
+        weight: The weight of each row.
+    """
+    unit, rater, dataset = (pd.factorize(scores[name], sort=True)[0] for name in ("unit", "rater", "dataset"))
+    cell = unit * len(scores) + rater
+    _, first, index = np.unique(cell, return_index=True, return_inverse=True)
+    weights = np.bincount(index, weights=weight).astype(float)
+    means = np.bincount(index, weights=weight * _shares(scores)) / weights
+    _, first_of_unit = np.unique(unit, return_index=True)
+    units_by_dataset = np.bincount(dataset[first_of_unit])
+    # A dataset with a single unit has no variance within it.
+    strata = dataset[first] if units_by_dataset.min() > 1 else None
+    design = TwoWayDesign(unit[first], rater[first], weights, strata)
+    return design, np.asarray(means)

@@ -1,0 +1,188 @@
+"""Agreement of raters of one kind: raw agreement, Fleiss' κ, Krippendorff's α, Gwet's AC1 and ICC(1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
+from analysis.sections.section import (
+    ComparisonRow,
+    Section,
+    coefficient,
+    distinct_notes,
+    limits,
+    name_result,
+    people_or_first_judge,
+    table_section,
+)
+from analysis.stats.agreement import (
+    fleiss_kappa,
+    gwet_ac1,
+    intraclass,
+    krippendorff_alpha,
+    raw_agreement,
+)
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import TIE, record
+from guard_eval.reporting.words import number, percent
+
+LANDIS_KOCH = (
+    (0.8, "Almost perfectly"),
+    (0.6, "Well"),
+    (0.4, "Moderately"),
+    (0.2, "Weakly"),
+    (-1.0, "Hardly"),
+)
+"""Words for κ from each value on (Landis and Koch 1977)."""
+HIGH_RAW = 0.7
+KAPPA_GAP = 0.3
+"""From this raw agreement, and this distance of AC1 from κ, κ is low only because one verdict dominates."""
+DOMINATED = "; one verdict dominates, so κ is low although raters mostly agree (see AC1)"
+DESIGN_EFFECT = (
+    "Design effect: n ratings of the same pairs are worth n / (design effect) independent ratings."
+)
+
+
+@record
+class AgreementRow(ComparisonRow):
+    """Agreement between raters of one kind on one result. Judges are compared with each other.
+
+    Attributes:
+        raters: The number of raters.
+        pairs: The number of pairs.
+        pairs_rated_twice: The number of pairs with two ratings or more.
+        ratings: The number of ratings.
+        unit: What the intervals take as independent: `prompt` or `pair`.
+        units: The number of these.
+        categories: The number of choices that raters had.
+        raw_agreement: The share of two ratings of a pair that agree.
+        fleiss_kappa, krippendorff_alpha_ordinal, gwet_ac1, icc1: The coefficients.
+        design_effect: n ratings are worth n / (design effect) independent ratings.
+        level: The confidence level.
+        note: Why a coefficient or its interval is missing.
+    """
+
+    raters: int
+    pairs: int
+    pairs_rated_twice: int
+    ratings: int
+    unit: str
+    units: int
+    categories: int
+    raw_agreement: float | None
+    fleiss_kappa: Estimate = field(metadata=limits("kappa_"))
+    krippendorff_alpha_ordinal: Estimate = field(metadata=limits("alpha_"))
+    gwet_ac1: Estimate = field(metadata=limits("ac1_"))
+    icc1: Estimate = field(metadata=limits("icc1_"))
+    design_effect: float | None
+    level: float
+    note: str
+
+    @property
+    def is_dominated(self) -> bool:
+        """Return whether κ is low only because one verdict dominates."""
+        kappa, ac1 = self.fleiss_kappa.value, self.gwet_ac1.value
+        if self.raw_agreement is None or kappa is None or ac1 is None:
+            return False
+        return self.raw_agreement >= HIGH_RAW and ac1 - kappa > KAPPA_GAP
+
+
+@honours("alpha")
+def agreement(evidence: Evidence) -> list[AgreementRow]:
+    """Measure the agreement of raters of one kind, a row per comparison and criterion.
+
+    A kind with one rater has no row. Models of a kind are compared with each other, never with people.
+    """
+    in_full = evidence.in_full_only
+    choices = count_choices(in_full)
+    return [
+        _row(key, scores, choices, evidence.plan.level)
+        for key, scores in by_cell(in_full.scored.by_kind)
+        if len(scores["rater"].unique()) > 1
+    ]
+
+
+def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+    item, first = item_numbers(scores)
+    by_unit = UnitScores.of(scores.iloc[first])
+    counts = count_verdicts(scores)
+    kappa = fleiss_kappa(counts, by_unit.codes, level=level)
+    alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
+    score = scores["net"].to_numpy() / scores["showings"].to_numpy()
+    icc = intraclass(item, score, by_unit.codes, level=level)
+    per_item = len(scores) / len(first)
+    return AgreementRow(
+        *key,
+        raters=int(scores["rater"].nunique()),
+        pairs=len(first),
+        pairs_rated_twice=int((counts.sum(axis=1) >= 2).sum()),
+        ratings=len(scores),
+        unit=by_unit.name,
+        units=by_unit.n,
+        categories=choices,
+        raw_agreement=raw_agreement(counts),
+        fleiss_kappa=kappa,
+        krippendorff_alpha_ordinal=alpha,
+        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choices, level=level),
+        icc1=icc,
+        design_effect=None if icc.value is None else 1 + (per_item - 1) * icc.value,
+        level=level,
+        note=join_notes(*dict.fromkeys((kappa.note, alpha.note, icc.note))),
+    )
+
+
+def count_choices(evidence: Evidence) -> int:
+    """Return the number of choices that raters had: two if ties are neither declared nor in the table.
+
+    A judge whose verdict changes with the order ties, too.
+    """
+    ties = evidence.context.ties
+    if ties is None:
+        ties = bool((evidence.frame["verdict"] == TIE).any())
+    return 3 if ties or bool((evidence.scored.scores["net"] == 0).any()) else 2
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether raters agree."""
+    rows = evidence.rows(agreement)
+    return table_section(
+        rows,
+        name_result,
+        lambda row: {
+            "Raw": percent(row.raw_agreement, 0),
+            "Fleiss' κ": coefficient(row.fleiss_kappa),
+            "α, ordinal": coefficient(row.krippendorff_alpha_ordinal),
+            "AC1": number(row.gwet_ac1.value),
+            "Choices": row.categories,
+            "ICC(1)": number(row.icc1.value),
+            "Design effect": number(row.design_effect, 1),
+        },
+        csv="agreement",
+        caption="Agreement between raters of one kind",
+        question="Do raters agree with each other?",
+        answer=_answer,
+        notes=(DESIGN_EFFECT, *distinct_notes(row.note for row in rows)),
+    )
+
+
+def _answer(rows: Sequence[AgreementRow]) -> str:
+    people = people_or_first_judge(rows)
+    kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
+    if not kappas:
+        return "Undefined: see the table"
+    lowest = min(kappas, key=_value)
+    highest = max(kappas, key=_value)
+    word = next(word for least, word in LANDIS_KOCH if _value(lowest) >= least)
+    kappa = f"{number(lowest.value)} to {number(highest.value)}"
+    if number(lowest.value) == number(highest.value):
+        kappa = coefficient(lowest)
+    why = DOMINATED if 2 * sum(row.is_dominated for row in people) > len(people) else ""
+    return f"{word}: κ = {kappa}{why}"
+
+
+def _value(kappa: Estimate) -> float:
+    return kappa.value or 0.0

@@ -1,0 +1,105 @@
+"""On which pairs do people disagree most, with each other and with a judge?"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import CELL, count_verdicts, item_numbers
+from analysis.sections.section import ComparisonRow, Section, group_by, name_result, row_table
+from analysis.stats.agreement import agreeing
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.words import percent
+
+SHOWN = 10
+"""Pairs of each kind on the page."""
+PAIR = ["dataset", "pair_id"]
+FIGURES = ["people", "share", "disagreement"]
+
+
+@record
+class DisagreementRow(ComparisonRow):
+    """A pair on which people disagree with each other or, in the row of a judge, with that judge.
+
+    Attributes:
+        dataset: The pair's dataset.
+        pair_id: The pair.
+        people: The number of people.
+        share: People's share for `method_a`.
+        disagreement: How often two people do not say the same; in a judge's row the distance of its share
+            from people's.
+    """
+
+    dataset: str
+    pair_id: str
+    people: int
+    share: float
+    disagreement: float
+
+
+@honours()
+def disagreements(evidence: Evidence) -> list[DisagreementRow]:
+    """Return the pairs on which people disagree with each other or with a judge, the worst first."""
+    scores = evidence.in_full_only.scored.raters
+    is_judge = scores["rater_kind"].isin(PEOPLE_OF)
+    people = _describe_pairs(scores[~is_judge])
+    judged = _compare_with_people(scores[is_judge], people)
+    pairs = pd.concat([people[people["people"] > 1], judged])
+    pairs = pairs[pairs["disagreement"] > 0]
+    columns = [pairs[name].tolist() for name in (*CELL, *PAIR, *FIGURES)]
+    rows = [
+        DisagreementRow(*key, dataset=dataset, pair_id=pair, people=count, share=share, disagreement=value)
+        for *key, dataset, pair, count, share, value in zip(*columns, strict=True)
+    ]
+    return sorted(rows, key=lambda row: (row.judge, -row.disagreement, row.key, row.dataset, row.pair_id))
+
+
+def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return for each pair of a result the number of people, their share, and how often two disagree."""
+    counts = count_verdicts(scores)
+    first = item_numbers(scores)[1]
+    people = counts.sum(axis=1)
+    share = (counts[:, 0] + counts[:, 1] / 2) / people
+    figures = {"people": people, "share": share, "disagreement": 1 - agreeing(counts.astype(float))}
+    return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
+
+
+def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
+    """Return for each pair of a judge's result the distance of its share from people's."""
+    judged = judged.assign(
+        people_kind=judged["rater_kind"].map(PEOPLE_OF),
+        judge_share=0.5 + judged["net"] / judged["showings"] / 2,
+    )
+    keys = ["method_a", "method_b", "people_kind", "criterion", *PAIR]
+    both = judged.merge(
+        people.rename(columns={"rater_kind": "people_kind"})[[*keys, "people", "share"]], on=keys
+    )
+    return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask on which pairs raters disagree most."""
+    rows = evidence.rows(disagreements)
+    if not rows:
+        return None
+    worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
+    table = row_table(
+        list(chain(*worst)),
+        lambda row: {**name_result(row), "Dataset": row.dataset, "Pair": row.pair_id},
+        lambda row: {
+            "People": row.people,
+            "Their share": percent(row.share, 0),
+            "Disagreement": percent(row.disagreement, 0),
+        },
+        csv="disagreements",
+        caption="Where people disagree most, with each other and with a judge",
+        note="By people: how often two of them differ. By a judge: the distance of its share from people's.",
+    )
+    return Section(
+        anchor="disagreements",
+        question="On which pairs do raters disagree most?",
+        answer=f"all {len(rows)} are in csv/disagreements.csv",
+        tables=table,
+    )

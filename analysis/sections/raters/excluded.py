@@ -1,0 +1,99 @@
+"""Raters whose verdicts do not count: how many, why, when, and the result with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from analysis.evidence import Evidence, Exclusion, honours
+from analysis.sections.results.shares import WinShareRow, honours_shares, share_cells, totals
+from analysis.sections.section import Section, name_first, name_result, plain_name, row_table
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import and_list, percent, plural, title
+
+MAX_NAMED = 4
+"""Results in the answer."""
+
+
+@honours()
+def excluded_raters(evidence: Evidence) -> list[Exclusion]:
+    """Return the excluded raters: when and why, and whether results were shown before."""
+    return list(evidence.context.exclusions)
+
+
+@honours_shares
+def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
+    """Return the win shares with the verdicts of the excluded raters."""
+    if evidence.context.with_excluded is None:
+        return []
+    return totals(Evidence.of(evidence.context.with_excluded, evidence.context))
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether raters were excluded."""
+    raters = evidence.rows(excluded_raters)
+    if not raters:
+        return None
+    table = row_table(
+        raters,
+        lambda row: {
+            "Rater": plain_name(row.rater),
+            "Excluded": row.at[:10],
+            "Results": row.results,
+            "Reason": row.reason,
+        },
+        lambda row: {"Verdicts": row.verdicts},
+        csv="excluded_raters",
+        caption="Excluded raters",
+    )
+    results = evidence.rows(with_excluded_raters)
+    return Section(
+        anchor="excluded",
+        question="Who was excluded, and what would the result be with them?",
+        answer=_answer(raters, results),
+        notes=("Their verdicts count in no other table.",),
+        tables=(*table, *_results_table(results, evidence.plan.alpha)),
+    )
+
+
+def _results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
+    first = name_first(rows)
+    return row_table(
+        rows,
+        name_result,
+        lambda row: share_cells(row, first, alpha),
+        csv="with_excluded_raters",
+        caption="The result with the excluded raters",
+    )
+
+
+def _answer(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
+    late = sum(rater.results == "after" for rater in raters)
+    answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
+    kinds = {rater.rater_kind for rater in raters}
+    shares = [
+        f"{title(row.criterion)} {percent(row.win_share.value, 0)} for {row.method_a}"
+        for row in results
+        if row.rater_kind in kinds
+    ]
+    return f"{answer}; with them: {and_list(shares[:MAX_NAMED])}" if shares else answer
+
+
+def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
+    r"""Say how many raters of a kind were excluded, when and why; empty if there are none.
+
+    >>> known = {"rater": "bo", "rater_kind": "person", "at": "", "verdicts": 9}
+    >>> late = Exclusion(reason="too fast", results="after", **known)
+    >>> describe_exclusions([late], "person").replace("\u00a0", " ")
+    '1 rater excluded after the results were first seen (too fast)'
+    """
+    parts = []
+    for when in ("before", "after"):
+        reasons = Counter(
+            rater.reason for rater in exclusions if rater.rater_kind == kind and rater.results == when
+        )
+        if reasons:
+            why = and_list([reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()])
+            count = plural(reasons.total(), "rater")
+            parts.append(f"{count} excluded {when} the results were first seen ({why})")
+    return " and ".join(parts)

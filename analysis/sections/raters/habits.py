@@ -1,0 +1,107 @@
+"""Each rater beside the others: agreement with the rest, ties, preference for a place, and pace."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+import numpy as np
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import by_raters, item_numbers, with_units
+from analysis.sections.raters.audits import audits
+from analysis.sections.section import MAX_NOTES, Section, limits, plain_name, table_section
+from analysis.stats.proportion import unit_proportion
+from guard_eval.estimate import Estimate
+from guard_eval.records import TIE, record
+from guard_eval.reporting.words import number, percent
+
+HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
+"""Findings of the audits that are about one rater."""
+KEYS = ["rater_kind", "rater"]
+
+
+@record
+class RaterRow:
+    """The habits of one rater over all comparisons and criteria.
+
+    Attributes:
+        rater_kind: The rater's kind.
+        rater: The rater's name.
+        pairs: The number of pairs.
+        verdicts: The number of verdicts.
+        tie_share: The share of ties.
+        agreement: How often another rater of the same kind, pair and criterion says the same.
+        compared: The number of such verdicts.
+        first_share: The share of verdicts without ties for the text shown first. Its interval is over units,
+            since verdicts on several criteria of a pair depend on each other.
+        seconds: The median time for a pair.
+    """
+
+    rater_kind: str
+    rater: str
+    pairs: int
+    verdicts: int
+    tie_share: float
+    agreement: float | None
+    compared: int
+    first_share: Estimate = field(metadata=limits("first_"))
+    seconds: float | None
+
+
+@honours("alpha")
+def raters(evidence: Evidence) -> list[RaterRow]:
+    """Return a row per rater, over all comparisons and criteria: people first, then by name."""
+    scores = evidence.scored.by_kind
+    item, _ = item_numbers(scores)
+    verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
+    counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
+    agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
+    frame = with_units(evidence.frame)
+    frame = frame.assign(**{name: None for name in ("shown_first", "seconds") if name not in frame})
+    rows = []
+    for (kind, name), group in by_raters(frame, "rater"):
+        same, compared = agreeing[kind, name]
+        is_tie = group["verdict"] == TIE
+        placed = group[group["shown_first"].notna() & ~is_tie]
+        is_hit = placed["verdict"] == placed["shown_first"]
+        pace = group["seconds"].astype(float).median()
+        rows.append(
+            RaterRow(
+                rater_kind=kind,
+                rater=name,
+                pairs=int(group["pair_id"].nunique()),
+                verdicts=len(group),
+                tie_share=float(is_tie.mean()),
+                agreement=same / compared if compared else None,
+                compared=int(compared),
+                first_share=unit_proportion(
+                    is_hit.to_numpy(), placed["unit"].to_numpy(), level=evidence.plan.level
+                ),
+                seconds=None if np.isnan(pace) else float(pace),
+            )
+        )
+    return rows
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether every rater is careful."""
+    habits = [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
+    flagged = {row.where.split(",")[0] for row in habits}
+    rows = evidence.rows(raters)
+    who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
+    return table_section(
+        rows,
+        lambda row: {"Rater": plain_name(row.rater)},
+        lambda row: {
+            "Pairs": row.pairs,
+            "Ties": percent(row.tie_share, 0),
+            "Same as others": percent(row.agreement, 0),
+            "First text won": percent(row.first_share.value, 0),
+            "Median seconds": number(row.seconds, 0),
+        },
+        csv="raters",
+        caption="Raters",
+        question="Is every rater careful?",
+        answer=lambda _: f"{who} answered in a fixed way",
+        notes=(f"{plain_name(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
+    )

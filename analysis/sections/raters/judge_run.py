@@ -1,0 +1,269 @@
+"""The runs of judges: tokens, money, failures, models that answered, and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+import numpy as np
+
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import Section, group_by, limits, row_table, share_with_limits
+from analysis.stats.proportion import unit_proportion
+from guard_eval.estimate import Estimate
+from guard_eval.records import record
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import and_list, plural, title
+
+CHECKS = ("identical", "shuffled", "swapped", "padded")
+"""In the order in which they are reported."""
+MAX_REASON = 160
+"""Characters of a reason in a cell: it may be a server's own words."""
+FAILURES = {
+    "refusal": "the model declined",
+    "content_filter": "the server withheld the answer, or refused the texts",
+    "truncated": "the answer ended at the token limit",
+    "unparseable": "the answer was no verdict, three times",
+    "wrong_schema": "a criterion was missing or had no choice, three times",
+    "unreadable": "the server's answer was none, three times",
+    "too_long": "the texts do not fit the model's context",
+    "rejected": "the server did not take the request",
+    "rate_limited": "the server was too busy, to the end",
+    "server_error": "the server failed, to the end",
+    "timeout": "no answer in time",
+    "transport": "no whole answer came, to the end",
+}
+"""What each kind of failure means."""
+ASKED = (
+    "{judge} was asked with {description} ({manner}): {verdicts} verdicts from {answers} answers, "
+    "calibration included; a whole request is in prompts/{prompt}-{id:.8}.txt."
+)
+
+
+@record
+class SpendingRow:
+    """Tokens and dollars of one judge over all runs, including calibration.
+
+    Attributes:
+        judge: The judge's name.
+        requests: The number of requests, without those that were surely not billed.
+        answers: The number of answers.
+        lost: The number of requests whose answer never came.
+        open: The number of requests under way.
+        unmetered: The number of answers without token counts.
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens: Tokens.
+        usd: What the answers cost, at least.
+        held_usd: What is set aside for requests that are lost or open.
+        unpriced: The number of requests that are in no sum.
+    """
+
+    judge: str
+    requests: int
+    answers: int
+    lost: int
+    open: int
+    unmetered: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usd: float
+    held_usd: float
+    unpriced: int
+
+    @property
+    def cost(self) -> str:
+        """Return the cost as text."""
+        if self.unpriced and self.unpriced == self.requests:
+            return "unknown"
+        return f"{dollars(self.usd)} or more" if self.unpriced else dollars(self.usd)
+
+
+@record
+class FailureRow:
+    """A reason for missing verdicts: the judge, the kind, the number, and one example."""
+
+    judge: str
+    kind: str
+    count: int
+    reason: str
+
+
+@record
+class ModelRow:
+    """A model and fingerprint that answered a judge's requests: how often, first and last, in UTC."""
+
+    judge: str
+    model: str | None
+    fingerprint: str | None
+    answers: int
+    first: str
+    last: str
+
+
+@record
+class CalibrationRow:
+    """Results of one judge on pairs with a known answer, in one check on one criterion.
+
+    Attributes:
+        judge: The judge's name.
+        check: The check.
+        criterion: The criterion.
+        items: The number of items that were answered in every order.
+        missing: The number of the others, which are not counted.
+        hits: Identical texts that tie in every order; intact texts that are preferred to their own words in
+            disorder; swapped pairs with the same verdict both ways round; padded texts that are preferred.
+        opposite: The number of items with the opposite outcome.
+        share: The share of hits.
+    """
+
+    judge: str
+    check: str
+    criterion: str
+    items: int
+    missing: int
+    hits: int
+    opposite: int
+    share: Estimate = field(metadata=limits())
+
+
+@honours()
+def spending(evidence: Evidence) -> list[SpendingRow]:
+    """Return the tokens and the cost of each judge."""
+    return [SpendingRow(**row) for row in evidence.context.judging.spent]
+
+
+@honours()
+def failures(evidence: Evidence) -> list[FailureRow]:
+    """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
+    return [FailureRow(**row) for row in evidence.context.judging.failed]
+
+
+@honours()
+def models(evidence: Evidence) -> list[ModelRow]:
+    """Return the models that answered each judge's requests. There should be one for each judge."""
+    return [ModelRow(**row) for row in evidence.context.judging.seen]
+
+
+@honours("alpha")
+def calibration(evidence: Evidence) -> list[CalibrationRow]:
+    """Return the results of each judge on pairs with a known answer, by check and criterion."""
+    rows = []
+    groups = group_by(
+        evidence.context.judging.checked, lambda item: (item["judge"], item["check"], item["criterion"])
+    )
+    for (judge, check, criterion), items in groups.items():
+        complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
+        outcomes = [_outcome(check, answers) for answers in complete]
+        hits = [outcome == 1 for outcome in outcomes]
+        rows.append(
+            CalibrationRow(
+                judge=judge,
+                check=check,
+                criterion=criterion,
+                items=len(complete),
+                missing=len(items) - len(complete),
+                hits=sum(hits),
+                opposite=outcomes.count(-1),
+                share=unit_proportion(hits, np.arange(len(hits)), level=evidence.plan.level),
+            )
+        )
+    return sorted(rows, key=lambda row: (row.judge, CHECKS.index(row.check), row.criterion))
+
+
+def _outcome(check: str, answers: Sequence[str]) -> int:
+    """Return 1 for the expected outcome of the check, −1 for the opposite, 0 for anything between."""
+    match check:
+        case "identical":
+            return 1 if set(answers) == {"tie"} else -1
+        case "swapped":
+            return 1 if len(set(answers)) == 1 else -1
+        case _:
+            lead = answers.count("target") - answers.count("other")
+            return (lead > 0) - (lead < 0)
+
+
+def changed_models(evidence: Evidence) -> tuple[str, ...]:
+    """Say for which judges more than one model answered, a sentence for each judge."""
+    rows = sorted(evidence.rows(models), key=lambda row: row.first)
+    sentences = []
+    for judge, seen in group_by(rows, lambda row: row.judge).items():
+        names = list(dict.fromkeys(row.model for row in seen if row.model is not None))
+        if len(names) > 1:
+            sentences.append(f"The model behind {judge} changed while it judged: {', then '.join(names)}.")
+    return tuple(sentences)
+
+
+def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
+    """Say which judges were asked for verdicts in more than one form, a sentence for each judge."""
+    forms: dict[str, list[str]] = {}
+    for row in evidence.context.judging.prompts:
+        if row["verdicts"]:
+            forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
+    return tuple(
+        f"The verdicts of {judge} were asked for in different ways, which may change them: {and_list(ways)}."
+        for judge, ways in forms.items()
+        if len(ways) > 1
+    )
+
+
+def dollars(amount: float) -> str:
+    """Return an amount of money as text. Small amounts have four decimals."""
+    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask how the judges were asked."""
+    spent = evidence.rows(spending)
+    failed = evidence.rows(failures)
+    tables = (
+        *row_table(
+            spent,
+            lambda row: {"Judge": row.judge},
+            lambda row: {
+                "Requests": f"{row.requests:,}",
+                "Answers": f"{row.answers:,}",
+                "Prompt tokens": f"{row.input_tokens:,}",
+                "Answer tokens": f"{row.output_tokens:,}",
+                "Cost": row.cost,
+                "Set aside": dollars(row.held_usd),
+            },
+            csv="judge_spending",
+            caption="What the judges took",
+        ),
+        *row_table(
+            failed,
+            lambda row: {
+                "Judge": row.judge,
+                "Failure": title(row.kind),
+                "What it means": FAILURES.get(row.kind, NOTHING),
+                "Reason given": row.reason[:MAX_REASON] or NOTHING,
+            },
+            lambda row: {"Showings": row.count},
+            csv="judge_failures",
+            caption="Showings of pairs without a verdict",
+        ),
+        *row_table(
+            evidence.rows(calibration),
+            lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
+            lambda row: {
+                "Items": row.items,
+                "As expected": share_with_limits(row.share),
+                "Missing": row.missing,
+            },
+            csv="judge_calibration",
+            caption="Calibration on pairs whose answer is known",
+        ),
+    )
+    if not tables:
+        return None
+    prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
+    dollars_spent = dollars(sum(row.usd for row in spent))
+    without = plural(sum(row.count for row in failed), "showing")
+    return Section(
+        anchor="judge-run",
+        question="How were the judges asked?",
+        answer=f"{dollars_spent}; {without} of a pair without a verdict",
+        notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
+        tables=tables,
+    )

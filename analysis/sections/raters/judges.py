@@ -1,0 +1,159 @@
+"""A judge compared with people: does it agree with them, and can it replace one of them?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, judged_by_both
+from analysis.sections.results.answering import answering
+from analysis.sections.section import (
+    ComparisonRow,
+    Section,
+    coefficient,
+    limits,
+    name_result,
+    table_section,
+)
+from analysis.stats.agreement import agreeing, cohen_kappa
+from analysis.stats.alternative_annotator import alternative_annotator
+from analysis.stats.proportion import unit_proportion
+from guard_eval.estimate import Estimate, Floats, join_notes
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.words import capital, percent
+
+EPSILON = 0.15
+"""How much worse than an annotator a judge may be, for being cheaper: the authors' value for skilled ones."""
+ALTERNATIVE_ANNOTATOR = (
+    "A judge cannot agree with people more than they do with each other. Wins as an annotator: the share of "
+    "people whom the judge may replace at ε = .15 (Calderon, Reichart and Dror 2025); from 50 % on it passes."
+)
+
+
+@record
+class JudgeRow(ComparisonRow):
+    """The agreement of one judge with people, on pairs that both judged.
+
+    Attributes:
+        people: The number of people.
+        pairs: The number of pairs.
+        same_as_most: How often the judge gives the verdict that more people gave than any other; if two
+            verdicts are level, that is a tie.
+        cohen_kappa: Cohen's κ of the judge and that verdict.
+        with_a_person: How often the judge says the same as one person.
+        among_people: How often two people do, over the same pairs.
+        alternative_epsilon: The cost-benefit term of the alternative-annotator test.
+        alternative_wins: The share of people against whom the judge wins that test.
+        note: A warning about the figures.
+    """
+
+    people: int
+    pairs: int
+    same_as_most: Estimate = field(metadata=limits("same_"))
+    cohen_kappa: Estimate = field(metadata=limits("kappa_"))
+    with_a_person: float | None
+    among_people: float | None
+    alternative_epsilon: float
+    alternative_wins: float | None
+    note: str
+
+
+@honours("alpha", "panel", "composite")
+def judges(evidence: Evidence) -> list[JudgeRow]:
+    """Measure the agreement of each judge with people, a row per comparison, criterion and judge.
+
+    There is none if no pair was rated by people and by a judge.
+    """
+    both = judged_by_both(evidence.in_full_only.scored.scores)
+    rows = (_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
+    return [row for row in rows if row is not None]
+
+
+def _row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
+    level = 1 - alpha
+    unit = UnitScores.of(judged).codes
+    verdict = _labels(judged["net"])
+    item = pd.Index(judged["pair_id"]).get_indexer(pd.Index(people["pair_id"]))
+    people, item = people[item >= 0], item[item >= 0]
+    label = _labels(people["net"])
+    tally = np.zeros((len(judged), 3))
+    np.add.at(tally, (item, label), 1)
+    counts = tally.sum(axis=1)
+    is_rated = counts > 0
+    if not is_rated.any():
+        return None
+    rater = pd.factorize(people["rater"], sort=True)[0]
+    wins, why = alternative_annotator(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
+    majority = _majority(tally)[is_rated]
+    kappa = cohen_kappa(majority, verdict[is_rated], unit=unit[is_rated], level=level)
+    is_paired = counts >= 2
+    as_judged = tally[np.arange(len(judged)), verdict][is_paired] / counts[is_paired]
+    missed = int((~is_rated).sum())
+    left_out = f"{missed} pair(s) that the judge judged and no person are left out" if missed else ""
+    return JudgeRow(
+        *key,
+        people=int(people["rater"].nunique()),
+        pairs=int(is_rated.sum()),
+        same_as_most=unit_proportion(majority == verdict[is_rated], unit[is_rated], level=level),
+        cohen_kappa=kappa,
+        with_a_person=float(as_judged.mean()) if is_paired.any() else None,
+        among_people=float(agreeing(tally[is_paired]).mean()) if is_paired.any() else None,
+        alternative_epsilon=EPSILON,
+        alternative_wins=wins,
+        note=join_notes(left_out, kappa.note, why),
+    )
+
+
+def _labels(net: pd.Series) -> NDArray[np.int64]:
+    return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
+
+
+def _majority(tally: Floats) -> NDArray[np.int64]:
+    """Return the most frequent verdict of each item, or a tie if two are equal; `tally` is [items, 3]."""
+    is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the judge agrees with people."""
+    return table_section(
+        evidence.rows(judges),
+        name_result,
+        lambda row: {
+            "Pairs": row.pairs,
+            "Same as most people": percent(row.same_as_most.value, 0),
+            "κ": coefficient(row.cohen_kappa),
+            "Judge = a person": percent(row.with_a_person, 0),
+            "Person = a person": percent(row.among_people, 0),
+            "Wins as an annotator": percent(row.alternative_wins, 0),
+        },
+        csv="judges",
+        caption="Judges beside people",
+        question="Does the judge agree with people?",
+        answer=partial(_answer, evidence),
+        notes=(ALTERNATIVE_ANNOTATOR,),
+    )
+
+
+def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
+    alpha = evidence.plan.alpha
+    agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
+    same = agreed / sum(row.pairs for row in rows)
+    answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
+    results = evidence.rows(answering)
+    winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
+    keys = [row.key for row in rows if row.key in winners]
+    alike = [
+        winners.get(key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")) == winners[key]
+        for key in keys
+    ]
+    if not alike:
+        return capital(answer)
+    lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
+    return f"{lead}, and {answer}"

@@ -1,0 +1,62 @@
+"""Did models answer for people? Agreement with each judge, and the events that the app counted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
+from analysis.sections.section import Section, plain_name, row_table
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import capital, p_value, percent, title
+
+ITEM = ["method_a", "method_b", "dataset", "pair_id"]
+
+
+@honours()
+def likeness(evidence: Evidence) -> list[JudgeLikeness]:
+    """Return each person's agreement with each judge, the least probable first."""
+    scores = evidence.scored.raters
+    labels = scores[["rater", "rater_kind", "criterion"]].assign(
+        item=scores.groupby(ITEM, observed=True).ngroup(), label=np.sign(scores["net"]) + 1
+    )
+    rows = [
+        row
+        for judges, kind in PEOPLE_OF.items()
+        for row in compare_with_judges(
+            kind, labels[labels["rater_kind"] == kind], labels[labels["rater_kind"] == judges]
+        )
+    ]
+    return sorted(rows, key=lambda row: row.p)
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether models answered for people."""
+    rows = evidence.rows(likeness)
+    signs = describe_signs(rows, evidence.context.conduct)
+    if not rows and not signs:
+        return None
+    table = row_table(
+        rows,
+        lambda row: {
+            "Rater": plain_name(row.rater),
+            "Judge": plain_name(row.judge),
+            "Criterion": capital(title(row.criterion)),
+        },
+        lambda row: {
+            "Pairs": row.pairs,
+            "Same": percent(row.same / row.pairs, 0),
+            "Expected": percent(row.expected, 0),
+            "p": p_value(row.p_adjusted),
+        },
+        csv="likeness",
+        caption="People's agreement with judges",
+        note="Expected: how often other people say what the judge says. p is corrected for all rows.",
+    )
+    return Section(
+        anchor="likeness",
+        question="Did models answer for people?",
+        answer=f"{len(signs)} to look at" if signs else "no sign of it",
+        notes=(*(f"{plain_name(name)}: {what}." for name, what in signs.items()), BY_TASTE),
+        tables=table,
+    )

@@ -1,0 +1,255 @@
+"""Does the text that is shown first win more often, and does the longer one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, by_raters, side_of_a, with_units
+from analysis.sections.section import (
+    ComparisonRow,
+    CriterionRow,
+    Section,
+    distinct_notes,
+    limits,
+    name_criterion,
+    name_result,
+    people_or_first_judge,
+    row_table,
+)
+from analysis.stats.equal_length import METHOD, share_at_equal_length
+from analysis.stats.proportion import unit_proportion
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import record
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import capital, number, p_value, percent, plural, share_limits
+
+RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
+"""What a rater's verdicts on a pair in both orders share."""
+ITEM = ["method_a", "method_b", "pair_id"]
+
+
+@record
+class PositionRow(CriterionRow):
+    """How verdicts depend on the order of the texts.
+
+    Attributes:
+        first: The number of verdicts for the text shown first.
+        second: The number of verdicts for the other one.
+        ties: The number of ties.
+        first_share: The share of verdicts without ties for the text shown first.
+        method_a_first: The share of showings in which `method_a` was first.
+        both_orders: The number of pairs that a rater judged in both orders.
+        flipped: Of these, those whose verdict went to the other method.
+        changed: The same with those that became a tie or ceased to be one.
+        flip_rate: The share of the flipped ones.
+        repeated: The number of pairs that a judge judged several times in one order.
+        contradictions: The share of them on which its verdicts differ.
+    """
+
+    first: int
+    second: int
+    ties: int
+    first_share: Estimate = field(metadata=limits("first_"))
+    method_a_first: float
+    both_orders: int
+    flipped: int
+    changed: int
+    flip_rate: Estimate = field(metadata=limits("flip_"))
+    repeated: int
+    contradictions: Estimate = field(metadata=limits("contradictions_"))
+
+
+@record
+class LengthRow(ComparisonRow):
+    """How verdicts depend on the length of the texts.
+
+    Attributes:
+        pairs: The number of pairs with both lengths.
+        length_ratio: The geometric mean of the length of `method_a` over that of `method_b`.
+        longer_share: The share of verdicts without ties for the longer text. It mixes length and method if
+            one method writes longer.
+        share_at_equal_length: The win share at equal length.
+        p_share_at_equal_length: Its p against one half.
+        slope: By how much the share rises if the method's text becomes twice as long.
+        p_slope: Its p against 0.
+        method: The model.
+        note: A warning about the figures.
+    """
+
+    pairs: int
+    length_ratio: float | None
+    longer_share: Estimate = field(metadata=limits("longer_"))
+    share_at_equal_length: Estimate = field(metadata=limits("equal_"))
+    p_share_at_equal_length: float | None
+    slope: Estimate = field(metadata=limits("slope_"))
+    p_slope: float | None
+    method: str
+    note: str
+
+
+@honours("alpha")
+def position(evidence: Evidence) -> list[PositionRow]:
+    """Measure how often the first text wins, and how often a verdict flips with the order.
+
+    There is a row per criterion, of people and of each judge; none if it is unknown what was shown first. A
+    judge's samples of a pair in one order are one verdict: the method that most of them were for.
+    """
+    frame = evidence.frame
+    if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
+        return []
+    level = evidence.plan.level
+    rows = []
+    by_order = _by_order(with_units(frame[frame["shown_first"].notna()]))
+    for key, group in by_raters(by_order, "judge", "criterion"):
+        untied = group[group["side"] != 0]
+        for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
+        both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
+        flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
+        repeated = group[group["samples"] > 1]
+        differ = (repeated["answers"] > 1).to_numpy()
+        rows.append(
+            PositionRow(
+                *key,
+                first=int(for_first.sum()),
+                second=int((~for_first).sum()),
+                ties=len(group) - len(untied),
+                first_share=unit_proportion(for_first, untied["unit"].to_numpy(), level=level),
+                method_a_first=float(group["a_first"].mean()),
+                both_orders=len(both),
+                flipped=int(flipped.sum()),
+                changed=int((both["side_x"] != both["side_y"]).sum()),
+                flip_rate=unit_proportion(flipped, both["unit"].to_numpy(), level=level),
+                repeated=len(repeated),
+                contradictions=unit_proportion(differ, repeated["unit"].to_numpy(), level=level),
+            )
+        )
+    return rows
+
+
+def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
+    placed = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
+    rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
+        net=("net", "sum"), unit=("unit", "first"), samples=("net", "size"), answers=("net", "nunique")
+    )
+    return rows.assign(side=np.sign(rows["net"])).reset_index()
+
+
+@honours("alpha", "panel", "composite")
+def length(evidence: Evidence) -> list[LengthRow]:
+    """Return a row per comparison and criterion, of people and of each judge; none without both lengths.
+
+    Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
+    """
+    frame = evidence.in_full_only.frame
+    if not {"length_a", "length_b"} <= set(frame.columns):
+        return []
+    lengths = _lengths(frame)
+    if not lengths["known"].any():
+        return []
+    scored = evidence.in_full_only.scored
+    items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
+    scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
+    rows = [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
+
+
+def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pair: log₂ of its length ratio, and whether it is known.
+
+    If the rows of a pair differ in a length, the middle of the least and the greatest is taken.
+    """
+    lengths = ["length_a", "length_b"]
+    # Rows of a pair mostly say the same, so few remain to be compared.
+    grouped = frame[[*ITEM, *lengths]].drop_duplicates().groupby(ITEM, sort=True)[lengths]
+    least, greatest = grouped.min(), grouped.max()
+    has_both = (least > 0).all(axis=1)
+    middle = (least + greatest) / 2
+    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(has_both))
+    return pd.DataFrame({"ratio": ratio, "known": has_both}).reset_index()
+
+
+def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
+    measured = items[items["known"].astype(bool)]
+    toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
+    sided = np.abs(toward) > 0
+    share = slope = Estimate(level=level, note="no pair has both lengths")
+    if len(measured):
+        strata = pd.factorize(measured["dataset"], sort=True)[0]
+        units = UnitScores.of(measured).codes
+        share, slope = share_at_equal_length(measured["share"], measured["ratio"], strata, units, level=level)
+    unknown = len(items) - len(measured)
+    left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
+    return LengthRow(
+        *key,
+        pairs=len(measured),
+        length_ratio=float(2 ** measured["ratio"].mean()) if len(measured) else None,
+        longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
+        share_at_equal_length=share,
+        p_share_at_equal_length=share.p,
+        slope=slope,
+        p_slope=slope.p,
+        method=METHOD,
+        note=join_notes(left_out, share.note),
+    )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the order or the length of texts matters."""
+    positions, lengths = evidence.rows(position), evidence.rows(length)
+    if not (positions or lengths):
+        return None
+    position_table = row_table(
+        positions,
+        name_criterion,
+        lambda row: {
+            "First text won": percent(row.first_share.value),
+            "Interval": share_limits(row.first_share),
+            "Ties": row.ties,
+            "Flipped with the order": f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING,
+            "Contradicts itself": percent(row.contradictions.value),
+        },
+        csv="position",
+        caption="Preference for the first place",
+    )
+    length_table = row_table(
+        lengths,
+        name_result,
+        lambda row: {
+            "Length ratio": number(row.length_ratio),
+            "Longer text won": percent(row.longer_share.value),
+            "Share at equal length": percent(row.share_at_equal_length.value),
+            "Interval": share_limits(row.share_at_equal_length),
+            "p of length": NOTHING if row.p_slope is None else p_value(row.p_slope),
+        },
+        csv="length",
+        caption="Preference for length",
+    )
+    return Section(
+        anchor="order-length",
+        question="Does the order or the length of texts matter?",
+        answer=_answer(positions, lengths),
+        notes=("Shares are of verdicts that are no ties.", *distinct_notes(row.note for row in lengths)),
+        tables=(*position_table, *length_table),
+    )
+
+
+def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
+    parts = []
+    if positions:
+        rows = people_or_first_judge(positions)
+        first = sum(row.first for row in rows)
+        decided = first + sum(row.second for row in rows)
+        won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
+        parts.append(f"the first-shown text {won}")
+    people = people_or_first_judge(lengths) if lengths else []
+    shares = [row for row in people if row.longer_share.value is not None]
+    if pairs := sum(row.pairs for row in shares):
+        won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)
+        parts.append(f"the longer text won {percent(won_by_longer / pairs, 0)}")
+    return capital("; ".join(parts)) or "See the tables"

@@ -1,0 +1,52 @@
+"""The results for the answer, tested in the declared way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey
+from analysis.sections.results.assisted import AssistedRow, assisted
+from analysis.sections.results.rounds import RoundsRow, rounds
+from analysis.sections.results.sequential import SequentialRow, sequential
+from analysis.sections.results.shares import WinShareRow, totals
+from guard_eval.estimate import Estimate
+from guard_eval.records import PEOPLE_OF
+
+
+@honours(*SHARE_KEYS, "sequential", "assisted_by")
+def answering(evidence: Evidence) -> list[WinShareRow]:
+    """Return the rows for the answer, over all datasets.
+
+    If it was declared, a judge assists people, tests and intervals stay valid at every look, or comparisons
+    stop when they are decided.
+    """
+    rows = evidence.rows(totals)
+    declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow | RoundsRow]] = {}
+    shares = {row.key: row.win_share for row in rows}
+    if evidence.plan.sequential:
+        declared = {row.key: (row.win_share, row) for row in evidence.rows(sequential)}
+    elif evidence.plan.assisted_by is not None:
+        declared = {
+            row.key._replace(rater_kind=PEOPLE_OF[row.rater_kind], judge=""): (row.people_assisted, row)
+            for row in evidence.rows(assisted)
+            if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
+        }
+    elif evidence.stops_early:
+        declared = {row.key: (shares[row.key], row) for row in evidence.rows(rounds) if row.key in shares}
+    return [_with_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
+
+
+def _with_test(
+    row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
+) -> WinShareRow:
+    """Return a row with another share and test. The smallest possible p of that test is not known."""
+    return replace(
+        row,
+        win_share=share,
+        p=test.p,
+        p_adjusted=test.p_adjusted,
+        family=test.family,
+        method=test.method,
+        smallest_p=0.0,
+    )

@@ -1,0 +1,196 @@
+"""People's win share, assisted by a judge who judged more pairs: prediction-powered inference.
+
+People rate a random part of the pairs that a judge judges. The share is people's: the judge narrows its
+interval as far as it agrees with them, and does not move it if it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, judged_by_both
+from analysis.scores.win_share import fixed_share
+from analysis.sections.results.shares import TestedRow, correct
+from analysis.sections.section import (
+    Section,
+    distinct_notes,
+    limits,
+    name_result,
+    share_with_limits,
+    table_section,
+)
+from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import and_list, number, p_value, plural
+
+FEWEST_RATED = 10
+"""With fewer prompts that people rated nothing is estimated."""
+CALIBRATED = 40
+"""The smallest number of units for which coverage was measured (docs/assisted.md)."""
+RARE = 0.001
+"""A part of the pairs that chance gives more rarely than this is not taken for random."""
+PREDICTION_POWERED = (
+    "Prediction-powered inference (PPI++): the share is people's. The judge, who judged more pairs, narrows "
+    "its interval as far as it agrees with them."
+)
+
+
+@record
+class AssistedRow(TestedRow):
+    """People's share, assisted by the judge of the row.
+
+    Attributes:
+        people: The number of people.
+        pairs_rated: The number of pairs that people rated.
+        pairs_judged: The number of pairs that the judge judged.
+        units_rated: The number of units that people rated.
+        people_alone: People's share without the judge.
+        judge_alone: The judge's share.
+        people_assisted: People's share with the judge; missing if it cannot be assisted.
+        level: The confidence level.
+        weight: The weight of the judge.
+        correlation: The correlation of the judge's and people's scores.
+        ratings_gained: The number of ratings that would narrow the interval as much.
+        method: The interval and the test.
+    """
+
+    people: int
+    pairs_rated: int
+    pairs_judged: int
+    units_rated: int
+    people_alone: Estimate = field(metadata=limits("people_"))
+    judge_alone: Estimate = field(metadata=limits("judge_"))
+    people_assisted: Estimate = field(metadata=limits())
+    level: float
+    weight: float | None
+    correlation: float | None
+    ratings_gained: float | None
+    method: str
+
+
+@honours("alpha", "correction", "panel", "composite")
+def assisted(evidence: Evidence) -> list[AssistedRow]:
+    """Return people's share assisted by each judge that judged more pairs than people rated.
+
+    The correction runs over each judge's results of the family.
+    """
+    items = dict(by_cell(evidence.scored.items))
+    rows = []
+    for key, scores, judged in judged_by_both(evidence.scored.scores):
+        people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
+        if len(judged) > len(people) and UnitScores.of(people).n >= FEWEST_RATED:
+            share = 0.5 + judged["net"] / (2 * judged["showings"])
+            raters = int(scores["rater"].nunique())
+            rows.append(_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
+    return correct(rows, evidence)
+
+
+def _row(
+    key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
+) -> AssistedRow:
+    """Return a row from the items of people and those of the judge."""
+    rated = len(people)
+    level = evidence.plan.level
+    ratings = int(people["raters"].sum())
+    why = _obstacle(people, judged, random=evidence.context.random_part)
+    obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""
+    result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
+    few = ""
+    if not obstacle:
+        result = assisted_share(
+            people.set_index("pair_id")["share"].reindex(judged["pair_id"]).to_numpy(dtype=float),
+            judged["share"].to_numpy(),
+            pd.factorize(judged["dataset"], sort=True)[0],
+            UnitScores.of(judged).codes,
+            level=level,
+        )
+        if result.share.n < CALIBRATED:
+            few = f"people rated {result.share.n} units, and coverage was measured from {CALIBRATED} on"
+    return AssistedRow(
+        *key,
+        people=raters,
+        pairs_rated=rated,
+        pairs_judged=len(judged),
+        units_rated=UnitScores.of(people).n,
+        people_alone=fixed_share(people, level=level),
+        judge_alone=fixed_share(judged, level=level),
+        people_assisted=result.share,
+        level=level,
+        p=result.share.p,
+        weight=None if obstacle else result.weight,
+        correlation=result.correlation,
+        ratings_gained=None if result.effective is None else (result.effective - rated) * ratings / rated,
+        method=METHOD,
+        note=join_notes(result.share.note, few),
+    )
+
+
+def _obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
+    """Return why this judge cannot assist people's share, with the remedy; empty if it can.
+
+    If people rated a part that was not declared to be random, its datasets are compared with the others' (χ²
+    test), and the judge's scores within them (Welch's t, over prompts).
+    """
+    if outside := sorted(set(people["pair_id"]) - set(judged["pair_id"])):
+        return (
+            f"{len(outside)} of the {len(people)} pairs that people rated were not judged (the first is "
+            f"{outside[0]!r}); let the judge judge them, or leave their ratings out: the share is then of "
+            "pairs that the judge would judge"
+        )
+    if random or len(judged) == len(people):
+        return ""
+    rated = judged["pair_id"].isin(people["pair_id"])
+    counts = pd.crosstab(judged["dataset"], rated)
+    apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
+    inside, others = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
+    if len(counts) > 1 and stats.chi2_contingency(counts).pvalue < RARE:
+        differs = and_list([f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()])
+    elif (
+        np.ptp(apart) > 0
+        and len(others) > 1
+        and stats.ttest_ind(inside, others, equal_var=False).pvalue < RARE
+    ):
+        shares = [f"{judged.loc[side, 'share'].mean():.0%}" for side in (rated, ~rated)]
+        differs = f"the judge's win share is {shares[0]} on them and {shares[1]} on the others"
+    else:
+        return ""
+    return (
+        f"the pairs that people rated are no random part: {differs}; if people's pairs are a random part "
+        "within each dataset, declare it: --set random_part=true"
+    )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the judge makes people's answer more certain."""
+    rows = evidence.rows(assisted)
+    return table_section(
+        rows,
+        name_result,
+        lambda row: {
+            "People": share_with_limits(row.people_alone),
+            "Assisted": share_with_limits(row.people_assisted),
+            "p": NOTHING if row.p is None else p_value(row.p),
+            "r": number(row.correlation),
+            "Ratings gained": number(row.ratings_gained, 0),
+        },
+        csv="assisted",
+        caption="People's win share, assisted by a judge",
+        question="Does the judge make people's answer more certain?",
+        answer=_answer,
+        notes=(PREDICTION_POWERED, *distinct_notes(row.note for row in rows)),
+    )
+
+
+def _answer(rows: Sequence[AssistedRow]) -> str:
+    gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
+    if not gained:
+        return "Not possible: see the reasons"
+    return f"As much as {plural(max(0, round(max(gained))), 'more rating')} would"

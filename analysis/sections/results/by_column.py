@@ -1,0 +1,274 @@
+"""Does the result depend on a column of the table, such as the genre, the language or the length?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, by_cell
+from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.section import Section, name_first, name_result, row_table
+from analysis.stats.interaction import interaction
+from analysis.verdicts.reading import reading_of
+from analysis.verdicts.table import KNOWN, STORED, as_texts
+from guard_eval.errors import StudyError, nearest
+from guard_eval.records import record
+from guard_eval.reporting.words import (
+    and_list,
+    equals,
+    names_of,
+    p_value,
+    percent,
+    plural,
+    share_limits,
+    title,
+)
+
+MAX_VALUES = 12
+"""A column of numbers with more different values is cut into thirds; one of texts is refused."""
+_THIRDS = 3
+PAIR = ("dataset", "pair_id")
+SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
+"""Columns of every table of verdicts that can split results."""
+RATED_COLUMNS = (KNOWN | STORED) - SPLITTING
+"""Columns that say what was compared and how it was rated."""
+NOTES = (
+    "p is corrected over all rows of a table, and that of a declared interaction for the results, too.",
+    "A difference at one value and none at another is no evidence that they differ; the interaction is.",
+)
+
+
+@record
+class ValueRow(CountedRow):
+    """The win share of one result in the verdicts with one value of a column.
+
+    Attributes:
+        column: The column.
+        value: Its value.
+    """
+
+    column: str
+    value: str
+
+
+@record
+class InteractionRow(TestedRow):
+    """Whether the win share of one result depends on a column.
+
+    Attributes:
+        column: The column.
+        groups: The number of its values.
+        units: The number of units.
+        method: The test.
+    """
+
+    column: str
+    groups: int
+    units: int
+    method: str
+
+
+def find_column(frame: pd.DataFrame, heading: str) -> str:
+    """Return the column of a validated table that has, or had in its file, a heading.
+
+    Raises:
+        StudyError: There is none, or it says how pairs were rated, so that it cannot explain the ratings.
+    """
+    roles = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
+    columns = roles | {str(name): str(name) for name in frame.columns}
+    allowed = {text: name for text, name in columns.items() if text and name not in RATED_COLUMNS}
+    if heading not in columns:
+        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, sorted(allowed))}")
+    name = columns[heading]
+    is_of_ratings = heading not in allowed or (
+        name not in SPLITTING and all(_varies_within(frame, name, keys) for keys in (PAIR, ["rater"]))
+    )
+    if is_of_ratings:
+        raise StudyError(
+            f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
+            f"{nearest(heading, sorted(set(allowed) - {heading}))}"
+        )
+    if frame[name].isna().all():
+        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
+    return name
+
+
+def _varies_within(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> bool:
+    """Return whether rows with the same keys have different values in a column."""
+    return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
+
+
+def columns_of(evidence: Evidence) -> tuple[str, ...]:
+    """Return the declared columns, and the columns chosen later."""
+    return (*evidence.context.by, *evidence.context.explored)
+
+
+def group_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that can split the results: they have no role, and only a few values."""
+    names = [name for name in reading_of(frame).unused if name in frame.columns]
+    return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
+
+
+NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
+
+
+@honours("alpha", "correction", "weights", "raters", "composite", needs=columns_of)
+def by_value(evidence: Evidence) -> list[ValueRow]:
+    """Return the win shares at each value of the columns, corrected together."""
+    rows = [
+        _value_row(row, column, value)
+        for column in columns_of(evidence)
+        for value, subset in _subsets(evidence, column)
+        for row in subset.rows(totals)
+    ]
+    return correct(rows, evidence)
+
+
+def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
+    """Make the row of one value. Its p is corrected later, together with those of other values."""
+    counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
+    return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
+
+
+@honours("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=columns_of)
+def interactions(evidence: Evidence) -> list[InteractionRow]:
+    """Test for each result and column whether the share depends on the column.
+
+    The tests of declared columns are in the family of the declared results. Other columns are corrected among
+    themselves.
+    """
+    if evidence.stops_early:
+        return []
+    rows = []
+    for column in columns_of(evidence):
+        subsets = [dict(by_cell(subset.scored.items)) for _, subset in _subsets(evidence, column)]
+        for key, whole in by_cell(evidence.scored.items):
+            rated = [subset[key] for subset in subsets if key in subset]
+            if rated:
+                rows.append(_interaction_row(key, column, whole, rated, evidence.seed))
+    declared = evidence.context.by
+    of_declared = [row for row in rows if row.column in declared]
+    of_explored = [row for row in rows if row.column in evidence.context.explored]
+    return [
+        *correct(of_declared, evidence, further=1 / max(1, len(declared))),
+        *correct(of_explored, evidence),
+    ]
+
+
+def _interaction_row(
+    key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
+) -> InteractionRow:
+    """Test one result: do its items depend on the value of a column?"""
+    unit_of = whole.set_index(["dataset", "pair_id"])["unit"]
+    sums = []
+    for number, items in enumerate(parts):
+        units = unit_of.loc[pd.MultiIndex.from_frame(items[["dataset", "pair_id"]])].to_numpy()
+        by_unit = items["share"].groupby(units).agg(["sum", "size"])
+        sums.append(by_unit.assign(value=number))
+    table = pd.concat(sums)
+    test = interaction(table["sum"], table["size"], table["value"], table.index, seed=seed)
+    return InteractionRow(
+        *key, column=column, groups=len(parts), units=test.n, method=test.method, p=test.p, note=test.note
+    )
+
+
+def _subsets(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
+    """Yield each value of a column with its verdicts. Judges of a panel count separately."""
+    values = _values(evidence.frame[column], column)
+    plan = evidence.plan.model_copy(update={"panel": None})
+    context = replace(evidence.context, plan=plan, by=(), explored=())
+    for number, value in enumerate(values.categories):
+        yield str(value), Evidence.of(evidence.frame[values.codes == number], context)
+
+
+def _values(cells: pd.Series, column: str) -> pd.Categorical:
+    """Return the values of a column in their order, or the thirds of its numbers.
+
+    Raises:
+        StudyError: The column has too many different texts.
+    """
+    texts = as_texts(cells)
+    numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
+    if len(texts.categories) <= MAX_VALUES:
+        order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
+        return texts.reorder_categories([texts.categories[index] for index in order])
+    if numbers.isna().any():
+        raise StudyError(
+            f"--by {column}: the column has {len(texts.categories)} different texts; group them into at most "
+            f"{MAX_VALUES}"
+        )
+    numbers = pd.to_numeric(pd.Series(texts, dtype=object))
+    codes = pd.qcut(numbers, _THIRDS, duplicates="drop").cat.codes.to_numpy()
+    ranges = numbers.groupby(codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
+    names = [f"{round(low, 3):g} to {round(high, 3):g}" for low, high in ranges.itertuples(index=False)]
+    return pd.Categorical(np.array([*names, None], dtype=object)[codes], categories=names)
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the result depends on the columns."""
+    columns = columns_of(evidence)
+    if not columns:
+        return None
+    rows = evidence.rows(by_value)
+    tests = evidence.rows(interactions)
+    alpha = evidence.plan.alpha
+    names = and_list(columns)
+    first = name_first(rows)
+    figures = row_table(
+        rows,
+        lambda row: {**name_result(row), "Column": row.column, "Value": row.value},
+        lambda row: {
+            f"Share of {first}": percent(row.win_share.value),
+            "Interval": share_limits(row.win_share),
+            "p": p_or_reason(row, alpha),
+            "Units": row.units,
+        },
+        csv="by_value",
+        caption=f"Win shares by {names}",
+    )
+    dependence = row_table(
+        tests,
+        lambda row: {**name_result(row), "Column": row.column},
+        lambda row: {"p of the interaction": p_value(row.deciding_p), "Values": row.groups},
+        csv="interactions",
+        caption=f"Does the share depend on {names}?",
+    )
+    claims = [
+        _describe_dependence(
+            row, [value for value in rows if (value.key, value.column) == (row.key, row.column)]
+        )
+        for row in tests
+        if row.column in evidence.context.by and row.is_significant(alpha)
+    ]
+    return Section(
+        anchor="by",
+        question=f"Does the result depend on {names}?",
+        answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
+        notes=(*NOTES, *_describe_columns(evidence, tests)),
+        tables=(*figures, *dependence),
+    )
+
+
+def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
+    """Name the test, the verdicts that are left out, and the columns that support no claim."""
+    yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
+    for name in columns_of(evidence):
+        if missing := as_texts(evidence.frame[name]).isna().sum():
+            yield f"{plural(missing, 'verdict')} without {name} are left out."
+    if evidence.context.explored:
+        yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."
+
+
+def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
+    """Say where the first method is preferred most and least."""
+    ranked = sorted(values, key=lambda row: row.win_share.value or 0.0)
+    largest, smallest = (
+        f"{percent(row.win_share.value, 0)} where {row.column} is {row.value}"
+        for row in (ranked[-1], ranked[0])
+    )
+    interaction_p = equals(test.deciding_p)
+    return f"{title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {interaction_p}"

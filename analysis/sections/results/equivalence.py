@@ -1,0 +1,127 @@
+"""Is a win share within a declared margin of one half?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from scipy import special
+
+from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.sections.results.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.section import Section, name_result, table_section
+from analysis.stats.equivalence import HALF, conservative_error, tost
+from guard_eval.errors import StudyError
+from guard_eval.estimate import Estimate
+from guard_eval.records import record
+from guard_eval.reporting.words import and_list, percent, share_limits
+
+Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
+OTHER_TEST = (
+    "equivalence is tested for people or judges alone, and a fixed number of items; leave margin out, or this"
+)
+
+
+@record
+class EquivalenceRow(ShareRow):
+    """A test whether the share of one result lies within the margin.
+
+    Attributes:
+        margin: The largest distance from one half that does not matter.
+        level: 1 − 2α, for which two one-sided tests and the interval say the same.
+        differs: Whether the result's own test finds a difference.
+        conclusion: The conclusion from both tests. A certain difference can be too small to matter.
+    """
+
+    margin: float
+    level: float
+    differs: bool
+    conclusion: Conclusion = "undecided"
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Return whether the share is shown to lie within the margin."""
+        return self.conclusion in {"equivalent", "different but negligible"}
+
+
+@honours(
+    *SHARE_KEYS,
+    "margin",
+    refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
+    needs=lambda evidence: evidence.plan.margin,
+)
+def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
+    """Test for every result over all datasets whether its share lies within the margin.
+
+    Estimate, error and degrees of freedom are those of the share's own t interval, but the error is no
+    smaller than a share beyond the margin must have (`conservative_error`). The p-values are corrected as a
+    family of their own: a share cannot both be one half and lie beyond the margin.
+
+    Raises:
+        StudyError: The error rate is too large, or another test was declared.
+    """
+    margin = evidence.plan.margin
+    alpha = evidence.plan.alpha
+    if margin is None:  # for mypy: without a margin there are no rows
+        return []
+    if alpha >= HALF:
+        raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
+    rows = [_test(row, margin, alpha) for row in evidence.rows(totals)]
+    return [replace(row, conclusion=_conclude(row, alpha)) for row in correct(rows, evidence)]
+
+
+def _test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
+    """Test one result, without the correction."""
+    level = 1 - 2 * alpha
+    tested = EquivalenceRow(
+        *row.key,
+        margin=margin,
+        win_share=Estimate(value=row.win_share.value, level=level),
+        level=level,
+        differs=row.is_significant(alpha),
+        p=None,
+    )
+    if row.win_share.value is None or row.standard_error is None or row.df is None:
+        return replace(tested, note=row.note or "the share has no standard error")
+    counts = (row.wins, row.ties, row.losses)
+    sums = (row.score_sum, row.score_size, row.score_squares)
+    error = conservative_error(row.standard_error, counts, sums, row.units, margin=margin)
+    half = float(special.stdtrit(row.df, 1 - alpha)) * error
+    low = max(0.0, row.win_share.value - half)
+    high = min(1.0, row.win_share.value + half)
+    share = replace(tested.win_share, low=low, high=high)
+    return replace(tested, win_share=share, p=tost(row.win_share.value, error, row.df, margin=margin))
+
+
+def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
+    """Return the conclusion. A difference can be certain and still too small to matter."""
+    is_equivalent = row.is_significant(alpha)
+    if row.differs:
+        return "different but negligible" if is_equivalent else "different"
+    return "equivalent" if is_equivalent else "undecided"
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether differences are too small to matter."""
+    return table_section(
+        evidence.rows(equivalence),
+        lambda row: {**name_result(row), "Conclusion": row.conclusion},
+        lambda row: {
+            "Margin": percent(row.margin),
+            "Win share": percent(row.win_share.value),
+            "Interval": share_limits(row.win_share),
+            "p of equivalence": p_or_reason(row, evidence.plan.alpha),
+        },
+        csv="equivalence",
+        caption="Is the share within the margin around 50 %?",
+        question="Is the difference too small to matter?",
+        answer=_answer,
+        notes=("Two one-sided t tests (Schuirmann 1987). Undecided means that neither is shown.",),
+    )
+
+
+def _answer(rows: Sequence[EquivalenceRow]) -> str:
+    counts = Counter(row.conclusion for row in rows)
+    return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])

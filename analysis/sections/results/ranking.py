@@ -1,0 +1,414 @@
+"""Which of several methods is best: strengths, ranks, and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.evidence import MIN_RANKED, Evidence, honours
+from analysis.scores.scores import CELL, UnitScores, connected_methods
+from analysis.sections.results.rounds import find_eliminated, rounds
+from analysis.sections.section import (
+    CriterionRow,
+    Section,
+    group_by,
+    group_name,
+    limits,
+    row_table,
+)
+from analysis.stats.population import FEWEST_EQUAL
+from analysis.stats.ranks.any_difference import any_difference
+from analysis.stats.ranks.davidson import fit_strengths, shares, why_undefined
+from analysis.stats.ranks.rank_sets import (
+    Comparisons,
+    any_difference_p,
+    largest_errors,
+    rank_sets,
+    simultaneous_line,
+)
+from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.records import record
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    and_list,
+    capital,
+    equals,
+    number,
+    percent,
+    plural,
+    share_limits,
+    title,
+)
+from guard_eval.rounds import METHOD
+from guard_eval.rubric import COMPOSITE
+
+FEWEST_UNITS = 5
+"""The smallest number of units for possible ranks. With 2, they were wrong in .19 of simulated studies."""
+FEWEST_RATERS = 4
+"""Raters from whom on ranks for raters like them are concluded."""
+SURE_RATERS = 8
+"""Raters from whom on these ranks also hold if leans are skewed."""
+FEW_RATERS = (
+    "with fewer than eight raters the ranks for raters in general may be wrong too often if one rater "
+    "prefers one method strongly"
+)
+CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
+NO_RANK = "there are no possible ranks, because"
+NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
+NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
+SMOOTHED = "ranks are of strengths after half a win was added for each method of every comparison"
+HOW_TO_READ = (
+    "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
+    "share: against the average other method, ties split. Strength: Davidson's, on a log scale."
+)
+
+
+@record
+class RankingRow(CriterionRow):
+    """The rank of one method, by people or by one judge, on one criterion.
+
+    Attributes:
+        group: The number of the group, if comparisons do not connect all methods.
+        method: The method.
+        rank: Its rank by strength.
+        possible_best: The least rank that it may have, right for all methods at once at the level; missing
+            if nothing can be concluded.
+        possible_worst: The greatest one.
+        strength: Its strength by Davidson's (1970) model, with ties as verdicts.
+        expected_share: Its share against the average other method, ties split.
+        level: The confidence level.
+        comparisons: The number of comparisons of the group.
+        unit: What errors take as independent: `prompt` or `pair`.
+        units: The number of these.
+        p_any_difference: The p-value of "no method is better".
+        p_any_difference_adjusted: The same, corrected over the criteria.
+        any_difference_test: The test.
+        note: What must be known of the ranking.
+        left_after: The round after which the method left, if beaten ones leave.
+    """
+
+    group: int
+    method: str
+    rank: int
+    possible_best: int | None
+    possible_worst: int | None
+    strength: float | None
+    expected_share: Estimate = field(metadata=limits("share_"))
+    level: float
+    comparisons: int
+    unit: str
+    units: int
+    p_any_difference: float | None
+    p_any_difference_adjusted: float | None = None
+    any_difference_test: str
+    note: str
+    left_after: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Return the expected share."""
+        return self.expected_share.value or 0.0
+
+    @property
+    def possible_ranks(self) -> str:
+        """Return the possible ranks of the method as text."""
+        if self.possible_best is None:
+            return "not concluded"
+        low, high = self.possible_best, self.possible_worst
+        return f"{low}" if low == high else f"{low} to {high}"
+
+    def is_unclear(self, alpha: float) -> bool:
+        """Return whether the test finds no evidence that any method is better."""
+        p = self.p_any_difference_adjusted
+        return NO_RANK not in self.note and (p is None or p > alpha)
+
+
+@record
+class _Ranking:
+    """The rows of one ranking, with the smallest p that its test of any difference could give."""
+
+    rows: list[RankingRow]
+    smallest_p: float
+
+
+@record
+class _Group:
+    """Methods that comparisons connect, as raters of one kind judged them on one criterion.
+
+    Attributes:
+        kind, judge, criterion: Who judged, on what.
+        number: The number of the group.
+        methods: The methods.
+        apart: The methods that were never compared with these.
+        scores: The scores of the comparisons.
+    """
+
+    kind: str
+    judge: str
+    criterion: str
+    number: int
+    methods: tuple[str, ...]
+    apart: tuple[str, ...]
+    scores: pd.DataFrame
+
+
+@honours(
+    "alpha",
+    "correction",
+    "sequential",
+    "raters",
+    "assisted_by",
+    "panel",
+    "composite",
+    needs=lambda evidence: evidence.is_ranked,
+)
+def ranking(evidence: Evidence) -> list[RankingRow]:
+    """Return the methods by strength, a row per method and criterion, by people and by each judge.
+
+    If comparisons do not connect all methods, each group of three or more is ranked by itself. There is no
+    row if no more than two methods are compared: their win share says it all. If raters are a sample, ranks
+    and shares hold for all raters of the same kind.
+    """
+    tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
+    rows = sorted(_adjust(tables, evidence), key=_place)
+    return [_with_rounds(row, evidence) for row in rows] if evidence.stops_early else rows
+
+
+def _with_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
+    """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
+    row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
+    alpha = evidence.plan.alpha
+    key = (row.who, row.criterion)
+    duels = [duel for duel in evidence.rows(rounds) if (duel.who, duel.criterion) == key]
+    if not duels:
+        return replace(
+            row,
+            possible_best=None,
+            possible_worst=None,
+            left_after=None,
+            p_any_difference=None,
+            p_any_difference_adjusted=None,
+            note=NOT_DECIDED,
+        )
+    decided_duels = [duel for duel in duels if duel.is_significant(alpha)]
+    better = sum(duel.behind == row.method for duel in decided_duels)
+    worse = sum(duel.ahead == row.method for duel in decided_duels)
+    methods = {method for duel in duels for method in duel.methods}
+    smallest = min((duel.p_adjusted for duel in duels if duel.p_adjusted is not None), default=None)
+    return replace(
+        row,
+        possible_best=1 + better,
+        possible_worst=len(methods) - worse,
+        left_after=find_eliminated(duels, alpha).get(row.method),
+        p_any_difference=smallest,
+        p_any_difference_adjusted=smallest,
+        note="",
+    )
+
+
+def rankings(evidence: Evidence) -> list[list[RankingRow]]:
+    """Return the rows of each ranking, the best method first."""
+    rows = evidence.rows(ranking)
+    return list(group_by(rows, lambda row: (row.who, row.criterion, row.group)).values())
+
+
+def _place(row: RankingRow) -> tuple[object, ...]:
+    is_criterion = row.criterion != COMPOSITE
+    return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
+
+
+def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
+    """Yield the groups of methods that are ranked."""
+    for (kind, judge, criterion), judged in scores.groupby(CELL[2:], sort=True):
+        compared = judged[CELL[:2]].drop_duplicates()
+        connected = connected_methods(compared.itertuples(index=False, name=None))
+        everybody = {method for group in connected for method in group}
+        ranked = [group for group in connected if len(group) >= MIN_RANKED]
+        for position, methods in enumerate(ranked, start=1):
+            yield _Group(
+                kind=str(kind),
+                judge=str(judge),
+                criterion=str(criterion),
+                number=position,
+                methods=methods,
+                apart=tuple(sorted(everybody.difference(methods))),
+                scores=judged[judged["method_a"].isin(methods)],
+            )
+
+
+def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+    """Correct the p of "no method is better" over the criteria of people, and over those of each judge."""
+    for family in group_by(tables, lambda table: table.rows[0].who).values():
+        smallest = [table.smallest_p for table in family]
+        p_values = [table.rows[0].p_any_difference for table in family]
+        plan = evidence.plan
+        adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
+        for table, p, value in zip(family, p_values, adjusted, strict=True):
+            why = why_no_p(max(smallest), plan.alpha) if p is not None and value is None else ""
+            for row in table.rows:
+                yield replace(
+                    row,
+                    p_any_difference=None if value is None else p,
+                    p_any_difference_adjusted=value,
+                    note=join_notes(row.note, why),
+                )
+
+
+def _rank(evidence: Evidence, group: _Group) -> _Ranking:
+    """Return a ranking: strengths, expected shares, possible ranks, and the test of any difference."""
+    level = evidence.plan.level
+    is_random = evidence.plan.raters == "random" and not group.judge
+    by_unit = UnitScores.of(group.scores)
+    compared = _comparisons(group, by_unit)
+    rater = pd.factorize(group.scores["rater"], sort=True)[0]
+    sampled = rater if is_random else None
+    wins, ties = compared.wins_and_ties()
+    why_infinite = why_undefined(wins, ties, group.methods)
+    is_smoothed = bool(why_infinite)
+    # With half a win for each method of every comparison the strengths are finite.
+    is_compared = (wins + wins.T + ties) > 0
+    half_wins = is_compared / 2 if is_smoothed else 0.0
+    parameters = fit_strengths(wins + half_wins, ties)
+    expected = shares(parameters)
+    errors = compared.errors(compared.shrink(parameters), sampled)
+    largest = largest_errors(errors, seed=evidence.seed)
+    widths = errors.widths(compared.units_by_method(), level=level)
+    nets = compared.nets(by_unit.codes)
+    # If raters are a sample and fewer than the units, they are the independent cases.
+    has_fewer_raters = is_random and rater.max() + 1 < by_unit.n
+    cases = compared.nets(rater) if has_fewer_raters else nets
+    line = simultaneous_line(largest, level=level)
+    sets = rank_sets(expected, widths, cases, line=line, level=level)
+    why_none, caution = _why_no_ranks(evidence, by_unit, sampled)
+    difference = any_difference(nets, seed=evidence.seed)
+    if evidence.plan.sequential or (is_random and why_none):
+        difference = Estimate(method=difference.method)
+    elif is_random and difference.p is not None:
+        p = max(difference.p, any_difference_p(expected, widths, largest))
+        difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
+    assistant = evidence.plan.assisted_by if not group.judge else None
+    notes = (
+        f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
+        why_infinite,
+        SMOOTHED if is_smoothed else "",
+        why_none or caution,
+        difference.note,
+        f"{assistant} assists no ranking: it is of people alone" if assistant else "",
+    )
+    bounds = compared.errors(parameters, sampled).limits(expected, level=level)
+    has_limits = not (why_none or is_smoothed)
+    by_strength = np.argsort(-parameters[:-1], kind="stable")
+    rows = [
+        RankingRow(
+            group.kind,
+            group.judge,
+            group.criterion,
+            group=group.number,
+            method=group.methods[at],
+            rank=rank,
+            possible_best=None if why_none else sets[at][0],
+            possible_worst=None if why_none else sets[at][1],
+            strength=None if is_smoothed else float(parameters[at]),
+            expected_share=Estimate(
+                value=float(expected[at]),
+                low=float(bounds[at, 0]) if has_limits else None,
+                high=float(bounds[at, 1]) if has_limits else None,
+            ),
+            level=level,
+            comparisons=len(group.scores),
+            unit=by_unit.name,
+            units=by_unit.n,
+            p_any_difference=difference.p,
+            any_difference_test=difference.method,
+            note=join_notes(*notes),
+        )
+        for rank, at in enumerate(by_strength, start=1)
+    ]
+    return _Ranking(rows=rows, smallest_p=difference.smallest_p)
+
+
+def _comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
+    """Return the comparisons of a group, its methods as numbers."""
+    numbers = {name: index for index, name in enumerate(group.methods)}
+    first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
+    points = 1 + np.sign(group.scores["net"].to_numpy()).astype(np.int64)
+    return Comparisons(by_unit.codes, first, second, points, by_unit.strata)
+
+
+def _why_no_ranks(
+    evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
+) -> tuple[str, str]:
+    """Return the reason why there are no ranks (or nothing), and a warning about the ranks (or nothing).
+
+    Args:
+        evidence: The evidence.
+        by_unit: The units of the comparisons.
+        rater: Each comparison's rater, from 0; None if the answer is for these raters.
+    """
+    if evidence.plan.sequential:
+        return NOT_SEQUENTIAL, ""
+    if by_unit.n < FEWEST_UNITS:
+        units = f"{by_unit.n} {by_unit.name}s"
+        return f"no ranks are concluded from {units}; at least {FEWEST_UNITS} are needed", ""
+    if rater is None:
+        return "", ""
+    counts = np.bincount(rater)
+    if len(counts) < FEWEST_RATERS:
+        few = f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {len(counts)}"
+        return few, ""
+    equal = float(counts.sum() ** 2 / (counts**2).sum())
+    if equal < FEWEST_EQUAL:
+        unequal = (
+            f"most verdicts are by so few of the {len(counts)} raters that they count as {equal:.1f} of "
+            f"equal weight, and ranks for other raters need {FEWEST_EQUAL:g}"
+        )
+        return unequal, ""
+    return "", FEW_RATERS if len(counts) < SURE_RATERS else ""
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask how the methods rank."""
+    if not evidence.is_ranked:
+        return None
+    tables = tuple(chain.from_iterable(map(_table, rankings(evidence))))
+    methods = {row.method for row in evidence.rows(ranking)}
+    return Section(
+        anchor="ranking",
+        question="How do the methods rank?",
+        answer=f"{plural(len(methods), 'method')}, {plural(len(tables), 'ranking')}",
+        notes=(HOW_TO_READ,),
+        tables=tables,
+        is_open=True,
+    )
+
+
+def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
+    return row_table(
+        rows,
+        lambda row: {"Method": row.method},
+        lambda row: {
+            "Rank": row.rank,
+            "Ranks possible": row.possible_ranks,
+            "Expected share": percent(row.share),
+            "Interval": share_limits(row.expected_share),
+            "Strength": number(row.strength),
+            "Left after round": row.left_after,
+        },
+        csv="ranking",
+        caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
+        note=_describe_basis(rows[0]),
+    )
+
+
+def _describe_basis(row: RankingRow) -> str:
+    """Return the comparisons and units of a ranking, the p of any difference, and the note."""
+    p = row.p_any_difference_adjusted
+    difference = "no test" if p is None else equals(p)
+    basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
+    return f"{basis}; any difference: {difference}. {capital(row.note)}".strip()

@@ -1,0 +1,162 @@
+"""Comparisons that stop after a round of prompts: which are decided, and which systems are out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from functools import lru_cache
+
+from scipy import optimize, special
+
+from analysis.evidence import Evidence, honours
+from analysis.sections.results.shares import TestedRow
+from analysis.sections.section import (
+    Section,
+    distinct_notes,
+    group_by,
+    group_name,
+    limits,
+    name_result,
+    row_table,
+)
+from guard_eval.estimate import NO_DATA, Estimate
+from guard_eval.records import Contest, record
+from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
+from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, p_of_peak
+
+UNSUPPORTED = "stopped on the record, and today's verdicts would not stop it: they were changed or excluded"
+HOW_TO_READ = (
+    "Lead: the first system's expected share less the second's, in points, with limits for all comparisons "
+    "at all rounds together. p holds at whichever round a comparison stops, with Holm's correction over all "
+    "comparisons. A lead that stopped a comparison early is on average too large."
+)
+
+
+@record
+class RoundsRow(TestedRow):
+    """The result of the rounds for two systems.
+
+    Attributes:
+        lead: The expected share of `method_a` minus that of `method_b`.
+        ahead, behind: The system that led when the evidence was strongest, and the other one.
+        prompts: The number of prompts that count.
+        stopped_after: The round after which the comparison stopped, on the record.
+        method: The test.
+    """
+
+    lead: Estimate = field(metadata=limits("lead_"))
+    ahead: str
+    behind: str
+    prompts: int
+    stopped_after: int | None
+    method: str = METHOD
+
+
+@honours("alpha")
+def rounds(evidence: Evidence) -> list[RoundsRow]:
+    """Return a row for each comparison that stops as soon as it is decided, by people and by each judge."""
+    rows = []
+    for who, recorded in evidence.context.contests.items():
+        contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
+        duels = compare(contest)
+        due = find_stopping(replace(contest, stopped={}), duels)
+        for duel in duels:
+            stopped = contest.stopped.get(duel.couple)
+            rows.append(
+                RoundsRow(
+                    *duel.couple,
+                    *who,
+                    contest.plan.criterion,
+                    lead=find_limits(duel, contest),
+                    ahead=duel.ahead,
+                    behind=duel.behind,
+                    prompts=len(duel.leads),
+                    stopped_after=stopped,
+                    p=duel.p,
+                    p_adjusted=duel.p_adjusted,
+                    family=len(duels),
+                    note=UNSUPPORTED if stopped and duel.couple not in due else "",
+                )
+            )
+    return rows
+
+
+def find_limits(compared: Comparison, contest: Contest) -> Estimate:
+    """Return the mean lead, with limits that hold for all couples at all rounds together."""
+    level = 1 - contest.plan.alpha
+    n = len(compared.leads)
+    if n < 2:
+        return Estimate(level=level, note=NO_DATA)
+    peak = find_peak(contest.plan.alpha / len(contest.couples), contest.sizes)
+    # The mean of few prompts has wider tails than a normal distribution.
+    tail = special.ndtr(-peak * compared.time**-SHAPE)
+    quantile = -float(special.stdtrit(n - 1, tail))
+    half = quantile * float(compared.leads.std(ddof=1)) / math.sqrt(n)
+    mean = float(compared.leads.mean())
+    return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
+
+
+@lru_cache
+def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
+    """Return the largest statistic whose p is `alpha`."""
+    return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
+
+
+def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
+    """Return the beaten systems with their last round, if all their comparisons have stopped."""
+    eliminated = {}
+    for system in {row.behind for row in rows if row.is_significant(alpha)}:
+        duels = [row for row in rows if system in row.methods]
+        last_rounds = [row.stopped_after for row in duels if row.stopped_after is not None]
+        if len(last_rounds) == len(duels):
+            eliminated[system] = max(last_rounds)
+    return eliminated
+
+
+def describe_rounds(evidence: Evidence) -> Iterator[str]:
+    """Say in a sentence or two how far the rounds of people and of each judge are."""
+    alpha = evidence.plan.alpha
+    for who, rows in group_by(evidence.rows(rounds), lambda row: row.who).items():
+        contest = evidence.context.contests[who]
+        decided = sum(row.is_significant(alpha) for row in rows)
+        eliminated = sorted(find_eliminated(rows, alpha))
+        suffix = f"; {and_list(eliminated)} left" if eliminated else ""
+        done = contest.sizes[: contest.done]
+        rated = sum(size * len(contest.playing(number)) for number, size in enumerate(done, start=1))
+        yield (
+            f"After {len(done)} of {len(contest.sizes)} rounds, judged by {group_name(rows[0])}, "
+            f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"
+            f"{suffix}. They took "
+            f"{percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
+        )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask which comparisons are decided."""
+    rows = evidence.rows(rounds)
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        name_result,
+        lambda row: {
+            "Lead": number(row.lead.value, 1, scale=100, sign="+"),
+            "Limits": number_limits(row.lead, 1, scale=100),
+            "p": p_value(row.p_adjusted),
+            "Prompts": row.prompts,
+            "Stopped after round": row.stopped_after,
+        },
+        csv="rounds",
+        caption="Comparisons that stop when they are decided",
+        strong=lambda row: row.is_significant(evidence.plan.alpha),
+    )
+    warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
+    return Section(
+        anchor="rounds",
+        question="Which comparisons are decided?",
+        answer=next(describe_rounds(evidence)),
+        notes=(HOW_TO_READ, *distinct_notes(warned)),
+        tables=table,
+        is_open=True,
+    )

@@ -1,0 +1,228 @@
+"""Does the conclusion depend on the analysis? Each result, analysed in other common ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+
+from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
+from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
+from analysis.sections.results.shares import FlippedRow, correct, coverage, plan_order
+from analysis.sections.section import (
+    Cells,
+    Section,
+    group_by,
+    name_result,
+    people_or_first_judge,
+    table_section,
+)
+from analysis.stats.proportion import pooled_binomial
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import (
+    and_list,
+    equals,
+    p_value,
+    percent,
+    plural,
+    share_limits,
+    some_of,
+    title,
+)
+from guard_eval.study.test_plan import TestPlan
+
+FIXED = "exact sign-flip test"
+RANDOM = "other raters of the same kind, t test"
+PRECISION = "pairs weighed by their precision, sign-flip test"
+POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
+UNTIED = "ties dropped, sign-flip test"
+LEFT_OUT = "one rater left out, the least certain case"
+WITH_EXCLUDED = "with the excluded raters"
+SHARES = {"equal": FIXED, "precision": PRECISION}
+"""The share for these raters, by the weights of the plan."""
+MAX_LEFT_OUT = 30
+"""With more raters none is left out: one of them hardly matters, and each takes an analysis."""
+PAPERS_TEST = (
+    "The pooled binomial test is the paper's. It takes ratings of one pair for independent. They are not, so "
+    "it finds differences too often."
+)
+
+
+AS_A_SAMPLE = (
+    "Here raters are a sample: how they differ is part of the error. More raters help more than more "
+    "pairs do."
+)
+MAX_NAMED = 3
+"""Results whose limits the answer gives."""
+
+
+@record
+class SensitivityRow(FlippedRow):
+    """One result, analysed in one way. Each way has the same correction as the report.
+
+    Attributes:
+        analysis: The way.
+        default: Whether it is the report's own.
+    """
+
+    analysis: str
+    default: bool
+
+
+@honours(*SHARE_KEYS)
+def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
+    """Analyse every result in every way, the default first. Judges are never a sample of raters."""
+    if not evidence.in_full or evidence.stops_early:
+        return []
+    included = {}
+    if evidence.context.with_excluded is not None:
+        everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
+        included = dict(by_cell(everybody.scored.scores))
+    rows = []
+    for key, scores in by_cell(evidence.in_full_only.scored.scores):
+        is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
+        default = RANDOM if is_random else SHARES[evidence.plan.weights]
+        for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):
+            rows.append(
+                SensitivityRow(
+                    *key,
+                    analysis=analysis,
+                    default=analysis == default,
+                    win_share=share,
+                    p=share.p,
+                    method=share.method,
+                    smallest_p=share.smallest_p,
+                    note=share.note,
+                )
+            )
+    corrected = []
+    for ways in group_by(rows, lambda row: row.analysis).values():
+        corrected += correct(ways, evidence)
+    in_plan = plan_order(evidence.context.planned)
+    reachable = [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
+    return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
+
+
+def _alternatives(
+    plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+) -> Iterator[tuple[str, Estimate]]:
+    level = plan.level
+    items = item_scores(scores)
+    raters = scores["rater"].nunique()
+    ways = {FIXED: items}
+    if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
+        ways[PRECISION] = weigh_by_precision(items, scores)
+    fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
+    yield from fixed.items()
+    are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF
+    if are_sample:
+        name = SHARES[plan.weights]
+        yield RANDOM, random_share(scores, ways[name], fixed[name])
+    wins, ties, losses = count_outcomes(scores)
+    share = (wins + ties / 2) / len(scores)
+    yield POOLED, replace(pooled_binomial(wins, losses), value=share)
+    untied = scores[scores["net"] != 0]
+    if 0 < len(untied) < len(scores):
+        items_left = item_scores(untied)
+        lost = len(items) - len(items_left)
+        note = f"{plural(lost, 'pair')} had ties only" if lost else ""
+        yield UNTIED, fixed_share(items_left, level=level).with_note(note)
+    if are_sample and raters <= MAX_LEFT_OUT:
+        yield LEFT_OUT, _without_critical_rater(scores, level)
+    if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
+        yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
+
+
+def _without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
+    """Return the share without the rater whose removal gives the largest p. A note gives the change."""
+    cases = list(without_each_rater(scores, level=level))
+    values = [share.value or 0.0 for _, share in cases]
+
+    def unclear(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
+        p = case[1].p
+        value = case[1].value or 0.0
+        return p is None, p or 0.0, -abs(value - 0.5)
+
+    rater, share = max(cases, key=unclear)
+    span = f"without {rater}; over all raters the share lies between {min(values):.3f} and {max(values):.3f}"
+    return replace(share, note=join_notes(span, share.note))
+
+
+def share_cells(row: SensitivityRow) -> Cells:
+    """Return the figures of a row."""
+    return {
+        "Win share": percent(row.win_share.value),
+        "Interval": share_limits(row.win_share),
+        "p": NOTHING if row.deciding_p is None else p_value(row.deciding_p),
+    }
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether other analyses would say the same."""
+    rows = evidence.rows(sensitivity)
+    if evidence.plan.raters == "fixed":  # the raters whom the answer is about
+        rows = [row for row in rows if row.analysis != RANDOM]
+    return table_section(
+        rows,
+        lambda row: {**name_result(row), "Analysis": row.analysis},
+        share_cells,
+        csv="sensitivity",
+        caption="The same verdicts, analysed in other ways",
+        strong=lambda row: row.default,
+        question="Would other analyses say the same?",
+        answer=partial(_answer, evidence.plan.alpha),
+        notes=(PAPERS_TEST,),
+    )
+
+
+def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
+    tested = [row for row in people_or_first_judge(rows) if row.deciding_p is not None]
+    default = {row.key: row.is_significant(alpha) for row in tested if row.default}
+    others = [row for row in tested if not row.default and row.key in default]
+    apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
+    if not others:
+        return "There is no other test"
+    if not apart:
+        return f"Yes: all {len(others)} are on the same side of {alpha:g}"
+    names = [
+        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})" for row in apart
+    ]
+    return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
+
+
+def other_raters(evidence: Evidence) -> Section | None:
+    """Ask whether other raters would say the same."""
+    return table_section(
+        [row for row in evidence.rows(sensitivity) if row.analysis == RANDOM],
+        name_result,
+        share_cells,
+        csv="sensitivity",
+        caption="For all raters of the same kind",
+        anchor="other-raters",
+        question="Would other raters say the same?",
+        answer=partial(_answer_other_raters, evidence),
+        notes=(AS_A_SAMPLE,),
+    )
+
+
+def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
+    estimated = [row for row in rows if row.win_share.low is not None]
+    if not estimated:
+        return f"Unknown: {rows[0].note}"
+    first = estimated[0].method_a
+    is_single = len({row.methods for row in estimated}) == 1
+
+    def name(row: SensitivityRow) -> str:
+        against = "" if is_single else f" of {row.method_a} against {row.method_b}"
+        return f"{title(row.criterion)}{against}"
+
+    sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
+    raters = max(row.raters for row in evidence.rows(coverage) if not row.judge)
+    shares = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
+    lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
+    return f"{lead}: {and_list(shares)}{f' for {first}' if is_single else ''}"

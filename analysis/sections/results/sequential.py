@@ -1,0 +1,150 @@
+"""Tests and intervals that stay valid if results are viewed before all verdicts are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
+from analysis.sections.results.shares import ShareRow, correct, p_or_reason, plan_order
+from analysis.sections.section import Section, name_result, table_section
+from analysis.stats.sequential import anytime
+from guard_eval.estimate import join_notes
+from guard_eval.records import record
+from guard_eval.reporting.words import number, percent, plural, share_limits
+from guard_eval.rubric import COMPOSITE
+
+
+@record
+class SequentialRow(ShareRow):
+    """The win share of one result, with limits and a p that hold at all times together.
+
+    Attributes:
+        unit: What the test takes as independent: `prompt` or `pair`.
+        units: The number of complete ones.
+        waiting: The number of items that wait for another rating.
+        log_e_value: The evidence against a share of one half.
+        reached_after: The number of units after which the error rate was reached.
+        method: The test.
+    """
+
+    unit: str
+    units: int
+    waiting: int
+    log_e_value: float
+    reached_after: int | None
+    method: str
+
+
+@honours("alpha", "correction", "sequential", "panel", "composite")
+def sequential(evidence: Evidence) -> list[SequentialRow]:
+    """Return a row per comparison and criterion, of people and of each judge.
+
+    Items stand in the order of their last verdict (column `at`) or, if a comparison lacks the time of any of
+    its verdicts, in the order of the table's rows. An item counts when all its raters have rated it: half
+    rated at an earlier look it would have counted twice.
+    """
+    if not evidence.plan.sequential:
+        return []
+    scored = evidence.scored
+    items = scored.items.merge(_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
+    rows = [_row(evidence, key, group) for key, group in by_cell(items)]
+    rows.sort(key=plan_order(evidence.context.planned))
+    return correct(rows, evidence)
+
+
+def _last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
+    """Return the row and, if all verdicts have times, the time of the last verdict on each item.
+
+    A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
+    """
+    frame = with_judges(scored.frame)
+    frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
+    if scored.composite is not None:
+        group = frame[frame["criterion"].isin(scored.composite.weights)]
+        frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
+    times = pd.Series(pd.NaT, frame.index)
+    if "at" in frame.columns:
+        times = pd.to_datetime(frame["at"], utc=True, format="ISO8601", errors="coerce")
+    moments = frame[[*CELL, "pair_id"]].assign(
+        time=times.to_numpy(), row=frame.index.to_numpy(), timed=times.notna().to_numpy()
+    )
+    groups = moments.groupby([*CELL, "pair_id"], sort=True)
+    return groups.agg({"time": "max", "row": "max", "timed": "all"}).reset_index()
+
+
+def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
+    wait = evidence.context.raters_per_item.get(key.rater_kind)
+    by_unit = UnitScores.of(items)
+    is_waiting = (items["raters"] < (wait or 0)).to_numpy()
+    # A prompt counts once: with its last pair, when all of them are rated.
+    unit_waits = by_unit.sums(is_waiting)[:, 0] > 0
+    complete = items[~unit_waits[by_unit.codes]]
+    is_timed = bool(items["timed"].all())
+    moment = "time" if is_timed else "row"
+    order = [moment, "pair_id"]
+    is_pair = by_unit.n == len(items)
+    if not is_pair:
+        complete = complete.assign(last=complete.groupby("unit")[moment].transform("max"))
+        order = ["last", "unit", *order]
+    ordered = complete.sort_values(order, kind="stable")
+    scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
+    sums = UnitScores.of(ordered).sums(scores, np.ones(len(scores)))
+    test = anytime(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
+    notes = (
+        "" if is_timed else "no time is known: the test holds if items came in the order of the table",
+        "" if wait else _note_unequal_raters(complete["raters"]),
+        test.share.note,
+    )
+    return SequentialRow(
+        *key,
+        unit=by_unit.name,
+        units=test.share.n,
+        waiting=len(items) - len(complete),
+        win_share=test.share,
+        p=test.share.p,
+        log_e_value=float(test.log_e[-1]) if len(test.log_e) else 0.0,
+        reached_after=test.crossed,
+        method=test.share.method,
+        note=join_notes(*notes),
+    )
+
+
+def _note_unequal_raters(counts: pd.Series) -> str:
+    """Return a warning if items have different numbers of raters."""
+    if counts.empty or counts.min() == counts.max():
+        return ""
+    return (
+        f"items have between {counts.min()} and {counts.max()} raters; the test holds if none was looked at "
+        "before its last verdict"
+    )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the ratings may stop."""
+    return table_section(
+        evidence.rows(sequential),
+        name_result,
+        lambda row: {
+            "Prompts": row.units,
+            "Waiting": row.waiting,
+            "Evidence (log e)": number(row.log_e_value, 1),
+            "Reached after": row.reached_after,
+            "Win share": percent(row.win_share.value),
+            "Interval": share_limits(row.win_share),
+            "p": p_or_reason(row, evidence.plan.alpha),
+        },
+        csv="sequential",
+        caption="Tests that hold whenever one looks",
+        question="May we stop now?",
+        answer=_answer,
+        notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
+    )
+
+
+def _answer(rows: Sequence[SequentialRow]) -> str:
+    reached = sum(row.reached_after is not None for row in rows)
+    return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"

@@ -1,0 +1,488 @@
+"""Win shares: how often each method was preferred, with interval, test and corrected p."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import field, replace
+from typing import Self, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
+from analysis.scores.win_share import (
+    fixed_share,
+    random_share,
+    unequal_weight_note,
+    unit_scores,
+    weigh_by_precision,
+)
+from analysis.sections.section import (
+    Cells,
+    ComparisonRow,
+    JudgedRow,
+    Section,
+    group_by,
+    limits,
+    name_first,
+    name_result,
+    row_table,
+)
+from analysis.stats.proportion import pooled_binomial
+from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.joint_flips import max_t
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
+from guard_eval.rubric import COMPOSITE
+
+NO_EVIDENCE = "no evidence"
+TOO_FEW = "too few {unit}s"
+NO_TEST = "no test"
+BALANCED = "nothing to test"
+NO_CORRECTED_P = "no corrected p: too few differ, so it could never be small"
+NOT_FIXED = (
+    "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
+)
+WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
+NOTES = (
+    "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
+    "p is corrected in bold rows of the family, uncorrected elsewhere.",
+)
+
+
+@record
+class TestedRow(ComparisonRow):
+    """A result with a test, which is corrected for all tests of its family.
+
+    Attributes:
+        p: The p-value before the correction.
+        p_adjusted: The corrected p-value.
+        family: The number of results of the family; 0 outside it.
+        note: A warning about the result.
+    """
+
+    p: float | None
+    p_adjusted: float | None = None
+    family: int = 0
+    note: str = ""
+
+    @property
+    def deciding_p(self) -> float | None:
+        """Return the p for the conclusion: corrected inside the family, uncorrected outside it."""
+        return self.p_adjusted if self.family else self.p
+
+    @property
+    def least_p(self) -> float:
+        """Return the smallest p that the test could give, if it is known."""
+        return 0.0
+
+    def is_significant(self, alpha: float) -> bool:
+        """Return whether the deciding test rejects its hypothesis."""
+        return self.deciding_p is not None and self.deciding_p <= alpha
+
+
+@record
+class ShareRow(TestedRow):
+    """A result about a win share.
+
+    Attributes:
+        win_share: The share of `method_a`.
+    """
+
+    win_share: Estimate = field(metadata=limits())
+
+    @property
+    def leader(self) -> str:
+        """Return the method with the larger share; the first method if both are equal."""
+        is_first = self.win_share.value is None or self.win_share.value >= 0.5
+        return self.method_a if is_first else self.method_b
+
+    @property
+    def other_method(self) -> str:
+        """Return the method that does not lead."""
+        return self.method_b if self.leader == self.method_a else self.method_a
+
+    @property
+    def lead(self) -> float:
+        """Return the share of the leading method."""
+        return self.seen_from(self.leader).value or 0.5
+
+    def seen_from(self, method: str) -> Estimate:
+        """Return the share, with its limits, of one of the two methods."""
+        share = self.win_share
+        if method == self.method_a:
+            return share
+        value, low, high = (None if end is None else 1 - end for end in (share.value, share.high, share.low))
+        return replace(share, value=value, low=low, high=high)
+
+
+@record
+class FlippedRow(ShareRow):
+    """A win share with a sign-flip test, or with a test whose p is never smaller than that.
+
+    Attributes:
+        smallest_p: The smallest p that is possible with these units.
+        method: The interval and the test.
+    """
+
+    smallest_p: float
+    method: str
+
+    @property
+    def least_p(self) -> float:
+        """Return the smallest p that the test could give."""
+        return self.smallest_p
+
+    def without_unreachable_p(self, alpha: float) -> Self:
+        """Remove a p that could never be below the error rate, and add a note about it."""
+        why = "" if self.p is None else why_no_p(self.smallest_p, alpha)
+        return replace(self, p=None, note=join_notes(self.note, why)) if why else self
+
+
+@record
+class CountedRow(FlippedRow):
+    """A win share with its numbers of pairs, raters, units and ratings.
+
+    Attributes:
+        pairs: The number of pairs.
+        raters: The number of raters.
+        unit: What the test takes as independent: `prompt` or `pair`.
+        units: The number of these.
+        wins: The number of ratings for `method_a`.
+        ties: The number of ties.
+        losses: The number of ratings for `method_b`.
+    """
+
+    pairs: int
+    raters: int
+    unit: str
+    units: int
+    wins: int
+    ties: int
+    losses: int
+
+
+@record
+class WinShareRow(CountedRow):
+    """The win share of one result, over all datasets or in one.
+
+    Attributes:
+        dataset: The dataset, or `all datasets`.
+        verdicts: The number of verdicts; a rater who judged a pair twice gave two.
+        level: The confidence level.
+        standard_error: The error behind the interval.
+        df: Its degrees of freedom.
+        correction: The correction for the number of tests.
+        declared_beforehand: Whether a family was declared.
+        win_share_pooled: The share over ratings, as the paper has it.
+        p_pooled_binomial: The paper's test, which takes ratings for independent.
+        score_sum, score_size, score_squares: The sums of the ratings' scores, of their sizes and squares.
+    """
+
+    dataset: str
+    verdicts: int
+    level: float
+    standard_error: float | None
+    df: float | None
+    correction: str
+    declared_beforehand: bool
+    win_share_pooled: float
+    p_pooled_binomial: float | None
+    score_sum: float
+    score_size: float
+    score_squares: float
+
+    @property
+    def ratings(self) -> int:
+        """Return the number of ratings."""
+        return self.wins + self.ties + self.losses
+
+
+@record
+class CoverageRow(JudgedRow):
+    """The number of raters, pairs and ratings of people, or of one judge.
+
+    Attributes:
+        raters, pairs, units, ratings, criteria: Their numbers.
+        unit: What is taken as independent: `prompt` or `pair`.
+        first_day: The day of the first verdict, if the table has times.
+        last_day: The day of the last one.
+    """
+
+    raters: int
+    pairs: int
+    unit: str
+    units: int
+    ratings: int
+    criteria: int
+    first_day: str | None
+    last_day: str | None
+
+
+T = TypeVar("T", bound=TestedRow)
+honours_shares = honours(*SHARE_KEYS)
+
+
+@honours_shares
+def totals(evidence: Evidence) -> list[WinShareRow]:
+    """Return win shares over all datasets, per comparison and criterion, of people and of each judge.
+
+    The correction runs over the rows of people and of each judge apart: over the planned results that they
+    judged or, without a plan, over all of their results. `p` is uncorrected.
+    """
+    scores = dict(by_cell(evidence.scored.scores))
+    items = weighed_items(evidence)
+    rows = [_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
+    rows.sort(key=plan_order(evidence.context.planned))
+    corrected = correct(
+        rows,
+        evidence,
+        further=len(evidence.context.by),
+        flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
+    )
+    return [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
+
+
+@honours_shares
+def win_shares(evidence: Evidence) -> list[WinShareRow]:
+    """Return win shares over all datasets and, of the comparisons in full, in each dataset."""
+    return _with_datasets(evidence, evidence.in_full)
+
+
+@honours_shares
+def shares(evidence: Evidence) -> list[WinShareRow]:
+    """Return win shares with intervals and p, a row per comparison, criterion and dataset."""
+    return _with_datasets(evidence, evidence.comparisons)
+
+
+def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+    """Return each total, followed by the rows of its datasets if there are several."""
+    scores = dict(by_cell(evidence.scored.scores))
+    items = weighed_items(evidence)
+    rows = []
+    for total in evidence.rows(totals):
+        rows.append(total)
+        rated = scores[total.key]
+        pairs = items[total.key]
+        datasets = sorted(pairs["dataset"].unique())
+        if len(datasets) < 2 or total.methods not in comparisons:
+            continue
+        for name in datasets:
+            of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
+            row = _row(evidence, total.key, str(name), *of_dataset)
+            rows.append(row.without_unreachable_p(evidence.plan.alpha))
+    return rows
+
+
+def weighed_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+    """Return the items of each result, with the weights of the plan."""
+    items = dict(by_cell(evidence.scored.items))
+    if evidence.plan.weights == "equal":
+        return items
+    scores = dict(by_cell(evidence.scored.scores))
+    return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
+
+
+def _row(
+    evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
+) -> WinShareRow:
+    share = fixed = fixed_share(items, level=evidence.plan.level)
+    fewest, largest = int(items["raters"].min()), int(items["raters"].max())
+    uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
+    notes = [uneven if fewest < largest else ""]
+    if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
+        share = random_share(scores, items, share)
+        notes.append(unequal_weight_note(scores, share))
+    if evidence.stops_early:
+        share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
+        notes.append(NOT_FIXED)
+    wins, ties, losses = count_outcomes(scores)
+    pooled = pooled_binomial(wins, losses)
+    smallest = 1.0 if evidence.stops_early else pooled.smallest_p
+    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    return WinShareRow(
+        *key,
+        dataset=dataset,
+        pairs=len(items),
+        raters=int(scores["rater"].nunique()),
+        unit=fixed.unit,
+        units=fixed.n,
+        verdicts=int(scores["verdicts"].sum()),
+        wins=wins,
+        ties=ties,
+        losses=losses,
+        win_share=share,
+        level=evidence.plan.level,
+        standard_error=share.error,
+        df=share.df,
+        p=share.p,
+        smallest_p=share.smallest_p,
+        method=share.method,
+        correction=CORRECTION_NAMES[evidence.plan.correction],
+        declared_beforehand=evidence.context.planned is not None,
+        win_share_pooled=(wins + ties / 2) / len(scores),
+        p_pooled_binomial=None if why_no_p(smallest, evidence.plan.alpha) else pooled.p,
+        score_sum=float(score.sum()),
+        score_size=float(np.abs(score).sum()),
+        score_squares=float((score**2).sum()),
+        note=join_notes(*notes, share.note),
+    )
+
+
+def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
+    """Return a sort key: people before judges, then planned results in the order of the plan."""
+    numbers = {result: number for number, result in enumerate(planned or ())}
+
+    def key(row: ComparisonRow) -> tuple[object, ...]:
+        number = numbers.get((*row.methods, row.criterion), len(numbers))
+        is_criterion = row.criterion != COMPOSITE
+        who = (KIND_PLACE[row.rater_kind], row.judge)
+        return (*who, number, *row.methods, is_criterion, row.criterion)
+
+    return key
+
+
+def correct(
+    rows: Sequence[T],
+    evidence: Evidence,
+    *,
+    flipped: Sequence[pd.Series] = (),
+    further: float = 0,
+) -> list[T]:
+    """Add the corrected p and the size of the family to rows over all datasets.
+
+    Args:
+        rows: The rows. People's and each judge's are corrected apart.
+        evidence: The evidence, whose plan names the family and the correction.
+        flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
+        further: The number of other tests in the family for each row. They count as if their p were 1, which
+            holds whatever they find.
+    """
+    planned = evidence.context.planned
+    corrected = list(rows)
+    declared = [
+        index for index, row in enumerate(rows) if planned is None or (*row.methods, row.criterion) in planned
+    ]
+    for family in group_by(declared, lambda index: rows[index].who).values():
+        others = round(further * len(family))
+        adjusted = adjust(
+            [*(rows[index].p for index in family), *[None] * others],
+            evidence.adjustment,
+            smallest=[*(rows[index].least_p for index in family), *[1.0] * others],
+            alpha=evidence.plan.alpha,
+        )
+        values = adjusted[: len(family)]
+        if flipped:
+            scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
+            drawn = max_t(scores.to_numpy(), seed=evidence.seed)
+            # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
+            values = [
+                None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further)))
+                for index, value, p in zip(family, values, drawn, strict=True)
+            ]
+        for index, value in zip(family, values, strict=True):
+            row = rows[index]
+            why = NO_CORRECTED_P if row.p is not None and value is None else ""
+            note = join_notes(row.note, why)
+            corrected[index] = replace(row, p_adjusted=value, family=len(family) + others, note=note)
+    return corrected
+
+
+@honours("panel")
+def coverage(evidence: Evidence) -> list[CoverageRow]:
+    """Count the pairs and ratings of people and of each judge."""
+    frame = evidence.frame
+    scores = evidence.scored.scores
+    pair = ["method_a", "method_b", "pair_id"]
+    rows = []
+    for (kind, judge), group in by_raters(scores, "judge"):
+        is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
+        times = frame.loc[is_by_them, "at"].astype(str) if "at" in frame else pd.Series(dtype=str)
+        days = set(times.str[:10]) - {"", "nan", "None"}
+        rows.append(
+            CoverageRow(
+                kind,
+                judge,
+                raters=int(group["rater"].nunique()),
+                pairs=len(group[pair].drop_duplicates()),
+                unit=UnitScores.of(group).name,
+                units=int(group["unit"].nunique()),
+                ratings=len(group[["rater", *pair]].drop_duplicates()),
+                criteria=len(set(group["criterion"]) - {COMPOSITE}),
+                first_day=min(days, default=None),
+                last_day=max(days, default=None),
+            )
+        )
+    return rows
+
+
+def conclude(row: TestedRow, alpha: float) -> str:
+    """Return the conclusion from the deciding p in a word or two. `TOO_FEW` has a field for the unit."""
+    p = row.deciding_p
+    if p is not None and p > alpha:
+        return NO_EVIDENCE
+    if p is not None:
+        return "strong evidence" if p <= alpha / 50 else "evidence"
+    if not isinstance(row, WinShareRow):
+        return NO_TEST
+    # The smallest p is 1 if at most one unit favours a method; if one does, the share is not one half.
+    share = row.win_share.value
+    if row.smallest_p >= 1 and share is not None and abs(share - 0.5) < 1e-9:
+        return BALANCED
+    is_unreachable = why_no_p(row.smallest_p, alpha) or "no corrected p" in row.note
+    return TOO_FEW if is_unreachable else NO_TEST
+
+
+def verdict_word(row: TestedRow, alpha: float) -> str:
+    """Return the conclusion from the deciding p in a word or two."""
+    unit = row.unit if isinstance(row, WinShareRow) else "unit"
+    return conclude(row, alpha).format(unit=unit)
+
+
+def p_or_reason(row: TestedRow, alpha: float) -> str:
+    """Return the deciding p as text, or the reason why there is none."""
+    return verdict_word(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
+
+
+def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
+    """Return the figures of a row of win shares."""
+    return {
+        f"Share of {first}": percent(row.win_share.value),
+        "Interval": share_limits(row.win_share),
+        "p": p_or_reason(row, alpha),
+        "Wins": row.wins,
+        "Ties": row.ties,
+        "Losses": row.losses,
+    }
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask for the figures."""
+    rows = evidence.rows(win_shares)
+    on_page = _rows_on_page(evidence, rows)
+    first = name_first(on_page)
+    table = row_table(
+        on_page,
+        lambda row: {**name_result(row), "Dataset": row.dataset},
+        lambda row: share_cells(row, first, evidence.plan.alpha),
+        csv="win_shares",
+        caption="Win shares",
+        strong=lambda row: row.dataset == ALL,
+    )
+    names = sorted({row.dataset for row in rows} - {ALL})
+    by_dataset = f", by dataset ({and_list(names)})" if names and not evidence.is_ranked else ""
+    return Section(
+        anchor="shares",
+        question="What are the figures?",
+        answer=f"{plural(len(evidence.rows(totals)), 'result')}{by_dataset}",
+        notes=NOTES,
+        tables=table,
+    )
+
+
+def _rows_on_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
+    """Return the rows for the page. With many methods they are the requested comparisons, or the totals."""
+    if evidence.context.compare:
+        return [row for row in rows if row.methods == evidence.in_full[0]]
+    return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]

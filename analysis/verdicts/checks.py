@@ -1,0 +1,307 @@
+"""Check a tidy table of verdicts before anything is counted.
+
+Each check names the lines, the value and the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+
+from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
+from analysis.verdicts.table import (
+    MAX_NUMBERS,
+    METHODS,
+    NUMBERS,
+    REQUIRED,
+    TEXTS,
+    Cells,
+    as_texts,
+    distinct_rows,
+    name_lines,
+    number_rows,
+    numbered,
+    refuse,
+    with_shared_texts,
+)
+from analysis.verdicts.words import declare_word, is_model_name, set_options
+from guard_eval.errors import StudyError
+from guard_eval.lookalike import skeleton
+from guard_eval.records import TIE, RaterKind
+from guard_eval.reporting.words import some_of
+
+UNKNOWN_KIND = "unknown"
+"""The kind of raters if nobody has said whether they are people or models."""
+KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
+
+_IDS = frozenset({"pair_id", "prompt_id"})
+_THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
+"""Columns that name things, those that name the same things together."""
+_NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
+_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+
+
+def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
+    """Return a checked copy of `frame`: texts as categoricals, numbers as float, `rater_kind` filled in.
+
+    `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
+    has one order in it (`orient`), and `attrs["reading"]` has what a reader must be warned of.
+
+    Args:
+        frame: A row per verdict.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
+
+    Raises:
+        StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
+    """
+    if missing := [name for name in REQUIRED if name not in frame.columns]:
+        raise StudyError(
+            f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
+            f"{', '.join(REQUIRED)}. Say which of your headings they are: "
+            f"{set_options(*(f'columns.{name}=HEADING' for name in missing))}"
+        )
+    if frame.empty:
+        raise StudyError("there are no verdicts: the table has a header, but no rows")
+    table = numbered(frame)
+    empty = pd.Series(None, table.index, dtype=object)
+    texts = [name for name in TEXTS if name in table or name == "rater_kind"]
+    cells = {name: pd.Series(as_texts(table.get(name, empty)), table.index) for name in texts}
+    cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
+    table = table.assign(**cells)
+    for name in REQUIRED:
+        refuse(
+            table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
+        )
+    _check_spelling(table)
+    _check_ids(table)
+    table = with_shared_texts(table, [*METHODS, "verdict", "shown_first"])
+    _check_methods(table)
+    if rater_kind is None:
+        _refuse_unnamed_models(table)
+    table = table.assign(rater_kind=_rater_kinds(table, rater_kind))
+    _check_consistent(table)
+    if "shown_first" in table:
+        table = table.assign(shown_first=_shown_first(table))
+    table = orient(table)
+    _check_duplicates(table)
+    table.attrs = {READING: join_readings([reading_of(frame), Reading(notes=tuple(_prompt_notes(table)))])}
+    return table
+
+
+def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
+    """Give each comparison one order of its methods. Return `frame` itself if nothing changes.
+
+    The order is that of `planned`; otherwise that of the table, if it is always the same; otherwise the
+    alphabet's. If methods change places, all columns NAME_a and NAME_b do, too. Columns with the names of
+    methods, such as the verdict, stay as they are.
+    """
+    planned_pairs = {(a, b) for a, b, _ in planned or ()}
+    numbers, pairs = distinct_rows(frame, METHODS)
+    seen = set(pairs)
+
+    def is_turned(pair: Cells) -> bool:
+        other = pair[::-1]
+        is_planned = other in planned_pairs or (other in seen and str(pair[0]) > str(pair[1]))
+        return is_planned and pair not in planned_pairs
+
+    turned = np.array(list(map(is_turned, pairs)), dtype=bool)[numbers]
+    if not turned.any():
+        return frame
+    stems = [name[:-1] for name in map(str, frame.columns) if name.endswith("_a")]
+    stems = [stem for stem in stems if f"{stem}b" in frame]
+    exchanged = {f"{stem}{old}": f"{stem}{new}" for stem in stems for old, new in ("ab", "ba")}
+    table = pd.concat([frame[~turned], frame[turned].rename(columns=exchanged)])
+    return table.iloc[np.argsort(np.argsort(turned, kind="stable"))]
+
+
+def _check_spelling(table: pd.DataFrame) -> None:
+    """Refuse names that look alike, because they would count separately.
+
+    Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
+    seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
+    """
+    for names in _THINGS:
+        seen: dict[str, str] = {}
+        for name in (name for name in names if name in table):
+            for text in table[name].dropna().unique():
+                other = seen.setdefault(skeleton(text, case=name in _IDS), text)
+                if other != text:
+                    where = name_lines((table[name] == text).to_numpy(), table.index)
+                    raise StudyError(
+                        f"{name} is {other!a}, and {text!a} on {where}; write it one way, or give different "
+                        "things names that look different"
+                    )
+
+
+def _check_ids(table: pd.DataFrame) -> None:
+    """Refuse ids that a spreadsheet has changed: rounded ones, and numbers in them written in two ways.
+
+    A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
+    """
+    for name in [name for name in sorted(_IDS) if name in table]:
+        texts = table[name].cat.categories
+        rounded = table[name].isin(list(filter(_ROUNDED.fullmatch, texts)))
+        refuse(
+            table.assign(id=table[name]),
+            rounded,
+            "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
+            name=name,
+        )
+        spellings: dict[str, list[str]] = {}
+        for text in texts:
+            spellings.setdefault(_NUMBER.sub(r"\1", text), []).append(text)
+        doubtful = [texts for texts in spellings.values() if len(texts) > 1]
+        rows = table[table[name].isin([text for texts in doubtful for text in texts])]
+        raters = rows.groupby(name, observed=True)["rater"].agg(set)
+        for first, *others in doubtful:
+            for other in others:
+                if raters[first].isdisjoint(raters[other]):
+                    raise StudyError(
+                        f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
+                        f"{min(raters[other])!r}, which may be one; write it one way in all rows"
+                    )
+
+
+def _check_methods(table: pd.DataFrame) -> None:
+    """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
+    a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
+    refuse(
+        table,
+        a == b,
+        "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two",
+    )
+    refuse(
+        table,
+        (a == TIE) | (b == TIE),
+        "a method is called 'tie' on {where}; that word is the verdict; rename it",
+    )
+    is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
+    unknown = sorted(verdict[is_unknown].unique())
+    refuse(
+        table,
+        is_unknown,
+        "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
+        "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
+        offers=set_options(*map(declare_word, unknown)),
+    )
+
+
+def _refuse_unnamed_models(table: pd.DataFrame) -> None:
+    """Refuse raters with a model's name if the table does not give their kind."""
+    named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
+    named &= table["rater_kind"].isna()
+    names = sorted(table["rater"][named].unique())
+    refuse(
+        table,
+        named,
+        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
+        "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
+        "rater_kind with {kinds} in every row",
+        names=some_of(list(map(repr, names)), MAX_NUMBERS, join=", "),
+        kinds=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}",
+    )
+
+
+def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
+    """Return the kind of rater of each row: the table's, or else `declared`, or else unknown."""
+    default = declared or UNKNOWN_KIND
+    kinds = table["rater_kind"]
+    refuse(
+        table,
+        kinds.notna() & ~kinds.isin(KINDS),
+        "rater_kind {rater_kind!r} is unknown on {where}; write one of: {kinds}",
+        kinds=", ".join(KINDS),
+    )
+    if declared is not None:
+        refuse(
+            table,
+            kinds.notna() & (kinds != declared),
+            "the table itself says rater_kind {rater_kind!r} on {where}, and {declared!r} was given for all "
+            "of it; leave that out, or fix the column",
+            declared=declared,
+        )
+    return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
+
+
+def _check_consistent(table: pd.DataFrame) -> None:
+    """Refuse a pair in two datasets or of two prompts, and a rater of two kinds."""
+    for key, value, remedy in (
+        ("pair_id", "dataset", "give each pair one dataset, or ids of its own to each dataset"),
+        ("pair_id", "prompt_id", "give each pair one prompt"),
+        ("rater", "rater_kind", "give each rater one kind; people and models are never counted together"),
+    ):
+        if value not in table:
+            continue
+        pairs = table[[key, value]].drop_duplicates()
+        ambiguous = pairs[key][pairs[key].duplicated()]
+        bad = table[key].isin(ambiguous)
+        if bad.any():
+            name = table[key][bad].iloc[0]
+            others = list(map(repr, pairs[value][pairs[key] == name].dropna()))
+            where = name_lines(bad.to_numpy(), table.index)
+            raise StudyError(
+                f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
+            )
+
+
+def _shown_first(table: pd.DataFrame) -> pd.Series:
+    """Return the method shown first. A cell may be its name, or a or b."""
+    first, a, b = table["shown_first"], table["method_a"], table["method_b"]
+    is_letter = first.notna() & (first != a) & (first != b)
+    letters = first.astype(object).str.lower()
+    named = first.mask(is_letter & (letters == "a"), a).mask(is_letter & (letters == "b"), b)
+    refuse(
+        table,
+        named.notna() & (named != a) & (named != b),
+        "shown_first {shown_first!r} names no method of its pair on {where}; write the method, a or b",
+    )
+    return named
+
+
+def _check_duplicates(table: pd.DataFrame) -> None:
+    """Refuse two verdicts of a rater on one pair and criterion, unless their showings differ."""
+    names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
+    numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
+    refuse(
+        table,
+        numbers.duplicated(keep=False),
+        "rater {rater!r} judged pair {pair_id!r} on {criterion!r} more than once ({where}); keep the current "
+        "verdict, tell showings apart by a column 'presentation', or name several people in a column 'rater'",
+    )
+
+
+def _prompt_notes(table: pd.DataFrame) -> list[str]:
+    """Return which rows do not name their prompt if others do."""
+    empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
+    if not empty.any() or empty.all():
+        return []
+    lines = name_lines(empty.to_numpy(), table.index)
+    why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
+    return [f"prompt_id is empty on {lines}: {why}; fill it in"]
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Return a column as numbers; an empty cell is NaN, and a comma is a decimal one.
+
+    Raises:
+        StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
+    """
+    texts = pd.Series(as_texts(column), column.index)
+    cells = texts.cat.categories.str.strip()
+    if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
+        cells = cells.str.replace(",", ".")
+    values = pd.to_numeric(pd.Series(cells, texts.cat.categories), errors="coerce").replace(
+        [np.inf, -np.inf], np.nan
+    )
+    numbers = texts.astype(object).map(values).astype(float)
+    refuse(
+        pd.DataFrame({"cell": texts}),
+        texts.notna() & numbers.isna(),
+        "{name} is not a number ({cell!r}) on {where}; write it with a decimal point, or leave it empty",
+        name=column.name,
+    )
+    return numbers

@@ -1,0 +1,202 @@
+"""Read the verdicts of a data frame or of files. The first record of a file shows its format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.verdicts.checks import validate
+from analysis.verdicts.files import Record, VerdictFile, name_file
+from analysis.verdicts.items import MADE
+from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of, find_methods
+from analysis.verdicts.programs import FOREIGN, read_program
+from analysis.verdicts.reading import READING, join_readings, reading_of, warn_of
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NUMBERED,
+    REQUIRED,
+    SHOWN,
+    Declared,
+    Table,
+    plain_heading,
+    refuse,
+)
+from analysis.verdicts.tidy import tidied
+from guard_eval.errors import StudyError, nearest
+from guard_eval.records import RaterKind
+from guard_eval.reporting.words import and_list
+
+TABLE = "table"
+FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
+"""The names that `--set format=` takes."""
+
+_TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
+_SAMPLES = {"doc_id", "resps", "arguments"}
+"""Keys of lm-evaluation-harness' samples, which are texts."""
+_JUDGED = re.compile(
+    "rater|judge|annotator|user_id|verdict|winner|loser|preference|choice|annotations|criterion|chosen|instruction"
+    r"|win(ner_)?\w+",
+    re.IGNORECASE,
+)
+"""Keys that an item of a data file does not have."""
+
+
+Source = Path | str | pd.DataFrame
+"""A file of verdicts, or a data frame with a row per verdict."""
+
+
+def read(
+    source: Source | Sequence[Path | str],
+    *,
+    rater_kind: RaterKind | None = None,
+    columns: Mapping[str, str] | None = None,
+    verdicts: Mapping[str, str] | None = None,
+    form: str | None = None,
+) -> pd.DataFrame:
+    """Return the validated verdicts of a data frame or of files, in any format that docs/formats.md lists.
+
+    `attrs["reading"]` says which column was read as what; what was left out is a warning, too. Several files
+    are read as one table. A file of items says which methods another file's answers compare.
+
+    Args:
+        source: A data frame, a file's path, or several paths.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
+        columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
+        verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
+            empty text for a missing verdict.
+        form: The format of the files, one of `FORMATS`; by default that of their first records.
+
+    Raises:
+        StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
+            lines.
+    """
+    declared = Declared(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    table = read_verdicts(source, declared)
+    warn_of(table)
+    texts = table.columns[table.dtypes == "category"]
+    return table.astype(dict.fromkeys(texts, object))
+
+
+def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
+    """Read like `read`, but with texts as categoricals (`validate`) and without warnings."""
+    if isinstance(source, pd.DataFrame):
+        is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
+        if not is_read or declared.columns or declared.words:
+            named = source if source.index.name in {None, *NUMBERED} else source.reset_index()
+            source = tidied(named, declared)
+        return validate(source, rater_kind=declared.rater_kind)
+    if isinstance(source, Path | str):
+        source = [source]
+    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
+        kind = type(source).__name__
+        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
+    tables = []
+    for path, frame in load_files(list(map(Path, source)), declared):
+        with name_file(path):
+            tables.append(validate(frame, rater_kind=declared.rater_kind))
+    if len(tables) == 1:
+        return tables[0]
+    roles = [role for table in tables for role in reading_of(table).roles]
+    if any(role.role == "pair_id" and role.why in MADE for role in roles):
+        raise StudyError(
+            "no column names the pairs, so each file would number its own, and one number would mean several "
+            "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
+        )
+    whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
+    whole.attrs = {READING: join_readings(map(reading_of, tables))}
+    try:
+        return validate(whole)
+    except StudyError as error:
+        raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+
+
+def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd.DataFrame]]:
+    """Return the verdicts of files in any known format as tidy tables, not yet checked.
+
+    A file of items says which methods the items of the other files compare.
+
+    Raises:
+        StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
+    """
+    if declared.form is not None and declared.form not in FORMATS:
+        raise StudyError(f"there is no format {declared.form!r}; {nearest(declared.form, list(FORMATS))}")
+    opened = [VerdictFile(path) for path in files]
+    described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
+    holding = [file for file in opened if file not in described]
+    if not holding:
+        raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
+    headings = {plain_heading(name) for file in holding for name in file.first}
+    items = pd.concat([_read_items(file, headings) for file in described]) if described else None
+    # All formats are known before a file is read whole.
+    forms = [declared.form or format_of(file, declared.columns) for file in holding]
+    return [
+        (file.path, _load(file, form, declared, items)) for file, form in zip(holding, forms, strict=True)
+    ]
+
+
+def _load(file: VerdictFile, form: str, declared: Declared, items: pd.DataFrame | None) -> pd.DataFrame:
+    with name_file(file.path):
+        if form == TABLE:
+            return tidied(file.table(), declared, items)
+        return tidied(read_program(file, form, items), replace(declared, columns={}), form=FOREIGN[form])
+
+
+def _is_item(record: Record) -> bool:
+    """Return whether a record is an item: it has methods, and no rater or verdict."""
+    couples = couples_of(list(record), SYSTEMS) or couples_of(list(record), TEXTS)
+    return bool(couples) and not any(map(_JUDGED.fullmatch, record))
+
+
+def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
+    """Return a file of items by their ids, in a column that the answers have, or that is called as ids are.
+
+    Raises:
+        StudyError: Two items have one id, or an item has none or names no methods.
+    """
+    table = Table(file.table(), Declared())
+    find_methods(table)
+    common = table.among(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))
+    names = dict.fromkeys(name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN})
+    shared = [name for name in names if plain_heading(name) in headings]
+    key = next(iter([*shared, *common]), "")
+    if not key:
+        raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
+    ids = table.cells(key)
+    twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
+    refuse(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
+    if not table.has("pair_id"):
+        table.use("pair_id", [key], "its name", pair_id=ids)
+    return table.frame.set_index(ids.rename(None))
+
+
+def format_of(file: VerdictFile, columns: Mapping[str, str]) -> str:
+    """Return the name of a file's format.
+
+    Raises:
+        StudyError: Two formats could be its own, or it holds texts and no verdicts.
+    """
+    first = file.first
+    if first.keys() >= _TIDY or columns:
+        return TABLE
+    if first.keys() >= _SAMPLES:
+        raise StudyError(
+            f"{file.path} holds texts of lm-evaluation-harness and no verdicts; docs/formats.md says how "
+            "guard-eval measure scores them"
+        )
+    names = [name for name, form in FOREIGN.items() if form.claims(first)]
+    if len(names) > 1:
+        raise StudyError(
+            f"{file.path} could be {and_list([FOREIGN[name].what for name in names])}; say which: "
+            f"--set format={' or --set format='.join(names)}"
+        )
+    if not names and (isinstance(first.get("text"), list) or isinstance(first.get("data"), dict)):
+        raise StudyError(
+            f"{file.path} holds what raters saw, and neither methods nor verdicts; give the annotations "
+            "and the file that names the methods by id"
+        )
+    return names[0] if names else TABLE
