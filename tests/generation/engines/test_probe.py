@@ -76,7 +76,7 @@ def test_foreign_models_write_equal_texts_in_batches(kind):
 @pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr"])
 def test_models_that_ignore_padding_write_row_by_row(kind):
     notices, loaded = Notices(), load_foreign(kind)
-    with progress.attached(notices):
+    with progress.use_reporter(notices):
         sizes = [len(b) for b in write(loaded, PROMPTS, "greedy", batch_size=3, **LIMITS)]
     assert sizes == [1, 1, 1]
     assert any("padded rows fail (logits differ by" in text for text in notices.texts)
@@ -172,7 +172,7 @@ def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
         assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
     monkeypatch.setattr(Abilities, "_try", None)
     notices = Notices()
-    with progress.attached(notices):
+    with progress.use_reporter(notices):
         assert not Abilities.of(other).pads
         assert Abilities.of(other).choose_passes(20) is Abilities.of(model).choose_passes(20)
     assert notices.texts[0].startswith("RwkvForCausalLM: padded rows fail (logits differ by")

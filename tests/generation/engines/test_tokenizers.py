@@ -206,7 +206,7 @@ class Notices(progress.Reporter):
 def test_a_prompt_with_a_control_token_is_named(folder):
     notices, loaded = Notices(), load(str(folder))
     prompts = [*PROMPTS, Prompt(id="odd", dataset="d", text="the <|endoftext|> cat")]
-    with progress.attached(notices):
+    with progress.use_reporter(notices):
         write_texts(loaded, prompts=prompts)
     assert notices.texts == [
         "the prompt 'odd': the model reads <|endoftext|> as a control token, not as text"
