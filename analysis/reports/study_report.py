@@ -245,14 +245,14 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
-        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
+        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)
     except (ValueError, KeyError) as error:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = described.astype(object).where(described.notna(), None).itertuples(index=False, name=None)
-    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
+    rows = described.where(described.notna(), None).to_dict("records")
+    metrics = [METRICS[row["metric"]] for row in rows]
     return tuple(
-        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
-        for row in scored
+        MetricRow(**row, title=metric.title, meaning=metric.meaning)
+        for row, metric in zip(rows, metrics, strict=True)
     )

@@ -94,7 +94,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     raters = settings.annotation.raters_per_pair
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"pairs: {len(pairs)} ({new} new); for {raters} people each: {people}; gold pairs: {gold_pairs}",
+        f"pairs: {len(pairs)} ({new} new); rated by {raters} people each: {people}; gold pairs: {gold_pairs}",
     ]
     warnings = list(_content_warnings(settings, texts))
     if (gold_every is None) != (gold_pairs == 0):

@@ -40,7 +40,7 @@ def run(monkeypatch):
         listener = Listener()
         if quiet:
             listener.notice = lambda text: None
-        with progress.attached(listener):
+        with progress.use_reporter(listener):
             command.url = annotate(Study.open(folder), **{"port": 0, **options}).url
         return "\n".join(listener)
 

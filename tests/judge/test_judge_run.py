@@ -132,7 +132,7 @@ def test_an_unexpectedly_high_charge_ends_a_budgeted_run(run, store, pairs, serv
         run(budget_usd=1)
     assert len(server.asks) == 1
     reporter = Mock()
-    with progress.attached(reporter):
+    with progress.use_reporter(reporter):
         assert run().verdicts == 6
     ((warning,), _) = reporter.warn.call_args
     assert (reporter.warn.call_count, "a response cost $0.0802" in warning) == (1, True)
@@ -274,7 +274,7 @@ def test_a_wait_for_a_rate_limit_is_one_line(*, run, pairs, server, headers, wor
     slow = failure(429, "slow down", headers=headers)
     server.act = lambda ask: slow if 5 < len(server.asks) < 20 else verdict(ask)
     reporter = Mock()
-    with progress.attached(reporter):
+    with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
     ((line,),) = (call.args for call in reporter.notice.call_args_list)
     assert words in line

@@ -283,9 +283,9 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     paid = raters.RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    with progress.attached(Answers(answer=False)):
+    with progress.use_reporter(Answers(answer=False)):
         assert paid in manage.erase(study, "Ann").raters
-    with progress.attached(Answers(answer=True)):
+    with progress.use_reporter(Answers(answer=True)):
         erased = manage.erase(study, "Ann")
     assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]
