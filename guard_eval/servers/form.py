@@ -41,7 +41,7 @@ class Form:
 
     @property
     def name(self) -> str:
-        """Return the form in one word: interface, output, the token limit's name, and parts that are left out.
+        """Return the form in one word: interface, output, the token limit's name, and what it lacks.
 
         >>> Form(without=("seed",)).name
         'chat/json_schema/max_tokens/seed'
