@@ -1,17 +1,14 @@
 """The rater's way through the rating, without a browser."""
 
-import contextlib
-import sqlite3
 import unicodedata
 from dataclasses import replace
 
 import pytest
 from app_browser import FIRST_WORD
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
-from sqlalchemy.exc import OperationalError
 
 from guard_eval.records import Gold
-from guard_eval.store import Store, pairs, raters, verdicts
+from guard_eval.store import pairs, raters, verdicts
 
 pytestmark = pytest.mark.slow
 
@@ -244,28 +241,6 @@ def test_a_rater_who_skips_too_often_is_asked_to_judge(study):
         page = send(page, "skip", {"pair": current["pair"], "problems": ["display"]})
     assert view(page)["pair"] == current["pair"]
     assert "You have skipped several pairs" in view(page)["problem"]
-
-
-@pytest.fixture
-def failing_commits(monkeypatch):
-    """Return a context in which every transaction fails at its end, as on a full disk."""
-    write = Store.write
-
-    @contextlib.contextmanager
-    def fail(store):
-        is_nested = store._transaction is not None
-        with write(store) as transaction:
-            yield transaction
-            if not is_nested:
-                raise OperationalError("COMMIT", {}, sqlite3.OperationalError("database or disk is full"))
-
-    @contextlib.contextmanager
-    def break_commits():
-        with monkeypatch.context() as patch:
-            patch.setattr(Store, "write", fail)
-            yield
-
-    return break_commits
 
 
 @pytest.mark.parametrize("is_change", [False, True], ids=["a new pair", "an earlier pair"])
