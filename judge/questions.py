@@ -157,7 +157,7 @@ class RequestBuilder:
                 best = Form.parse(name)
             if judge.max_output_tokens is None:
                 limits.append(limit)
-        return RunState(judge=judge, best=best, max_output_tokens=max(limits))
+        return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
 
     def read(self, question: Question, form: Form, answer: Answered, *, is_new: bool = False) -> Reply:
         """Read an answer to a question in this form."""
