@@ -179,8 +179,8 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
     if items.pair and not (count < table.count_distinct(*items.pair) and table.is_fixed_by(name, items.pair)):
         return False
     # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
-    keys = [(name,) for name in ("dataset", "rater", "criterion") if table.has(name)]
-    keys += [METHODS] if items.pair else []
+    describing = [["dataset"], ["rater"], ["criterion"], *([METHODS] if items.pair else [])]
+    keys = [names for names in describing if table.has(*names)]
     fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
     if any(table.is_fixed_by(name, names) for names in fixed):
         return False

@@ -18,7 +18,7 @@ def rated(name, raters=3, items=20, cell=str):
 
 @pytest.mark.parametrize("name", ["trial", "round", "repetition", "time", "position", "session_id", "score"])
 @pytest.mark.parametrize("cell", [str, lambda item: f"{1 + item // 5}.{1 + item % 5}"])
-def test_column_that_raters_share_may_be_the_item(name, cell):
+def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
     table = rated(name, cell=cell)
     assert f"columns.pair_id={name}" in refusal(table)
     assert counts(table, columns={"pair_id": name}) == ("39/0/21", 20)
@@ -38,7 +38,7 @@ def test_column_that_raters_share_may_be_the_item(name, cell):
         ],
     ],
 )
-def test_column_with_few_values_may_be_the_item(rows):
+def test_possible_item_column_is_asked_about(rows):
     assert f"--set columns.pair_id={next(iter(rows[0]))}" in refusal(pd.DataFrame(rows))
 
 
@@ -109,7 +109,7 @@ def test_method_named_like_a_changing_side_is_refused(columns, names):
 
 
 @pytest.mark.parametrize("word", ["a bit better", "A little better", "a lot worse", "a better"])
-def test_article_names_no_side(word):
+def test_article_a_names_no_side(word):
     rows = [{"item": n, **AB, "winner": ("about the same", word)[n % 2]} for n in range(10)]
     assert f"the verdict {word!r} names no method" in refusal(pd.DataFrame(rows))
 
@@ -117,7 +117,7 @@ def test_article_names_no_side(word):
 @pytest.mark.parametrize(
     "names", [("winner_left", "winner_right"), ("votes_1", "votes_2"), ("chosen1", "chosen2")]
 )
-def test_marks_of_places_follow_the_sides(names):
+def test_marks_of_places_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
     rows = [
         {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
@@ -162,7 +162,7 @@ def test_column_of_ties_is_read(name, cells):
         ({"option1": "a1", "option2": "b1", "option3": "c1", "best": "a1"}, "option1 and option3 are two"),
     ],
 )
-def test_other_outcomes_than_two_are_refused(columns, message):
+def test_verdict_that_is_no_choice_of_two_is_refused(columns, message):
     assert message in refusal(pd.DataFrame([{"item": n, **columns} for n in range(10)]))
 
 
@@ -178,7 +178,7 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
     assert counts(pd.DataFrame(rows)) == expected
 
 
-def test_offered_roles_of_headings_are_read():
+def test_headings_can_be_raters_or_criteria():
     table = pd.DataFrame([{"prompt": f"p{n}", **AB, "ann": "A", "bob": "B"} for n in range(6)])
     assert "--set columns.headings=rater" in refusal(table)
     assert counts(table, columns={"headings": "rater"}) == ("6/0/6", 6)
@@ -207,7 +207,7 @@ def test_named_index_is_a_column():
     assert counts(rated("item").set_index("item")) == ("39/0/21", 20)
 
 
-def test_declarations_of_a_read_table_stay():
+def test_read_table_keeps_its_declarations():
     rows = [
         {"pair_id": f"{n}-{m}", "topic": n, **AB, "rater": "r", "winner": "A"}
         for n in range(5)
