@@ -102,7 +102,7 @@ class JudgeUsage:
 
     Attributes:
         prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
-        spent: Requests, answers, tokens and dollars (the store's `read_spending`).
+        spent: Requests, answers, tokens and format_dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
         checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
