@@ -28,9 +28,9 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.judging import read_usage
+from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_conduct
-from guard_eval.store.rounds import count_closed, read_contest
+from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
@@ -106,7 +106,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _keep_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
-    stored = {name: store_settings.declared(store, name) for name in study.declared}
+    stored = {name: store_settings.read_declared(store, name) for name in study.declared}
     return Context(
         name=settings.name,
         question=settings.question,
@@ -115,7 +115,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         study_hash=study.hash,
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
+        reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
         declared=(*_note_compared_run(settings), *compare_plan(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_read_contests(store, rows),

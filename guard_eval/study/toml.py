@@ -116,7 +116,7 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
 def check_tables(
     table: type[Table], data: Mapping[str, Any], source: Path | str, context: object = None
 ) -> Table:
-    """Return the tables of a file, with the settings of `--set` in them, as the model of the whole file.
+    """Check the tables of a file, and return them as the model of the whole file.
 
     Raises:
         StudyError: Something is wrong; all of it is named, with the nearest valid names.
@@ -166,7 +166,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
 
 
 def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
-    """Return a problem's place, without the types that pydantic names in it, and the keys of its table."""
+    """Return the key of a problem, without pydantic's names of types, and the valid keys of its table."""
     name = ""
     keys = []
     for segment in detail["loc"]:

@@ -128,7 +128,7 @@ def new(
     location = locate_model(model, Path())
     check_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
-    lines = [_line_of(folder, copied) + ("" if paths else ", examples to replace")]
+    lines = [_describe_prompts(folder, copied) + ("" if paths else ", examples to replace")]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
     study = _write(folder, {PROMPTS: prompt_lines(copied)}, _settings_of_model(folder, model))
@@ -140,7 +140,7 @@ def new(
     )
 
 
-def _line_of(folder: Path, prompts: Sequence[Prompt]) -> str:
+def _describe_prompts(folder: Path, prompts: Sequence[Prompt]) -> str:
     """Return how many prompts a study has, in words, and of each dataset if there are several."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
@@ -181,7 +181,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         systems={system.name: len(system.texts) for system in systems},
         lines=(
             f"{folder / STUDY_TOML}: the settings to edit: {compared}",
-            _line_of(folder, prompts),
+            _describe_prompts(folder, prompts),
             *(system.line for system in systems),
             *filter(None, [endings]),
         ),

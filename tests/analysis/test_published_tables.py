@@ -248,10 +248,3 @@ def test_words_are_declared_on_the_command_line(monkeypatch, capsys, tmp_path):
     ran = run_here(monkeypatch, capsys, tmp_path, "report", str(TABLES / "codes012.csv"), *sets)
     assert ran.code == 0
     assert "beta won more often than alpha on overall (alpha 48\u00a0%)" in ran.out
-
-
-def test_words_are_declared_in_a_file_beside_the_table(monkeypatch, capsys, tmp_path):
-    (tmp_path / "codes.csv").write_bytes((TABLES / "codes012.csv").read_bytes())
-    (tmp_path / "report.toml").write_text('[verdicts]\n"0" = "a"\n"1" = "tie"\n"2" = "b"\n')
-    ran = run_here(monkeypatch, capsys, tmp_path, "report", "codes.csv")
-    assert "beta won more often than alpha on overall (alpha 48\u00a0%)" in ran.out
