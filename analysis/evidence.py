@@ -102,7 +102,7 @@ class JudgeUsage:
 
     Attributes:
         prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
-        spent: Requests, answers, tokens and format_dollars (the store's `read_spending`).
+        spent: Requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
         checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
@@ -323,6 +323,7 @@ class Evidence:
         return self.only(self.in_full) if self.in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
+        """Return the comparison of two methods, in the order of its methods."""
         for pair in self.comparisons:
             if set(pair) == {a, b}:
                 return pair

@@ -138,6 +138,7 @@ def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
 def _read_study_evidence(
     path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
 ) -> tuple[Evidence, Path]:
+    """Return the verdicts of a study and the folder of its report."""
     # Only for a study: a table's report would wait half a second for SQLAlchemy.
     from analysis.reports.checklist import read_people  # noqa: PLC0415
     from analysis.reports.study_report import read_study  # noqa: PLC0415

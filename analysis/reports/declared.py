@@ -33,6 +33,7 @@ ReportUnit = Literal["prompt", "pair"]
 
 
 def _check_one_line(text: str) -> str:
+    """Refuse an empty text, and one with line breaks."""
     if not text.strip() or len(text.splitlines()) > 1:
         raise ValueError("is empty or has line breaks; write one line")
     return text
@@ -162,6 +163,7 @@ def command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
 
 
 def _use_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
+    """Return the verdicts with the declared unit: without prompts if it is the pair."""
     if unit == "prompt" and (PROMPT not in verdicts.columns or verdicts[PROMPT].isna().all()):
         raise StudyError(
             f"the unit is declared to be the prompt, and the table names none; add a column {PROMPT} that "

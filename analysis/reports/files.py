@@ -61,7 +61,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     Args:
         evidence: The verdicts and their context.
         folder: Made if missing; files of an earlier report there are replaced.
-        paper: Whether to write tables, a figure and the text for a write_manuscript.
+        paper: Whether to write tables, a figure and the text for a manuscript.
 
     Raises:
         StudyError: The folder cannot be written, or a paper is wanted on raters of unknown kind.
@@ -130,6 +130,7 @@ def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
 
 
 def _collect_facts(context: Context, screen: FirstScreen) -> dict[str, object]:
+    """Return the facts for report.json."""
     return {
         "name": context.name,
         "question": context.question,

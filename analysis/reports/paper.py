@@ -225,6 +225,7 @@ def _write_sentence(evidence: Evidence) -> str:
 
 
 def _name_software(evidence: Evidence) -> str:
+    """Return the name and the version of this software."""
     return f"guard-eval {evidence.context.versions['guard-eval']}"
 
 
@@ -304,6 +305,7 @@ def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
 
 
 def _make_paper_table(rows: Sequence[WinShareRow]) -> Table:
+    """Return the table of one comparison, judged by people or by one judge."""
     p_values = [pooled_binomial(row.wins, row.losses).p for row in rows]
     return make_labelled_table(
         [{"Criterion": title(row.criterion), "Dataset": row.dataset} for row in rows],

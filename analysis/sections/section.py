@@ -297,7 +297,7 @@ def format_share(share: Estimate) -> str:
 
 
 def format_coefficient(estimate: Estimate) -> str:
-    """Return a format_coefficient with its interval."""
+    """Return a coefficient with its interval."""
     if estimate.value is None:
         return "undefined"
     if estimate.low is None:

@@ -63,7 +63,7 @@ class AgreementRow(ComparisonRow):
         fleiss_kappa, krippendorff_alpha_ordinal, gwet_ac1, icc1: The coefficients.
         design_effect: n ratings are worth n / (design effect) independent ratings.
         level: The confidence level.
-        note: Why a format_coefficient or its interval is missing.
+        note: Why a coefficient or its interval is missing.
     """
 
     raters: int
@@ -107,6 +107,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 
 
 def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+    """Return the agreement on one result."""
     item, first = item_numbers(scores)
     by_unit = UnitScores.of(scores.iloc[first])
     counts = count_verdicts(scores)
@@ -170,6 +171,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[AgreementRow]) -> str:
+    """Describe the range of κ in words, and say if one verdict dominates."""
     people = select_first_raters(rows)
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:
@@ -185,4 +187,5 @@ def _answer_question(rows: Sequence[AgreementRow]) -> str:
 
 
 def _get_value(kappa: Estimate) -> float:
+    """Return the value of a κ that is defined."""
     return kappa.value or 0.0

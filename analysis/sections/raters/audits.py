@@ -280,5 +280,6 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[FindingRow]) -> str:
+    """Count the warnings and notes."""
     warnings = sum(row.severity == "warning" for row in rows)
     return f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}"

@@ -57,6 +57,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
+    """Return the table of results with the excluded raters."""
     first = name_first(rows)
     return make_row_table(
         rows,
@@ -68,6 +69,7 @@ def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Tabl
 
 
 def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
+    """Count the excluded raters, and give the results with them."""
     late = sum(rater.results == "after" for rater in raters)
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
     kinds = {rater.rater_kind for rater in raters}

@@ -42,7 +42,7 @@ ASKED = (
 
 @record
 class SpendingRow:
-    """Tokens and format_dollars of one judge over all runs, including calibration.
+    """Tokens and dollars of one judge over all runs, including calibration.
 
     Attributes:
         judge: The judge's name.

@@ -76,6 +76,7 @@ def judges(evidence: Evidence) -> list[JudgeRow]:
 
 
 def _make_row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
+    """Compare a judge with people on one result. Return None if no person rated its pairs."""
     level = 1 - alpha
     unit = UnitScores.of(judged).codes
     verdict = _label_verdicts(judged["net"])
@@ -111,6 +112,7 @@ def _make_row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha:
 
 
 def _label_verdicts(net: pd.Series) -> NDArray[np.int64]:
+    """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
     return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
 
 
@@ -142,6 +144,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
+    """Say whether judges give people's result, and how often they agree with most people."""
     alpha = evidence.plan.alpha
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)

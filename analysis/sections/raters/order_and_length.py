@@ -175,6 +175,7 @@ def _measure_lengths(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
+    """Return how the verdicts of one result depend on length."""
     measured = items[items["known"].astype(bool)]
     toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
     sided = np.abs(toward) > 0
@@ -240,6 +241,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
+    """Say how often the first text won, and how often the longer one."""
     parts = []
     if positions:
         rows = select_first_raters(positions)

@@ -190,6 +190,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[AssistedRow]) -> str:
+    """Say how many more ratings would narrow the interval as much."""
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"

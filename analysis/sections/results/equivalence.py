@@ -123,5 +123,6 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[EquivalenceRow]) -> str:
+    """Count the results by conclusion."""
     counts = Counter(row.conclusion for row in rows)
     return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])

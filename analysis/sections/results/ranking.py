@@ -219,6 +219,7 @@ def rankings(evidence: Evidence) -> list[list[RankingRow]]:
 
 
 def _place_row(row: RankingRow) -> tuple[object, ...]:
+    """Return the sort key of a row: people first, then the composite, then by criterion and rank."""
     is_criterion = row.criterion != COMPOSITE
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
 
@@ -389,6 +390,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
+    """Return the table of one ranking."""
     return make_row_table(
         rows,
         lambda row: {"Method": row.method},

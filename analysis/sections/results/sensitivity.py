@@ -111,6 +111,7 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
 def _analyse_otherwise(
     plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
+    """Yield the name and the share of each analysis of one result, the usual one first."""
     level = plan.level
     items = item_scores(scores)
     raters = scores["rater"].nunique()
@@ -181,6 +182,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
+    """Say how many other tests are on the same side of the error rate."""
     tested = [row for row in select_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
@@ -211,6 +213,7 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
 
 
 def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
+    """Give the results that hold for other raters, too, with their limits."""
     estimated = [row for row in rows if row.win_share.low is not None]
     if not estimated:
         return f"Unknown: {rows[0].note}"

@@ -77,6 +77,7 @@ def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
 
 
 def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
+    """Test one result. Only items count that all their raters have rated."""
     wait = evidence.context.raters_per_item.get(key.rater_kind)
     by_unit = UnitScores.of(items)
     is_waiting = (items["raters"] < (wait or 0)).to_numpy()
@@ -146,5 +147,6 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[SequentialRow]) -> str:
+    """Count the results that reached the error rate."""
     reached = sum(row.reached_after is not None for row in rows)
     return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"

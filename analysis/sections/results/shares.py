@@ -287,6 +287,7 @@ def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
 def _make_row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
+    """Return the win share of one result, over all datasets or in one."""
     share = fixed = fixed_share(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
