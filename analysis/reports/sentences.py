@@ -108,7 +108,7 @@ def describe_methods(evidence: Evidence) -> tuple[str, ...]:
 
 
 def describe_limits(evidence: Evidence) -> tuple[str, ...]:
-    """Return the describe_limits that apply to these data."""
+    """Return the limits that apply to these data."""
     return write_sentences(
         "limits",
         evidence,
