@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import streamlit as st
 
@@ -15,16 +13,16 @@ from annotation_app import panel, state
 from annotation_app.panel import Skip, Submission, Turn
 from annotation_app.state import App, Visit
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, content_id
+from guard_eval.records import BlindPair, JsonObject, content_id
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
 """The greatest age of a count of the rater's pairs."""
 
 
-def show(app: App) -> None:
+def show_rating(app: App) -> None:
     """Show the rater's present pair with its questions."""
-    panel.load(app.words)
+    panel.load_panel(app.words)
     _show_pair()
 
 
@@ -44,9 +42,9 @@ def _show_pair() -> None:
         "extras": True,
         "counts": app.settings.pages.consent,
     }
-    actions: panel.Actions = {"submit": _submit, "skip": _skip, "turn": _turn}
+    actions: panel.Actions = {"submit": _handle_submission, "skip": _handle_skip, "turn": _handle_turn}
     answers = _read_answers(app, visit, pair.presentation) if visit.earlier else {}
-    panel.show(app, visit, pair, view | answers, actions)
+    panel.show_pair(app, visit, pair, view | answers, actions)
 
 
 def _get_pair(app: App, visit: Visit) -> BlindPair | None:
@@ -54,25 +52,25 @@ def _get_pair(app: App, visit: Visit) -> BlindPair | None:
         return None
     try:
         app.check_file()
-        fetch(app, visit)
+        fetch_pair(app, visit)
     except state.STUDY_ERRORS:
         return None  # the page that follows meets the same error, and logs it
     return visit.pair
 
 
-def fetch(app: App, visit: Visit) -> None:
+def fetch_pair(app: App, visit: Visit) -> None:
     """Fetch the rater's next pair, if there is one, and count the remaining pairs."""
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
-        _count(app, visit)
+        _count_pairs(app, visit)
     if visit.pair is None and visit.earlier:
         visit.pair = verdicts.read_presentation(app.store, visit.trail[visit.at], rater=visit.rater)
     elif visit.pair is None:
         visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
     if not visit.earlier and (visit.pair is None) != (visit.available == 0):
-        _count(app, visit)  # the count is out of date
+        _count_pairs(app, visit)  # the count is out of date
 
 
-def _count(app: App, visit: Visit) -> None:
+def _count_pairs(app: App, visit: Visit) -> None:
     rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated on another server, as a proxy may spread the tabs
@@ -80,7 +78,7 @@ def _count(app: App, visit: Visit) -> None:
         visit.go_to(len(visit.trail))
 
 
-def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
+def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     """Return the stored choices, comment and problems on a pair, and their `base`; empty if unrated."""
     chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
@@ -93,7 +91,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
     return answers | {"base": base}
 
 
-def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any]) -> bool:
+def _is_outdated(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
     """Return whether a submission would overwrite newer answers from another tab or browser."""
     if not answers or submission.base in {None, answers["base"]}:
         return False
@@ -107,7 +105,7 @@ def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any
     return any(value not in (None, answers[name]) for name, value in changes.items())
 
 
-def _submit(app: App, visit: Visit, submission: Submission) -> None:
+def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
     """Save a submission about any pair of the rater, and go to the next pair."""
     if not may_continue(app, visit):
         return
@@ -162,7 +160,7 @@ def may_continue(app: App, visit: Visit) -> bool:
     return False
 
 
-def _skip(app: App, visit: Visit, skip: Skip) -> None:
+def _handle_skip(app: App, visit: Visit, skip: Skip) -> None:
     """Skip the pair and go on, unless this rater has skipped too many."""
     if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
         visit.problem = app.words.rating.skipped_many
@@ -173,7 +171,7 @@ def _skip(app: App, visit: Visit, skip: Skip) -> None:
     visit.note = app.words.rating.skipped
 
 
-def _turn(_app: App, visit: Visit, turn: Turn) -> None:
+def _handle_turn(_app: App, visit: Visit, turn: Turn) -> None:
     """Turn to another page. Choices stay in the browser, and only the first of two presses counts."""
     if visit.pair is None or visit.pair.presentation != turn.pair:
         return

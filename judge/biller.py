@@ -11,7 +11,7 @@ from guard_eval.records import BILLION
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import FailureKind
 from guard_eval.servers.price import REMEDY, Price
-from guard_eval.store.requests import Planned, Settled
+from guard_eval.store.judging.requests import Planned, Settled
 from guard_eval.study.judge_settings import Judge
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from guard_eval.records import record
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,
@@ -24,7 +25,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import change_form, fixed_parts, simplify
+from judge.prompts.forms import change_form, find_fixed_parts, list_simpler_forms
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
@@ -48,7 +49,7 @@ _REMEDIES: dict[FailureKind, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Reply:
     """The result of one request.
 
@@ -71,7 +72,7 @@ class Reply:
     alone: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunState:
     """The state of a judge's run.
 
@@ -113,7 +114,7 @@ class RunState:
         return wasted >= MOST_FRUITLESS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class History:
     """The facts for the next step on a question.
 
@@ -177,7 +178,7 @@ class Stop:
 Step = Send | Wait | Verdict | Failure | Stop
 
 
-def learn(history: History, reply: Reply) -> History:
+def learn_from(history: History, reply: Reply) -> History:
     """Add a reply to the history, and update the run's state by it."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
@@ -274,7 +275,7 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
     if error.change is None or is_passing or is_over:
         return None
     takes_text = error.change == "output" and form.output == "text"
-    if error.change in fixed_parts(run.judge) and not takes_text:
+    if error.change in find_fixed_parts(run.judge) and not takes_text:
         value = getattr(run.judge, error.change)
         return Stop(
             f"the server of the judge {run.judge.model!r} does not take {error.change} = {value!r}, which "
@@ -295,7 +296,7 @@ def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
             base = change_form(base, change, judge)
-    yield from simplify(base, judge)
+    yield from list_simpler_forms(base, judge)
 
 
 def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:

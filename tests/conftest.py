@@ -25,7 +25,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair
-from guard_eval.store import database
+from guard_eval.store.sql import database
 
 # A machine that does other things too is slow now and then. The same examples are tried every time, and other
 # ones by `make nightly`.

@@ -21,9 +21,10 @@ from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capital, number, number_limits, spaced
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, pairs, raters, settings, slots
-from guard_eval.store.rounds import count_closed, count_playing, read_stopped
-from guard_eval.store.slots import MOST_SKIPS, POOLS
+from guard_eval.store import RaterProgress, Store, pairs, raters, settings
+from guard_eval.store.showings import slots
+from guard_eval.store.showings.rounds import count_closed, count_playing, read_stopped
+from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.prompts import read_study_prompts
@@ -118,7 +119,7 @@ def _read_store(
     everybody = raters.read(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(store, everybody, slots=study.plan.slots, criteria=criteria)
-    changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
+    changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
     replaced = _find_replaced(drawn, texts)
     parts += _verdict_steps(study, store, drawn, everybody, ratings)
     warnings = render_lines(

@@ -37,7 +37,7 @@ from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
 from guard_eval.records import record
-from guard_eval.reporting.words import and_list, capital, p_value, percent, plural, some_of, title
+from guard_eval.reporting.words import and_list, capital, p_value, percent, some_of, title
 
 MAX_LINES = 12
 """Lines of the first screen."""
@@ -227,18 +227,17 @@ def _remark(
         ranks_first=ranks_first,
         rounds=describe_rounds(evidence),
         results=first,
-        criteria=len({row.criterion for row in first}),
         different=sum(row.is_significant(alpha) for row in first),
         leads=_describe_leads(unclear),
-        is_significant_alone=any(row.p is not None and row.p <= alpha for row in unclear),
+        smallest_p=min((row.p for row in unclear if row.p is not None), default=1),
         detectable=_find_detectable_share(unclear, evidence),
-        units=plural(max((row.units for row in unclear), default=0), first[0].unit),
+        unclear=unclear,
         equivalent=same,
         judges=[
             _answer_judge(rows, evidence, also=any(row.is_significant(alpha) for row in first))
             for rows in judges
         ],
-        uneven=[row.what for row in sides],
+        uneven=sides,
         failed=_failed_calibrations(evidence),
     )
 
@@ -375,14 +374,13 @@ def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Return the unit, the test and its correction, and the raters about whom the answer is."""
     covered = next(row for row in evidence.rows(coverage) if row.who == rows[0].who)
-    units = [row.units for row in rows]
     shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     return write_sentences(
         "foot",
         evidence,
         first=rows[0],
         covered=covered,
-        sizes=dict.fromkeys((min(units), max(units))),
+        results=rows,
         ranks_first=ranks_first and not evidence.stops_early,
         judge=plain_name(covered.judge),
         raters=count_raters(covered.raters, covered.rater_kind),

@@ -28,9 +28,9 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.judging import read_usage
+from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_conduct
-from guard_eval.store.rounds import count_closed, read_contest
+from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
@@ -106,7 +106,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _only_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
-    stored = {name: store_settings.declared(store, name) for name in study.declared}
+    stored = {name: store_settings.read_declared(store, name) for name in study.declared}
     return Context(
         name=settings.name,
         question=settings.question,
@@ -115,7 +115,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         study_hash=study.hash,
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
+        reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
         declared=(*_note_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_contests(store, rows),
@@ -245,14 +245,14 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
-        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
+        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)
     except (ValueError, KeyError) as error:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = described.astype(object).where(described.notna(), None).itertuples(index=False, name=None)
-    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
+    rows = described.where(described.notna(), None).to_dict("records")
+    metrics = [METRICS[row["metric"]] for row in rows]
     return tuple(
-        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
-        for row in scored
+        MetricRow(**row, title=metric.title, meaning=metric.meaning)
+        for row, metric in zip(rows, metrics, strict=True)
     )

@@ -207,7 +207,9 @@ def table_section(
     answer: Callable[[Sequence[R]], str],
     notes: Iterable[str] = (),
     anchor: str = "",
+    note: str = "",
     strong: Callable[[R], bool] = lambda _: False,
+    is_open: bool = False,
 ) -> Section | None:
     """Return a section with one table; None without rows. By default its anchor is the name of its file."""
     if not rows:
@@ -217,7 +219,8 @@ def table_section(
         question=question,
         answer=answer(rows),
         notes=tuple(notes),
-        tables=row_table(rows, labels, figures, csv=csv, caption=caption, strong=strong),
+        tables=row_table(rows, labels, figures, csv=csv, caption=caption, note=note, strong=strong),
+        is_open=is_open,
     )
 
 

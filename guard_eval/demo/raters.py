@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from guard_eval.records import BlindPair, Choice, HandOutPlan, content_id
-from guard_eval.store import Store, handout, raters, requests, verdicts
+from guard_eval.store import Store, handout, raters, verdicts
+from guard_eval.store.judging import requests
 
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
 JUDGE = "SIMULATED judge"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from guard_eval.records import record
 
 FailureKind = Literal[
     "refusal",  # the model declined
@@ -50,7 +51,7 @@ Change = Omittable | Literal["responses", "output", "limit", "fewer_tokens", "gu
 other name of the token limit, a lower limit, or the next simpler form if the server does not say."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RequestFailure:
     """The failure of a request: no answer came, or the answer cannot be read.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from guard_eval.records import record
 from guard_eval.reporting.words import and_list
 from guard_eval.servers.failures import Change, Omittable
 
@@ -22,7 +23,7 @@ PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/response
 OMITTABLE = get_args(Omittable)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Form:
     """The form of a request.
 

@@ -13,10 +13,11 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
-from guard_eval.store import notes, rounds, slots
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
-from guard_eval.store.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store import notes
+from guard_eval.store.showings import rounds, slots
+from guard_eval.store.showings.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 SPARE_SKIPS = 2
 """A rater may skip this many pairs more than it has rated. Otherwise a few raters could close every pair."""
@@ -101,7 +102,7 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
         hand_out = _HandOut(db, who, plan, now, limit)
         for row in hand_out.open:
             if row.slot_id is not None:
-                slots.hold(db, row.slot_id, row.id, row.first, now + plan.lease)
+                slots.hold_slot(db, row.slot_id, row.id, row.first, now + plan.lease)
         numbers = [row.id for row in hand_out.open]
         while len(numbers) < limit:
             number = hand_out.present_next()
@@ -150,7 +151,7 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         hand_out = _HandOut(db, who, plan, now, 1)
         if notes.find_rater(db, who).is_out or not hand_out.count_left():
             return None
-        next_end = slots.find_next_end(db, hand_out.pool, who.id, now)
+        next_end = slots.find_next_lease_end(db, hand_out.pool, who.id, now)
         closed = rounds.count_closed(db, hand_out.pool)
         if next_end is None and rounds.count_playing(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
@@ -188,7 +189,7 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
             return False
         notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
         notes.write(store, rater, "comment", comment, presentation=number, unless_same=True)
-        slots.release(db, [number])
+        slots.release_slots(db, [number])
         slots.open_slots(db, slots.POOLS[rater.kind], [row.pair_id])
         return True
 
@@ -245,7 +246,7 @@ class _HandOut:
 
     def _present_slot(self) -> int | None:
         """Show a pair in an open slot."""
-        start = slots.ring_position(self.plan.seed, self.who.name, self.shown)
+        start = slots.draw_position(self.plan.seed, self.who.name, self.shown)
         open_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
         coin = self._draw(DRAWS, "side", self.who.name, self.shown)
         choice = choose_slot(open_slots, self.lead, coin)
@@ -253,7 +254,7 @@ class _HandOut:
             return None
         chosen, side = choice
         number = self._present(chosen.pair_id, side, slot=chosen.id, number=chosen.number)
-        slots.hold(self.db, chosen.id, number, side, self.now + self.plan.lease)
+        slots.hold_slot(self.db, chosen.id, number, side, self.now + self.plan.lease)
         self.counted += 1
         self.shown += 1
         self.lead.update(count_lead(chosen.method_a, chosen.method_b, side))

@@ -34,7 +34,7 @@ class Listener(list):
 @pytest.fixture
 def run(monkeypatch):
     """Run `annotate` with a server that is ready and ends at once; return what was said."""
-    monkeypatch.setattr(server, "run", lambda _socket, on_ready: on_ready())
+    monkeypatch.setattr(server, "run_server", lambda _socket, on_ready: on_ready())
 
     def command(folder, *, quiet=False, **options):
         listener = Listener()

@@ -19,7 +19,7 @@ from judge.decide import (
     Verdict,
     Wait,
     conclude,
-    learn,
+    learn_from,
     next_step,
 )
 
@@ -70,7 +70,7 @@ def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, store
             reasoned=reasoned,
             alone=alone,
         )
-        history = learn(history, reply)
+        history = learn_from(history, reply)
         steps.append(next_step(history, form))
     return steps[1:], history.run
 
@@ -215,7 +215,7 @@ def test_ten_answers_without_a_verdict_end_a_run(result, setting):
             form = step.form
             answers += 1
             reply = Reply(form=form, result=result, max_output_tokens=512, answered=True, is_new=True)
-            history = learn(history, reply)
+            history = learn_from(history, reply)
             step = next_step(history, form)
         run = history.run
         if isinstance(step, Stop):

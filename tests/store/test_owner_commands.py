@@ -12,7 +12,7 @@ import pytest
 from factories import STUDY_HEAD
 
 from analysis.monitor.rater_list import list_raters
-from annotation_app.annotate import address_for_others, annotate
+from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, manage, notes, pairs, raters, settings, unblind, verdicts
@@ -67,7 +67,7 @@ def test_a_link_has_the_address_of_the_served_app(study):
     """Before that it is where `annotate` serves by default, which the sentence below the links says."""
     unserved = manage.add(study, "Ben")
     options = inspect.signature(annotate).parameters
-    default = address_for_others(options["address"].default, options["port"].default)
+    default = make_url(options["address"].default, options["port"].default)
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
     with opened(study) as store:

@@ -14,7 +14,7 @@ from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow,
 from analysis.sections.section import Section, name_first, name_result, row_table
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.table import KNOWN, STORED, as_texts
+from analysis.verdicts.table import KNOWN, STORED, convert_to_texts
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import record
 from guard_eval.reporting.words import (
@@ -191,7 +191,7 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
     Raises:
         StudyError: The column has too many different texts.
     """
-    texts = as_texts(cells)
+    texts = convert_to_texts(cells)
     numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
     if len(texts.categories) <= MAX_VALUES:
         order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
@@ -257,7 +257,7 @@ def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> It
     """Name the test, the verdicts that are left out, and the columns that support no claim."""
     yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
     for name in columns_of(evidence):
-        if missing := as_texts(evidence.frame[name]).isna().sum():
+        if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{plural(missing, 'verdict')} without {name} are left out."
     if evidence.context.explored:
         yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."

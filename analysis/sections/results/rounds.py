@@ -18,7 +18,7 @@ from analysis.sections.section import (
     group_name,
     limits,
     name_result,
-    row_table,
+    table_section,
 )
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.records import Contest, record
@@ -135,9 +135,8 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
 def section(evidence: Evidence) -> Section | None:
     """Ask which comparisons are decided."""
     rows = evidence.rows(rounds)
-    if not rows:
-        return None
-    table = row_table(
+    warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
+    return table_section(
         rows,
         name_result,
         lambda row: {
@@ -150,13 +149,8 @@ def section(evidence: Evidence) -> Section | None:
         csv="rounds",
         caption="Comparisons that stop when they are decided",
         strong=lambda row: row.is_significant(evidence.plan.alpha),
-    )
-    warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
-    return Section(
-        anchor="rounds",
         question="Which comparisons are decided?",
-        answer=next(describe_rounds(evidence)),
+        answer=lambda _: next(describe_rounds(evidence)),
         notes=(HOW_TO_READ, *distinct_notes(warned)),
-        tables=table,
         is_open=True,
     )

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
-from guard_eval.generation.engines import Model, Tokenizer
+from guard_eval.generation.engines import Model, Output, Tokenizer
 from guard_eval.generation.engines.encoding import ends_with_stop
 from guard_eval.generation.engines.loading import SMALL
 from guard_eval.generation.strategies import Strategy
@@ -186,7 +186,7 @@ def run_generate(
     *,
     stops: Sequence[Callable[..., Tensor]] = (),
     **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
-) -> Any:  # noqa: ANN401
+) -> Output:
     """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
 
     Those settings would otherwise be added, such as a repetition penalty.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from guard_eval.generation.decoding.contrastive import Proposer, choose, contrast
+from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import Batch, Decoded, run_generate
@@ -47,7 +47,7 @@ def decode(
     Args:
         model: A transformers model for causal language modelling.
         batch: The prompts.
-        strategy: The strategy. `check` must have accepted it.
+        strategy: The strategy. `check_abilities` must have accepted it.
         amateur: The weaker model of contrastive decoding, with the same tokens.
         static: Use a static cache. On a GPU, the model and GUARD's step are then compiled.
         on_step: A function that is called after each step. Strategies with beams do not call it, because
@@ -131,7 +131,7 @@ class _Amateur:
         self._written = written
         amateur = output.logits[:, -1]
         shared = min(scores.shape[1], amateur.shape[1])  # later rows only pad the larger embedding
-        contrasted = contrast(
+        contrasted = contrast_models(
             scores[:, :shared],
             amateur[:, :shared],
             alpha=self._strategy.alpha,
@@ -177,7 +177,7 @@ def _search_contrastively(
         # A hidden state may be NaN even if the logits before it are finite.
         broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
         failures.append(broken)
-        index = choose(proposal, penalty.nan_to_num())
+        index = choose_candidate(proposal, penalty.nan_to_num())
         tokens = proposal.ids.gather(1, index[:, None])
         if on_step:
             adapts = isinstance(strategy, AdaptiveContrastiveSearch)

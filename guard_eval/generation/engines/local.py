@@ -27,7 +27,7 @@ from guard_eval.generation.engines.encoding import (
     name_prompts,
 )
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.generation.engines.probe import Abilities, check
+from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
 from guard_eval.study.folder import Study
@@ -42,7 +42,7 @@ def open_local(plan: GenerationPlan) -> Iterator[Engine]:
     with plan.find_models().offline():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and memory, which would make the first batch look slower than it is.
-        check(models.loaded.model, Greedy())
+        check_abilities(models.loaded.model, Greedy())
         progress.notice(str(models.loaded))
         yield Engine(models.loaded.facts, models.write)
 
@@ -156,7 +156,7 @@ class Writer:
             raise StudyError(
                 f"{self.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
             )
-        check(self._models[0], self.strategy, *self._models[1:])
+        check_abilities(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_texts(self.loaded, texts, self._recipe)
         self._failed.clear()
         sizes = self._sizes

@@ -142,18 +142,18 @@ class Abilities:
         """Return whether a trial succeeds. If it fails, tell the user once what is used instead."""
         reasons = self.results.reasons
         if what not in reasons:
-            reasons[what] = self._try(compare)
+            reasons[what] = self._run_trial(compare)
         if reasons[what] and remedy and what not in self._told:
             progress.notice(f"{self._name}: {what} fail ({reasons[what]}); {remedy} instead")
             self._told.add(what)
         return not reasons[what]
 
-    def _try(self, compare: Callable[[], Pairs]) -> str:
+    def _run_trial(self, compare: Callable[[], Pairs]) -> str:
         """Compare a trial's numbers with the right ones, up to rounding. Return why it fails, or ""."""
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
-                distance = max(_distance(actual, expected) for actual, expected in compare())
+                distance = max(_relative_distance(actual, expected) for actual, expected in compare())
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (another library's model may raise anything)
@@ -164,11 +164,11 @@ class Abilities:
     @cached_property
     def _alone(self) -> tuple[Tensor, ...]:
         """The logits of a short text in a batch by itself, at each step."""
-        return self._generate(self._draw(TOKENS)[:, _PADDING:], _force_one, _STEPS)
+        return self._generate(self._draw_ids(TOKENS)[:, _PADDING:], _force_one, _STEPS)
 
     def _compare_padding(self) -> Pairs:
         """Compare the shorter of two rows with the same text alone."""
-        long = self._draw(TOKENS)
+        long = self._draw_ids(TOKENS)
         padded = torch.cat([long, pad(long[:, _PADDING:], (_PADDING, 0))])
         mask = torch.ones_like(padded)
         mask[1, :_PADDING] = 0
@@ -178,7 +178,7 @@ class Abilities:
 
     def _compare_beams(self) -> Pairs:
         """Compare the logits of two beams after an exchange of their rows with those of their texts."""
-        ids = self._draw(TOKENS)
+        ids = self._draw_ids(TOKENS)
         beams = self._generate(ids, _force_exchange, 3, num_beams=2)
         ends = torch.tensor([[_SECOND, _FIRST], [_SECOND, _SECOND]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
@@ -188,8 +188,8 @@ class Abilities:
         """Compare the second of two candidates, at two steps, with one pass over the text."""
         length = max(tokens, TOKENS) - _STEPS
         # Tokens are repeated, because this shows best whether a layer sees only the last tokens.
-        ids = self._draw(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
-        candidates = self._draw(2 * _STEPS).view(_STEPS, 1, 2)
+        ids = self._draw_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
+        candidates = self._draw_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
         padding = _PADDING if self.pads else 0
         mask[:, :padding] = 0
@@ -208,7 +208,7 @@ class Abilities:
     def _model(self) -> Model:
         return self._reference()
 
-    def _draw(self, tokens: int) -> Tensor:
+    def _draw_ids(self, tokens: int) -> Tensor:
         """Return the same token ids at every call, `[1, tokens]`."""
         size = self._model.config.get_text_config().vocab_size
         ids = torch.randint(size, (1, tokens), generator=torch.Generator().manual_seed(1))
@@ -252,14 +252,14 @@ def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
     return forced
 
 
-def _distance(actual: Tensor, expected: Tensor) -> float:
+def _relative_distance(actual: Tensor, expected: Tensor) -> float:
     """Return the distance between numbers and the expected ones, as a share of the spread of the latter."""
     expected = expected.float()
     spread = (expected - expected.mean(-1, keepdim=True)).norm()
     return float((actual.float() - expected).norm() / spread)
 
 
-def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
+def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> None:
     """Check that a model, and the amateur of contrastive decoding, can run a strategy.
 
     Raises:

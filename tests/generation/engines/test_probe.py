@@ -15,7 +15,7 @@ from guard_eval.generation.engines import packed
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
 from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
-from guard_eval.generation.engines.probe import Abilities, check
+from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.library import load_model
 from guard_eval.generation.strategies import ContrastiveSearch, Greedy
 from guard_eval.records import Prompt
@@ -114,12 +114,12 @@ def test_a_refused_model_names_the_failed_trials():
     with pytest.raises(
         StudyError, match=r"LlamaForCausalLM continues no text: one text \(mat1 and mat2 .*name"
     ):
-        check(model, Greedy())
+        check_abilities(model, Greedy())
     with pytest.raises(
         StudyError,
         match=r"XLNetLMHeadModel does not give .* tried .*a cache for each candidate \(it takes no",
     ):
-        check(tiny("xlnet"), ContrastiveSearch())
+        check_abilities(tiny("xlnet"), ContrastiveSearch())
 
 
 def test_a_failed_length_is_not_tried_again(monkeypatch):
@@ -148,7 +148,7 @@ def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
     for versions, is_used in [("torch 3", False), ("torch 2", True)]:
         Abilities.of(other).load(path, versions)
         assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
-    monkeypatch.setattr(Abilities, "_try", None)
+    monkeypatch.setattr(Abilities, "_run_trial", None)
     with collect_notices() as notices:
         assert not Abilities.of(other).pads
         assert Abilities.of(other).choose_passes(20) is Abilities.of(model).choose_passes(20)

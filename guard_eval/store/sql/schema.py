@@ -27,6 +27,7 @@ from sqlalchemy import (
     Dialect,
     Executable,
     LargeBinary,
+    Row,
     Text,
     bindparam,
     text,
@@ -44,21 +45,24 @@ LONGEST_NAME = 200
 ERASING = "erasing"
 """The key in `setting` that lets rows of append-only tables go, while a person is erased."""
 
+SqlRow = Row[Any]
+"""A row of a query: its attributes are the columns."""
+
 _CHUNK = 8_000
 _Item = TypeVar("_Item")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     r"""Return `text` with U+FFFD in place of NUL and lone surrogates, which databases refuse.
 
-    >>> storable("a\x00b")
+    >>> make_storable("a\x00b")
     'a�b'
     """
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+def split_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """Yield `items` in groups that fit into one statement."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
@@ -316,12 +320,12 @@ MOMENT = Converted(DateTime(timezone=True), _to_utc, _to_utc)
 """A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite, which drops the zone."""
 
 _COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
-    "TEXT": Converted(Text(), storable, _check_text),
+    "TEXT": Converted(Text(), make_storable, _check_text),
     "TIMESTAMPTZ": MOMENT,
     "BYTEA": Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),
 }
-"""What converts the values of columns. Texts take any characters (see `storable`); bytes are compressed."""
+"""The conversions of values. Texts may hold any characters (see `make_storable`); bytes are compressed."""
 
 _TYPES = {
     name: _COLUMN_TYPES[kind]

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.store.database import Store
+from guard_eval.store.sql.database import Store
 
 GATHER_SECONDS = 0.015
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""

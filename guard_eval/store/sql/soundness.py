@@ -9,13 +9,13 @@ import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, get_args
+from typing import get_args
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from guard_eval.records import CHOICES, NoteKind, RaterKind, Role
-from guard_eval.store.sqlite_files import OurColumn, read_columns, select_all
+from guard_eval.records import CHOICES, JsonObject, NoteKind, RaterKind, Role
+from guard_eval.store.sql.sqlite_files import OurColumn, read_columns, select_all
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "BIGINT": int,
@@ -58,7 +58,7 @@ def find_damage(engine: Engine) -> str | None:
         return f"a value cannot be read ({' '.join(str(getattr(error, 'orig', error)).split())})"
 
 
-def _find_odd(table: str, columns: Sequence[OurColumn], row: dict[str, Any]) -> str | None:
+def _find_odd(table: str, columns: Sequence[OurColumn], row: JsonObject) -> str | None:
     for column in columns:
         value = row[column.name]
         name = f"{table}.{column.name}"
