@@ -174,17 +174,18 @@ class BatchApi:
             is_missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
             if not is_missing and result.fatal is not None and result.kind != "transport":
                 raise StudyError(result.fatal)
-            if is_missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind):
-                raise CallError(detail)
-            if attempt < _CALLS:
+            is_final = is_missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind)
+            if attempt < _CALLS and not is_final:
                 await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
-                if name is not None:  # a provider may have made it, whatever its answer says
-                    try:
-                        batch_id = await self.find(name)
-                    except CallError:
-                        break
-                    if batch_id is not None:
-                        return json.dumps({"id": batch_id}).encode()
+            try:
+                # a provider may have made the batch, whatever its answer says
+                batch_id = None if name is None else await self.find(name)
+            except CallError:
+                break
+            if batch_id is not None:
+                return json.dumps({"id": batch_id}).encode()
+            if is_final:
+                raise CallError(detail)
         raise StudyError(f"{detail}; run the command again to continue; batches are kept")
 
 
