@@ -155,7 +155,7 @@ def check(
         lines.append(_list_totals(totals, ratings))
     return Checked(
         lines=tuple(lines),
-        tables=(*_claim_table(claims, icc), *_printed_table(printed)),
+        tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
         claims=claims,
         printed=printed,
         totals=totals,
@@ -277,43 +277,45 @@ def _list_totals(totals: Sequence[int], ratings: int) -> str:
     )
 
 
-def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
+def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
     if not claims:
         return ()
     columns: Columns[Claim] = {
         "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
         "Share": lambda claim: percent(claim.win_share, 2),
-        "Pooled p": lambda claim: _exact(claim.pooled_p),
-        f"p, ICC {icc:g}": lambda claim: _exact(claim.p),
-        "p, ICC 1": lambda claim: _exact(claim.p_same),
+        "Pooled p": lambda claim: _format_p(claim.pooled_p),
+        f"p, ICC {icc:g}": lambda claim: _format_p(claim.p),
+        "p, ICC 1": lambda claim: _format_p(claim.p_same),
         "Falls above": lambda claim: number(claim.tolerated_icc),
     }
     holm: Columns[Claim] = {}
     if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
         holm = {
-            "Pooled, Holm": lambda claim: _exact(claim.pooled_p_adjusted),
-            f"ICC {icc:g}, Holm": lambda claim: _exact(claim.p_adjusted),
+            "Pooled, Holm": lambda claim: _format_p(claim.pooled_p_adjusted),
+            f"ICC {icc:g}, Holm": lambda claim: _format_p(claim.p_adjusted),
         }
     note = "ICC: the correlation of ratings of a pair."
     return (table_of(claims, {**columns, **holm}, caption="What the counts support", note=note),)
 
 
-def _exact(p: float | None) -> str:
+def _format_p(p: float | None) -> str:
     """Return a p-value with the digits that a paper may print."""
     return NOTHING if p is None else f"{p:.4g}"
 
 
-def _printed_table(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
+def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     if not rows:
         return ()
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
         "Possible": lambda row: "yes" if row.is_possible else f"no; nearest {row.nearest}",
-        "Pooled p": lambda row: NOTHING if row.lowest_p is None else _range(row.lowest_p, row.highest_p),
+        "Pooled p": lambda row: (
+            NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
+        ),
     }
     return (table_of(rows, columns, caption="What the percentages can be shares of"),)
 
 
-def _range(low: float | None, high: float | None) -> str:
-    return _exact(low) if low == high else f"{_exact(low)} to {_exact(high)}"
+def _format_range(low: float | None, high: float | None) -> str:
+    return _format_p(low) if low == high else f"{_format_p(low)} to {_format_p(high)}"

@@ -34,7 +34,7 @@ from guard_eval.servers.failures import (
     RequestFailure,
 )
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
-from guard_eval.servers.server import Server, connect_to, may_send_keys, server_url
+from guard_eval.servers.server import Server, connect_to, find_url, may_send_keys
 from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
@@ -134,7 +134,7 @@ class ServedPlan:
     def price(self) -> Price | None:
         """The price of the model's tokens; None if it is unknown."""
         served = self.system.served
-        return find_price(served, server_url(served))
+        return find_price(served, find_url(served))
 
     def body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of a request."""
@@ -351,7 +351,9 @@ class ServedRun:
             return
         reason = f"{failure.kind} ({failure.detail})"
         self.failures[reason] += 1
-        self._failed_in_a_row += failure.kind in OF_THE_SERVER
+        # before the first text, a rejection says nothing about its prompt
+        is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing)
+        self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
             raise StudyError(
                 f"the server failed {MOST_FAILURES} times in a row, last with {reason}; what was answered is "

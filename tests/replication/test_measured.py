@@ -86,7 +86,7 @@ def test_shares_by_hand():
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
-def test_an_answer_in_either_order_is_one_and_simulated_raters_do_not_count_beside_people():
+def test_simulated_raters_do_not_count_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
     figures = by_key(from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))

@@ -72,5 +72,5 @@ def collect_notices() -> Iterator[list[str]]:
     reporter = progress.Reporter()
     notices: list[str] = []
     reporter.notice = notices.append
-    with progress.attached(reporter):
+    with progress.use_reporter(reporter):
         yield notices
