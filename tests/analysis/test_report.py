@@ -178,7 +178,7 @@ def test_paper_folder_has_files_and_published_p_values(tmp_path):
     assert "GUARD was preferred to ACS" in (paper / "sentence.txt").read_text(encoding="utf-8")
     cited = set(re.findall(r"\\citep\{(.*?)\}", (paper / "methods.tex").read_text(encoding="utf-8")))
     keys = set(re.findall(r"@\w+\{(\w+),", (paper / "references.bib").read_text(encoding="utf-8")))
-    assert {key for group in cited for key in group.split(",")} == keys
+    assert {key for group in cited for key in group.split(",")} == keys > {"pitman1937", "holm1979"}
 
 
 def test_answer_names_the_winner_in_either_orientation(tmp_path):

@@ -10,7 +10,14 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import ResultKey, by_cell
-from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, totals, write_p
+from analysis.sections.results.shares import (
+    CountedRow,
+    TestedRow,
+    WinShareRow,
+    correct,
+    make_share_cells,
+    totals,
+)
 from analysis.sections.section import Section, make_row_table, name_first, name_result
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
@@ -24,7 +31,6 @@ from guard_eval.reporting.words import (
     p_value,
     percent,
     plural,
-    share_limits,
     title,
 )
 
@@ -222,9 +228,7 @@ def make_section(evidence: Evidence) -> Section | None:
         rows,
         lambda row: {**name_result(row), "Column": row.column, "Value": row.value},
         lambda row: {
-            f"Share of {first}": percent(row.win_share.value),
-            "Interval": share_limits(row.win_share),
-            "p": write_p(row, alpha),
+            **make_share_cells(row, alpha, first),
             "Units": row.units,
         },
         csv="by_value",
