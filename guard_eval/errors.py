@@ -49,6 +49,15 @@ def nearest(word: str, options: list[str]) -> str:
     return f"choose from: {', '.join(options)}" if options else "it takes none"
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> count_of(1, "text"), count_of(1200, "text")
+    ('1 text', '1,200 texts')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

@@ -14,7 +14,7 @@ from typing import Literal
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
 from analysis.sections.section import Cells
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render_lines
@@ -130,7 +130,7 @@ def _read_store(
         changes=changes[0].changes,
         redraw=study.command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
-        count=_count,
+        count=count_of,
         spaced=spaced,
     )
     tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
@@ -170,7 +170,7 @@ def _summarise(
 
 def _describe(step: str, **values: object) -> str:
     """Return the words for a step, by its name in the template."""
-    (line,) = render_lines(_TEMPLATES / "steps.txt.j2", step=step, count=_count, spaced=spaced, **values)
+    (line,) = render_lines(_TEMPLATES / "steps.txt.j2", step=step, count=count_of, spaced=spaced, **values)
     return line
 
 
@@ -299,7 +299,7 @@ def _verdict_steps(
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
-    yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
+    yield Part("pairs", "complete", count_of(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = _describe("people", ratings=ratings, invited=invited)
@@ -351,14 +351,14 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
     page = study.report / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
-        return Part("report", state, f"waits for {_count(missing, 'rating')}")
+        return Part("report", state, f"waits for {count_of(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
     return _page_step("report", page, written, missing="not written", older="the database", then=report)
 
 
 def headline(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
-    lines = render_lines(_TEMPLATES / "headline.txt.j2", ratings=ratings, count=_count, duration=duration)
+    lines = render_lines(_TEMPLATES / "headline.txt.j2", ratings=ratings, count=count_of, duration=duration)
     return " ".join(lines)
 
 
@@ -450,9 +450,6 @@ def name_flags(rater: RaterState) -> list[str]:
     figures = {"same answer": rater.favourite, "like a model": rater.signs}
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
-
-def _count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

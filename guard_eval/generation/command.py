@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
@@ -270,7 +270,7 @@ def _forecast_texts(plan: GenerationPlan) -> Generated:
         if problem and not fitting:
             raise StudyError(problem)
         lines.append(problem)
-    texts = f"{plan.total} continuation{'' if plan.total == 1 else 's'}"
+    texts = count_of(plan.total, "continuation")
     limit = plan.total * generation.max_new_tokens
     lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
     if seconds := [text.seconds for texts in plan.existing.values() for text in texts.values()]:

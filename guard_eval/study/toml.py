@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, count_of, nearest
 from guard_eval.files.opening import read_text
 
 Table = TypeVar("Table", bound=BaseModel)
@@ -127,7 +127,7 @@ def check_tables(
         problems = problems_of(error, table, data)
     if (count := len(problems)) > _SHOWN_PROBLEMS:
         problems[_SHOWN_PROBLEMS:] = [f"and {count - _SHOWN_PROBLEMS} more"]
-    raise StudyError("\n  ".join([f"{source} has {count} problem{'s' * (count > 1)}:", *problems]))
+    raise StudyError("\n  ".join([f"{source} has {count_of(count, 'problem')}:", *problems]))
 
 
 def problems_of(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:

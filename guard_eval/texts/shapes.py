@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.texts.rows import KEYS, NO_TEXT, RUNS, SIDE, SYSTEMS, TEXT, Record, plain_key, use_plain_keys
 
 _LEAST_ROWS = 4
@@ -115,7 +115,7 @@ def _describe_values(values: Sequence[object]) -> str:
         return "lists or objects"
     different = len(set(map(str, filled)))
     if len(filled) >= _LEAST_ROWS and different <= len(filled) // 2:
-        return f"only {different} different value{'' if different == 1 else 's'} in {len(filled)} rows"
+        return f"only {count_of(different, 'different value')} in {len(filled)} rows"
     return ""
 
 
