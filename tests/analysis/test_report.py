@@ -242,13 +242,13 @@ def test_wins_fill_the_bar_from_the_end_of_their_method(chromium, tmp_path):  # 
     page = chromium.new_page()
     page.goto((tmp_path / "index.html").as_uri())
     boxes = {name: page.locator(f".bar {name}").bounding_box() for name in ("", ".won", ".lost")}
-    left, width = boxes[""]["x"], boxes[""]["width"]
-    assert boxes[".lost"]["x"] == pytest.approx(left, abs=1)
+    start, width = boxes[""]["x"], boxes[""]["width"]
+    assert boxes[".lost"]["x"] == pytest.approx(start, abs=1)
     assert boxes[".lost"]["width"] == pytest.approx(width * 50 / 90, abs=2)
-    assert boxes[".won"]["x"] + boxes[".won"]["width"] == pytest.approx(left + width, abs=1)
+    assert boxes[".won"]["x"] + boxes[".won"]["width"] == pytest.approx(start + width, abs=1)
     assert boxes[".won"]["width"] == pytest.approx(width * 10 / 90, abs=2)
     ends = [page.get_by_text(f"{name} wins").bounding_box()["x"] for name in "yx"]
-    assert ends[0] < left + width / 2 < ends[1]
+    assert ends[0] < start + width / 2 < ends[1]
 
 
 def test_answer_names_no_winner_if_all_verdicts_are_ties(tmp_path):
