@@ -21,7 +21,7 @@ from analysis.sections.results.shares import (
 from analysis.sections.section import Section, make_row_table, name_first, name_result
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.table import KNOWN, STORED, convert_to_texts
+from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import record
 from guard_eval.reporting.words import (
@@ -98,6 +98,8 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
             f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
             f"{nearest(heading, sorted(set(allowed) - {heading}))}"
         )
+    if name == "rater" and not names_raters(frame):
+        raise StudyError(f"--by {heading}: the table does not say which rater gave which verdict")
     if frame[name].isna().all():
         raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
     return name

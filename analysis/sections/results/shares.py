@@ -146,7 +146,7 @@ class CountedRow(FlippedRow):
 
     Attributes:
         pairs: The number of pairs.
-        raters: The number of raters.
+        raters: The number of raters, if it is known.
         unit: What the test takes as independent: `prompt` or `pair`.
         units: The number of these.
         wins: The number of ratings for `method_a`.
@@ -155,7 +155,7 @@ class CountedRow(FlippedRow):
     """
 
     pairs: int
-    raters: int
+    raters: int | None
     unit: str
     units: int
     wins: int
@@ -210,7 +210,7 @@ class CoverageRow(JudgedRow):
         last_day: The day of the last one.
     """
 
-    raters: int
+    raters: int | None
     pairs: int
     unit: str
     units: int
@@ -306,7 +306,7 @@ def _make_row(
         *key,
         dataset=dataset,
         pairs=len(items),
-        raters=int(scores["rater"].nunique()),
+        raters=evidence.count_raters(scores),
         unit=fixed.unit,
         units=fixed.n,
         verdicts=int(scores["verdicts"].sum()),
@@ -405,7 +405,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
             CoverageRow(
                 kind,
                 judge,
-                raters=int(group["rater"].nunique()),
+                raters=evidence.count_raters(group),
                 pairs=len(group[pair].drop_duplicates()),
                 unit=UnitScores.of(group).name,
                 units=int(group["unit"].nunique()),
