@@ -225,7 +225,7 @@ def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> 
         return f"{title(row.criterion)}{against}"
 
     sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
-    raters = max(row.raters for row in evidence.rows(coverage) if not row.judge)
+    raters = max(row.raters or 0 for row in evidence.rows(coverage) if not row.judge)
     shares = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
     lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
     return f"{lead}: {and_list(shares)}{f' for {first}' if is_single else ''}"
