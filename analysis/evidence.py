@@ -279,7 +279,7 @@ class Evidence:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """Return the table of verdicts, each comparison one way round, in one order of rows."""
+        """Return the table of verdicts, in which each comparison has one order of its methods."""
         return self.scored.frame
 
     @cached_property
