@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 from guard_eval.errors import StudyError, count_of
-from guard_eval.texts.rows import KEYS, NO_TEXT, RUNS, SIDE, SYSTEMS, TEXT, Record, plain_key, use_plain_keys
+from guard_eval.texts.rows import (
+    KEYS,
+    NO_TEXT,
+    PARTS,
+    RUNS,
+    SIDES,
+    SYSTEMS,
+    TEXT,
+    Record,
+    plain_key,
+    use_plain_keys,
+)
+
+_WORD = re.compile(r"[^\W\d_][^\W\dA-Z_]*|\d+")
+"""A word of a heading; each number and each capital begins one."""
+
+_SETTING = re.compile("[(=]")
+"""What a heading such as top_p(p=1) has, which names a setting."""
+
+_LEAST_WORDS = 3
+"""A shorter text may be a label."""
 
 _LEAST_ROWS = 4
 """In a shorter file, few values say nothing."""
@@ -20,7 +41,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         StudyError: Some of the columns cannot be texts, so that somebody must say which ones are.
     """
     keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
-    candidates = [key for key in keys if key not in NO_TEXT]
+    candidates = [key for key in keys if key not in NO_TEXT and plain_key(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
     refuse_sides(candidates, source)
@@ -40,15 +61,57 @@ def refuse_sides(columns: Sequence[str], source: object) -> None:
     """Refuse columns that are sides: in each row, another system may have written such a text.
 
     Raises:
-        StudyError: Some of several columns are sides.
+        StudyError: Two columns are sides.
     """
-    sides = [column for column in columns if SIDE.fullmatch(plain_key(column))]
-    if sides and len(columns) > 1:
-        raise StudyError(
-            f"{source}: {' and '.join(map(repr, sides))} are sides, and each row may have other systems "
-            "there. Write a row for each text, with its system in a column 'system'. If all texts of a "
-            "column are by one system, name the column after it"
-        )
+    named = [column for column in columns if not _SETTING.search(column)]
+    for first, other in combinations(named, 2):
+        if _are_sides(_WORD.findall(first), _WORD.findall(other)):
+            raise StudyError(
+                f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
+                "Write a row for each text, with its system in a column 'system'. If all texts of a column "
+                "are by one system, name the column after it"
+            )
+
+
+def _are_sides(first: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two headings, as words, differ only in the word for the side."""
+    different = [{a.casefold(), b.casefold()} for a, b in zip(first, other, strict=False) if a != b]
+    is_only_a_letter = len(first) == 1 and len(first[0]) == 1
+    return len(first) == len(other) and len(different) == 1 and different[0] in SIDES and not is_only_a_letter
+
+
+def refuse_parts_of_prompts(records: Sequence[Record], columns: Sequence[str], source: object) -> None:
+    """Refuse a column of texts that differs between the texts of a prompt: it may be a part of the prompt.
+
+    Args:
+        records: The rows.
+        columns: The columns of systems.
+        source: The file, for messages.
+
+    Raises:
+        StudyError: There is such a column.
+    """
+    rows = [record.row for record in records]
+    prompt = next((key for key in KEYS["prompt"] if any(row.get(key) for row in rows)), "")
+    keys = [key for key in dict.fromkeys(chain.from_iterable(rows)) if key not in (prompt, *columns)]
+    apart = [key for key in keys if key in (*KEYS["strategy"], *KEYS["setting"]) or plain_key(key) in SYSTEMS]
+    first: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for row in rows if prompt else ():
+        other = first.setdefault(tuple(str(row.get(key)) for key in (prompt, *apart)), row)
+        for key in keys:
+            if row.get(key) != other.get(key) and _may_be_part(key, row.get(key)):
+                raise StudyError(
+                    f"{source}: {key!r} differs between texts of the prompt {str(row[prompt])[:40]!r}. If it "
+                    "is a part of the prompt, write the whole prompt under the key 'prompt'; if not, remove "
+                    "it"
+                )
+
+
+def _may_be_part(key: str, value: object) -> bool:
+    """Return whether a value may be a part of the prompt: by its key, or as a text of several words."""
+    if plain_key(key) in PARTS or key in KEYS["prompt"]:
+        return True
+    return key not in (*TEXT, *NO_TEXT) and isinstance(value, str) and len(value.split()) >= _LEAST_WORDS
 
 
 def find_system_column(records: Sequence[Record], source: object) -> str:
