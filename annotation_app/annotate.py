@@ -1,7 +1,5 @@
 """Serve a study to its raters."""
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 from contextlib import suppress

@@ -12,8 +12,6 @@
 A code reaches the browser with its page and not before.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 
@@ -65,7 +63,7 @@ def _show_code(app: App, ending: Ending) -> None:
 
 
 def show_waiting_or_end(app: App, visit: Visit) -> str:
-    """Show the page of a rater without a pair: wait for a pair that another rater has open, or the end."""
+    """Show a rater without a pair the end, or a page to wait for pairs that other raters have open."""
     if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
         return show_ending(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting

@@ -5,8 +5,6 @@ an exception its message, which may quote what a rater wrote. Its type and the l
 the defect by; so does the system's own name of an error, such as `EMFILE: Too many open files`.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

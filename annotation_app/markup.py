@@ -5,8 +5,6 @@ the page as text nodes. Elsewhere Streamlit's own elements would render Markdown
 that text is escaped and goes into `st.html`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Each answer is a note in the store, on disk before the next page is shown. A rat
 browser is therefore not asked again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st
@@ -67,9 +65,9 @@ def _show_consent(app: App, visit: Visit) -> str:
             agreed = show_forward_button(texts.agree, key="agree")
             declined = st.button(escape_label(texts.decline), key="decline")
     if agreed or declined:
-        visit.open("")
         words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
         state.note_progress(app, visit, "consent", {"agreed": agreed, **words})
+        visit.open("")
         st.rerun()
     return "consent"
 
@@ -130,9 +128,9 @@ def _show_instructions(app: App, visit: Visit) -> str:
         begun = visit.trail or visit.progress["instructions"]
         pressed = show_forward_button(texts.again if begun else texts.start, key="start")
     if pressed:
-        visit.open("")
         if not begun:
             state.note_progress(app, visit, "instructions", {"language": app.words.language})
+        visit.open("")
         st.rerun()
     return "instructions"
 
@@ -211,7 +209,7 @@ def _show_check(app: App, visit: Visit) -> str:
             wrong = [name for name in right if answers[name] != right[name]]
             passed = not wrong
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": passed}
-            visit.open("instructions" if wrong else "")
             state.note_progress(app, visit, "check", detail)
+            visit.open("instructions" if wrong else "")
             st.rerun()
     return name

@@ -5,8 +5,6 @@ the models here accept only the right form. It names its pair, so that nothing d
 believes to show: a press that comes twice, or after a restart, finds the same presentation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The rating: choose the pair on the screen, and store the answers from the browser."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -111,23 +109,33 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
         return
     with app.store.write():  # nothing is stored between the check and the answers
         answers = _read_answers(app, visit, submission.pair)
-        if not _is_outdated(visit, submission, answers):
-            _save(app, visit, submission)
-            return
-    visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
-    visit.go_to(visit.trail.index(submission.pair))
-    visit.problem = app.words.rating.outdated
-    visit.failed = submission.press
+        is_outdated = _is_outdated(visit, submission, answers)
+        following = None if is_outdated else _save(app, visit, submission)
+    # the visit changes only now: what the block has written is not on disk before its end
+    if is_outdated:
+        visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
+        visit.go_to(visit.trail.index(submission.pair))
+        visit.problem = app.words.rating.outdated
+        visit.failed = submission.press
+        return
+    if submission.pair not in visit.trail:
+        visit.trail.append(submission.pair)
+        visit.available = max(0, visit.available - 1)
+    visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.pair = None if visit.earlier else following
+    visit.acknowledged = (submission.pair, submission.press)
+    visit.note = app.words.rating.saved
 
 
-def _save(app: App, visit: Visit, submission: Submission) -> None:
+def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
+    """Save a submission within a transaction; return the rater's next pair."""
     first = submission.pair not in visit.trail
     following = verdicts.save(
         app.store,
         submission.pair,
         {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
         rater=visit.rater,
-        # A change of mind has no measures of its own: the first ones count for the pair.
+        # The measures of the first verdict count for the pair, and not those of a change.
         seconds=submission.seconds if first else None,
         active_seconds=submission.active if first else None,
         ends_seen=submission.ends if first else None,
@@ -139,13 +147,7 @@ def _save(app: App, visit: Visit, submission: Submission) -> None:
     if submission.conduct and app.settings.pages.consent:  # the consent page says that it is counted
         counts = json.dumps(submission.conduct, sort_keys=True)
         notes.write(app.store, visit.rater, "conduct", counts, presentation=submission.pair)
-    if first:
-        visit.trail.append(submission.pair)
-        visit.available = max(0, visit.available - 1)
-    visit.go_to(visit.trail.index(submission.pair) + 1)
-    visit.pair = None if visit.earlier else following
-    visit.acknowledged = (submission.pair, submission.press)
-    visit.note = app.words.rating.saved
+    return following
 
 
 def may_continue(app: App, visit: Visit) -> bool:
@@ -161,7 +163,7 @@ def may_continue(app: App, visit: Visit) -> bool:
 
 
 def _handle_skip(app: App, visit: Visit, skip: Skip) -> None:
-    """Skip the pair and go on, unless this rater has skipped too many."""
+    """Skip the pair and show the next one, unless this rater has skipped too many."""
     if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
         visit.problem = app.words.rating.skipped_many
         return

@@ -3,8 +3,6 @@
 uvicorn runs it in the process of `annotate`, on a socket that `annotate` has opened.
 """
 
-from __future__ import annotations
-
 import base64
 import gc
 import hashlib

@@ -6,8 +6,6 @@ for one, and mean the same rater at every later visit. Prolific's parameters are
 browser that came with them first, by its cookie, and no other one.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Mapping

@@ -26,7 +26,7 @@ from guard_eval.study.settings import Annotation
 from guard_eval.study.wording import PracticePair, Wording
 
 STUDY_ERRORS = (StudyError, OSError)
-"""What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
+"""Errors of a missing, locked or broken study: the rater sees a calm page, and the log names the cause."""
 
 ENTRANCE = threading.Lock()
 """Held while a page is shown to a visitor who is not signed in."""
@@ -118,7 +118,7 @@ class Visit:
         self.failed = ""
 
     def open(self, kind: str) -> None:
-        """Open the onboarding page of this kind; an empty one leads on."""
+        """Open the onboarding page of this kind; an empty kind closes it."""
         self.opened = kind
 
     def go_to(self, at: int) -> None:

@@ -7,8 +7,6 @@ answers. Only the first questions, which are asked online, can be in flight when
 A batch that is too large for the account is halved, and from then on one batch follows the other.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import tempfile

@@ -1,7 +1,5 @@
 """Price the requests and the answers of one run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

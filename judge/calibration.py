@@ -5,8 +5,6 @@ random order. A pair with swapped sides should get the same verdict. A text shou
 was made longer with repeated words. None of the answers is a verdict of the study.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from judge.biller import Ledger
 
 _REASONS = 5
-"""So many reasons of one kind of failure are printed."""
+"""The number of reasons that are printed for each kind of failure."""
 
 _REMEDIES = {
     "timeout": " (they may have been charged; set a longer timeout in study.toml, and they are asked again)",
@@ -182,7 +182,7 @@ class JudgeCommand:
 
     @contextmanager
     def _judge(self, judge: Judge) -> Iterator[None]:
-        """Store an error that only the user can fix, so that the other judges go on."""
+        """Store an error that only the user can fix, so that the other judges continue."""
         try:
             yield
         except StudyError as error:

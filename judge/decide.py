@@ -6,8 +6,6 @@ until another question was asked in the strictest one. A server that reasons is 
 answers off at the usual limit, counts tokens of reasoning, or refuses what such models refuse.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -82,11 +80,13 @@ class RunState:
         max_output_tokens: The token limit of the next requests.
         most_output_tokens: The highest token limit that the server may take.
         answered_tokens: The highest token limit of an answer.
-        is_settled: Whether the form changes no more, since a verdict was accepted.
+        has_verdicts: Whether an earlier run with these settings got verdicts.
+        is_settled: Whether the form is final, because a verdict was accepted.
         fallback: The simpler form that gave a verdict.
         doubts: The questions on which the best form was refused or ignored.
         fruitless: The pairs of the answers without a verdict since the last verdict.
-        failures: The questions in a row that the server failed to answer.
+        failures: The questions in a row that the server failed to answer, or rejected before any verdict.
+        rejections: The questions that were rejected in every form.
     """
 
     judge: Judge
@@ -94,11 +94,13 @@ class RunState:
     max_output_tokens: int
     most_output_tokens: int = REASONING_TOKENS
     answered_tokens: int = 0
+    has_verdicts: bool = False
     is_settled: bool = False
     fallback: Form | None = None
     doubts: int = 0
     fruitless: tuple[str, ...] = ()
     failures: int = 0
+    rejections: int = 0
 
     @property
     def form(self) -> Form:
@@ -225,8 +227,16 @@ def _learn_limit(run: RunState, reply: Reply) -> RunState:
 
 def conclude(run: RunState, step: Verdict | Failure) -> RunState:
     """Return the run's state after a question is finished."""
-    of_the_server = isinstance(step, Failure) and step.error.kind in OF_THE_SERVER
-    return replace(run, failures=run.failures + 1 if of_the_server else 0)
+    if not isinstance(step, Failure):
+        return replace(run, failures=0, rejections=0)
+    failures = run.failures + 1 if _is_of_the_server(run, step.error) else 0
+    return replace(run, failures=failures, rejections=run.rejections + (step.error.kind == "rejected"))
+
+
+def _is_of_the_server(run: RunState, error: RequestFailure) -> bool:
+    """Return whether the server failed whatever the texts are; before a verdict a rejection counts, too."""
+    says_nothing = error.kind == "rejected" and not (run.is_settled or run.has_verdicts)
+    return says_nothing or error.kind in OF_THE_SERVER
 
 
 def next_step(history: History, form: Form) -> Step:
@@ -254,7 +264,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return the end of a run after this number of answers without a verdict."""
+    """Return the stop of a run after this number of answers without a verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
@@ -272,7 +282,8 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
     failed = _count_failures(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
     is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
-    if error.change is None or is_passing or is_over:
+    is_futile = error.change == "guess" and run.rejections >= DOUBTS
+    if error.change is None or is_passing or is_over or is_futile:
         return None
     takes_text = error.change == "output" and form.output == "text"
     if error.change in find_fixed_parts(run.judge) and not takes_text:
@@ -345,7 +356,7 @@ def _count_failures(history: History) -> Counter[FailureKind]:
 
 
 def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
-    if error.kind not in OF_THE_SERVER or run.failures + 1 < MOST_FAILURES:
+    if not _is_of_the_server(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "

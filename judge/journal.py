@@ -1,7 +1,5 @@
 """Write the requests and verdicts of a run to the store."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Preview a run: the requests, their destination and their cost. This needs no connection and no key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from guard_eval.records import record
@@ -24,7 +22,7 @@ ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
 TOKENS_OF_REASONING = 1000
-"""What an answer is guessed to take, until answers show it."""
+"""Guesses of the tokens of an answer, until answers show them."""
 
 
 @record

@@ -1,7 +1,5 @@
 """A judge's questions: their order, the key and the bytes of each request, and the verdict in each answer."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata
@@ -42,7 +40,7 @@ from judge.prompts.prompt import make_code as code_of
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
 )
-"""Stand for a pair where only the rest of a request is shown."""
+"""The texts of a pair where only the rest of a request is shown."""
 
 
 def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
@@ -159,7 +157,7 @@ class RequestBuilder:
                 best = Form.parse(name)
             if judge.max_output_tokens is None:
                 limits.append(limit)
-        return RunState(judge=judge, best=best, max_output_tokens=max(limits))
+        return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
 
     def read(self, question: Question, form: Form, answer: Answered, *, is_new: bool = False) -> Reply:
         """Read an answer to a question in this form."""

@@ -121,7 +121,7 @@ def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
     """Send the requests again, and describe how the new answers compare with the old ones.
 
     Raises:
-        StudyError: Only the user can mend it. What was answered until then is saved.
+        StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
     outcomes: Counter[Outcome] = Counter()
     asyncio.run(_ask_all(online, deque(attempts), outcomes))

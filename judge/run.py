@@ -5,8 +5,6 @@ key, the address and the price are settled before the others follow. A run may b
 next one reads what was answered and sends only the rest. A failure is counted, and is never a verdict.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence

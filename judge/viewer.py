@@ -4,8 +4,6 @@ Which text of a pair is called Text 1 is drawn for each pair: the study's own or
 wrote it. All foreign text reaches the page escaped, with its control characters written out.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter, defaultdict

@@ -29,7 +29,7 @@ from analysis.sections.results.shares import (
     WinShareRow,
     conclude,
     coverage,
-    verdict_word,
+    word_conclusion,
 )
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name
@@ -134,7 +134,7 @@ class FirstScreen:
         return " ".join(filter(None, sentences))
 
 
-def first_screen(evidence: Evidence) -> FirstScreen:
+def build_first_screen(evidence: Evidence) -> FirstScreen:
     """Return the first screen of a report."""
     # Of people and of each judge, the results of the family, or all of them.
     groups = [
@@ -149,13 +149,13 @@ def first_screen(evidence: Evidence) -> FirstScreen:
     told = [row for row in chain(*groups) if (*row.who, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.who == first[0].who]
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
-    bars = [_ranking_bars(rows) for rows in rankings(evidence)]
-    bars += [_share_bars(rows, evidence) for rows in compared.values()]
+    bars = [_make_ranking_bars(rows) for rows in rankings(evidence)]
+    bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_answer(evidence, answered, ranks_first=ranks_first)),
-        more=" ".join(_remark(evidence, groups, answered, ranks_first=ranks_first)),
+        answer=" ".join(_write_answer(evidence, answered, ranks_first=ranks_first)),
+        more=" ".join(_write_remarks(evidence, groups, answered, ranks_first=ranks_first)),
         bars=_limit_bars(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
         foot=" ".join(_describe_test(evidence, first, ranks_first=ranks_first)),
     )
@@ -172,7 +172,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
     yield from describe_search(evidence)
 
 
-def _answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Say which method leads each ranking, and which was preferred in each of these comparisons."""
     alpha = evidence.plan.alpha
     comparisons = [_group_results(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
@@ -200,7 +200,7 @@ def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str,
     return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
 
 
-def _remark(
+def _write_remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
@@ -238,7 +238,7 @@ def _remark(
             for rows in judges
         ],
         uneven=sides,
-        failed=_failed_calibrations(evidence),
+        failed=_describe_failed_calibrations(evidence),
     )
 
 
@@ -253,7 +253,7 @@ def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
     return tuple(blocks)
 
 
-def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
+def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
     """Return a line for each criterion of one comparison, with the share of its first method."""
     first = rows[0]
     has_many_raters = len({row.who for row in rows}) > 1
@@ -265,7 +265,7 @@ def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
             label.append(group_name(row))
         if has_many_sizes:
             label.append(f"n = {row.units}")
-        word = verdict_word(row, evidence.plan.alpha)
+        word = word_conclusion(row, evidence.plan.alpha)
         lines.append(
             AnswerLine(
                 label=" · ".join(label),
@@ -288,7 +288,7 @@ def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
     )
 
 
-def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
+def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     """Return a line for each method of a ranking, the best one first."""
     lines = tuple(
         AnswerLine(
@@ -357,7 +357,7 @@ def _answer_judge(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool
     return f"{capital(name_judge(rows[0].judge))} {'also ' if bool(preferred) == also else ''}{outcome}."
 
 
-def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
+def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     """Describe the failed calibration checks of the judges in the report."""
     judges = {row.judge for row in evidence.rows(answering)}
     checked = [row for row in evidence.rows(calibration) if row.judge in judges]

@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis.evidence import Evidence
 from analysis.sections.raters.agreement import agreement
 from analysis.sections.raters.excluded import describe_exclusions
-from analysis.sections.raters.judge_run import failures, mixed_forms
+from analysis.sections.raters.judge_run import describe_mixed_forms, failures
 from analysis.sections.raters.order_and_length import position
 from analysis.sections.results.answering import answering
 from analysis.sections.results.ranking import NO_RANK, rankings
@@ -96,7 +96,7 @@ def name_judge(judge: str, *, bare: bool = False) -> str:
     return name if bare else f"the judge {name}"
 
 
-def methods(evidence: Evidence) -> tuple[str, ...]:
+def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the figures were computed, in a sentence or two for each."""
     families = {group_name(row): row.family for row in evidence.rows(answering) if row.family > 1}
     return write_sentences(
@@ -107,20 +107,23 @@ def methods(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def limitations(evidence: Evidence) -> tuple[str, ...]:
-    """Return the limitations that apply to these data."""
+def describe_limits(evidence: Evidence) -> tuple[str, ...]:
+    """Return the limits that apply to these data."""
     return write_sentences(
         "limits",
         evidence,
         agreement=[row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None],
         is_position_known=bool(evidence.rows(position)),
         failures=evidence.rows(failures),
-        mixed_forms=mixed_forms(evidence),
-        notes=[*_notes(evidence.rows(answering)), *(f"{note}." for note in reading_of(evidence.frame).notes)],
+        mixed_forms=describe_mixed_forms(evidence),
+        notes=[
+            *_select_notes(evidence.rows(answering)),
+            *(f"{note}." for note in reading_of(evidence.frame).notes),
+        ],
     )
 
 
-def _notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
+def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
     """Yield the first notes as sentences. A note that is not about all results names its results."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:

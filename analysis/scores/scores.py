@@ -268,7 +268,7 @@ def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
 
 def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
-    return (1 - np.sign(scores["net"].to_numpy())).astype(np.int64)
+    return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,6 +42,9 @@ _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), (
 """Columns that name things, those that name the same things together."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
+_SHARED = 0.5
+_FEWEST_ALIKE = 3
+"""The smallest share and number of ids that raters who share no pair write in different ways."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -78,6 +81,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         )
     _check_spelling(table)
     _check_ids(table)
+    _check_shared_ids(table)
     table = share_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods(table)
     if rater_kind is None:
@@ -166,6 +170,28 @@ def _check_ids(table: pd.DataFrame) -> None:
                         f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
                         f"{min(raters[other])!r}, which may be one; write it one way in all rows"
                     )
+
+
+def _check_shared_ids(table: pd.DataFrame) -> None:
+    """Refuse ids that raters write in different ways, so that no pair seems to have two raters.
+
+    Case and signs are ignored, and letters before a number if other ids have none.
+    """
+    for name in [name for name in sorted(_IDS) if name in table]:
+        rows = table[[name, "rater"]].dropna().drop_duplicates()
+        if rows[name].duplicated().any() or rows["rater"].nunique() < 2:
+            continue
+        ids = rows[name].astype(object)
+        plain = ids.str.casefold().str.replace(r"[\W_]", "", regex=True)
+        if plain.str.isdecimal().any():
+            plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
+        is_shared = rows["rater"].groupby(plain).transform("nunique") > 1
+        if is_shared.mean() >= _SHARED and plain[is_shared].nunique() >= _FEWEST_ALIKE:
+            first, second = ids[plain == plain[is_shared].iloc[0]][:2]
+            raise StudyError(
+                f"no {name} has two raters, and {first!r} and {second!r} may be one; write it one way in all "
+                "rows, or give different pairs ids that differ more"
+            )
 
 
 def _check_methods(table: pd.DataFrame) -> None:

@@ -75,9 +75,7 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
     if name not in {"", "pair_id"}:
         message = "{name} names what was compared, and is empty on {where}; fill in every cell"
         refuse(table.frame, table.cells(name).isna(), message, name=name)
-    prompt: object = None
-    if items.prompt:
-        prompt = table.number_rows(items.prompt) + 1 if is_made else table.frame[items.prompt]
+    prompt = table.frame[items.prompt] if items.prompt else None
     if is_made:
         codes = table.number_pairs(name) if name else np.arange(len(table.frame))
         table.use_columns("pair_id", items.pair[:1], items.why, pair_id=codes + 1)
@@ -97,9 +95,8 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     declared = table.declared.columns
     rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
     methods = {*table.values(*METHODS), TIE}
-    free = [
-        name for name in table.free_columns if name not in wide and not methods.issuperset(table.values(name))
-    ]
+    columns = [*table.free_columns, *filter(table.has, ["presentation"])]
+    free = [name for name in columns if name not in wide and not methods.issuperset(table.values(name))]
     free = [name for name in free if read_first_method(table, name) is None]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in free]
@@ -166,16 +163,14 @@ def _has_sibling(table: Table, name: str) -> bool:
 def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    If nothing names the pairs, it is any column of which each rater has judged each value once. Otherwise its
-    values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater has
-    judged it twice. What describes a rater or a comparison is no item.
+    Its values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater
+    has judged it twice. What describes a rater is no item, and what describes a comparison only if another
+    column names the pair.
     """
     heading = simplify_heading(name)
     count = table.count_distinct(name)
     rows = len(table.frame)
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
-    if not items.pair and "pair_id" not in table.declared.columns and "rater" in rated and is_judged_once:
-        return 2 * count <= rows
     if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or table.is_boolean(name):
         return False
     repeats = count > 1 and table.cells(name).dropna().duplicated().any()
@@ -184,25 +179,45 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
     if items.pair and not (count < table.count_distinct(*items.pair) and table.is_fixed_by(name, items.pair)):
         return False
     # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
-    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
+    describing = [["dataset"], ["rater"], ["criterion"], *([METHODS] if items.pair else [])]
+    keys = [names for names in describing if table.has(*names)]
     fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
     if any(table.is_fixed_by(name, names) for names in fixed):
         return False
     return is_judged_once or (len(table.values(name)) > 2 and heading not in HEADINGS["groups"])
 
 
+def _is_shared(table: Table, name: str, rated: Sequence[str]) -> bool:
+    """Return whether rows that share a cell may be one item, whatever the heading.
+
+    Each rater has judged each value once; or only the first row of each item is filled, as in merged cells.
+    """
+    rows = len(table.frame)
+    is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows
+    cells = table.cells(name)
+    is_merged = cells.notna().iloc[0] and 1 < 2 * cells.notna().sum() <= rows
+    return (is_judged_once and 2 * table.count_distinct(name) <= rows) or bool(is_merged)
+
+
 def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
     """Refuse a table with an unknown column that may name the pair or the prompt."""
     explained = {*items.pair, *(table.declared.groups if items.pair else ())}
-    unknown = [name for name in free if name not in explained and _may_name_item(table, name, items, rated)]
+    pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
+    is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
+    is_row = pairs == len(table.frame) and not is_own_pair
+    is_unnamed = is_row and set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
+    unknown = [
+        name
+        for name in free
+        if name not in explained
+        and (_may_name_item(table, name, items, rated) or (is_unnamed and _is_shared(table, name, rated)))
+    ]
     if not unknown:
         return
-    pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
-    is_row = pairs == len(table.frame) and items.pair != ("pair_id",)
     role = "prompt_id"
     why = "pairs that share a prompt are not independent"
     none = "If none does, write --set columns.prompt_id="
-    if is_row and "pair_id" not in table.declared.columns:
+    if is_row:
         role = "pair_id"
         why = "each row would count as a separate pair, and may not be one"
         none = "If each row is a separate pair, write --set columns.pair_id="

@@ -195,7 +195,8 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
         return
     a, b = record.get("model_1"), record.get("model_2")
     row |= {"method_a": a, "method_b": b}
-    for number, first in {"1": None}.items() if "m1_score" in record else {"1": a, "2": b}.items():
+    firsts = {"1": None} if "m1_score" in record else {"1": a, "2": b}
+    for number, first in firsts.items():
         verdict = record.get(f"g{number}_winner")
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
 

@@ -183,11 +183,13 @@ def _use_tie_flags(table: Table) -> None:
     has_ties = any(map(is_tie, table.values("verdict")))
     for name in table.free_columns:
         cells = table.values(name)
+        if len(cells) > MAX_OUTCOMES:
+            continue
         tied = list(filter(is_tie, cells))
         is_flag = is_tie(" ".join(word for word in _split_heading_words(name) if word not in ignored))
         if is_flag and table.is_boolean(name):
             tied = [text for text in cells if text.strip().casefold() in YES]
-        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)) or len(cells) > MAX_OUTCOMES:
+        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)):
             continue
         elif not tied:
             raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")

@@ -45,6 +45,7 @@ _STRAIGHT = NO | {"none", "nan", "original", ""}
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
+_SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
 _LISTED = 12
 """Words that are listed."""
 
@@ -88,7 +89,8 @@ def name_winners(table: Table) -> None:
     words = pd.DataFrame([_find_word(table, text) for text in texts], texts, Word._fields)
     words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
-    kinds = words["kind"].mask(is_named, "").fillna("")
+    all_kinds = words["kind"].fillna("")
+    kinds = all_kinds.mask(is_named, "")
     names = verdict.replace(dict(table.declared.words))
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
@@ -96,7 +98,9 @@ def name_winners(table: Table) -> None:
     firsts = {name: first for name in candidates if (first := read_first_method(table, name)) is not None}
     _refuse_methods_called_as_sides(table, kinds)
     columns, first = _find_first(table, kinds, firsts)
-    sides = words["side"].fillna(TIED).to_numpy(np.int64) * first
+    sides = words["side"].fillna(TIED).to_numpy(np.int64)
+    _refuse_names_of_sides(table, all_kinds.where(is_named, ""), firsts, sides)
+    sides = sides * first
     winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
     _refuse_changed_sides(table, kinds, firsts, first, winners)
     if not columns:
@@ -121,10 +125,19 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
     for name in methods:
         word = meaning(name)
         if word and not (is_clear and word.kind == "letter"):
-            message = (
-                "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
-            )
-            refuse(table.texts("verdict"), kinds != "", message, name=name)
+            refuse(table.texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
+
+
+def _refuse_names_of_sides(
+    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
+) -> None:
+    """Refuse verdicts that name a method, if they name the other one when they are read as sides."""
+    sided = kinds.isin(["letter", "place"])
+    if sided.any():
+        _, first = _find_first(table, kinds.where(sided, ""), firsts)
+        verdict, a, b = map(table.cells, ("verdict", *METHODS))
+        differs = sided & (np.where(sides * first == A, a, b) != verdict.str.strip())
+        refuse(table.texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
 
 
 def _find_first(

@@ -195,9 +195,4 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
             f"{file.path} could be {and_list([FOREIGN[name].what for name in names])}; say which: "
             f"--set format={' or --set format='.join(names)}"
         )
-    if not names and (isinstance(first.get("text"), list) or isinstance(first.get("data"), dict)):
-        raise StudyError(
-            f"{file.path} holds what raters saw, and neither methods nor verdicts; give the annotations "
-            "and the file that names the methods by id"
-        )
     return names[0] if names else TABLE

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import set_options
@@ -91,8 +92,10 @@ def with_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 
 def convert_to_texts(column: pd.Series) -> pd.Categorical:
     """Return a column as texts in alphabetical order of categories; blank and missing cells are missing."""
-    # 1, 1.0 and True are equal, and yet different texts.
-    texts = pd.Categorical(column.astype(object).map(str, na_action="ignore").astype(object))
+    cells = column.astype(object)
+    if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
+        cells = cells.map(str, na_action="ignore").astype(object)
+    texts = pd.Categorical(cells)
     return texts.remove_categories([text for text in texts.categories if not text.strip()])
 
 

@@ -169,12 +169,21 @@ def _leave_out_votes(table: Table) -> None:
 def _refuse_counted_votes(table: Table) -> None:
     """Refuse a table in which a row stands for several votes.
 
+    A column counts votes if its heading says so, or if no two rows have the same outcome of one item and
+    nothing names the raters.
+
     Raises:
         StudyError: A column counts votes.
     """
-    for name in table.find_headings(HEADINGS["votes"]):
+    items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
+    items = [name for name in items if table.count_distinct(name) < len(table.frame)]
+    keys = [*METHODS, *filter(table.has, ("verdict", "criterion", "dataset", "rater")), *items]
+    are_outcomes = not table.has("rater") and table.count_distinct(*keys) == len(table.frame) > 1
+    for name in table.free_columns:
         cells = table.values(name)
-        if name in table.free_columns and all(map(str.isdecimal, cells)) and set(cells) - {"0", "1"}:
+        is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
+        is_count = are_outcomes or simplify_heading(name) in HEADINGS["votes"]
+        if is_number and is_count and name not in items:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
                 "if that is known, or rename the column"

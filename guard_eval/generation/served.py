@@ -351,7 +351,9 @@ class ServedRun:
             return
         reason = f"{failure.kind} ({failure.detail})"
         self.failures[reason] += 1
-        self._failed_in_a_row += failure.kind in OF_THE_SERVER
+        # before the first text, a rejection says nothing about its prompt
+        is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing)
+        self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
             raise StudyError(
                 f"the server failed {MOST_FAILURES} times in a row, last with {reason}; what was answered is "

@@ -1,7 +1,5 @@
 """Read a server's answer: its text, how it ended, and its token counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -138,7 +136,7 @@ def read_usage(body: bytes) -> Usage:
     if output == 0 and not is_filtered:
         output = None
     if output is not None and reasoning is not None and reasoning > output:
-        output += reasoning
+        output = read_count(output + reasoning)  # the sum may be too large to be a count
     return Usage(
         model=_read_text(envelope.get("model")),
         fingerprint=_read_text(envelope.get("system_fingerprint")),

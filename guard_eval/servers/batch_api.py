@@ -4,8 +4,6 @@ A call that fails is repeated for minutes, since a batch takes hours. A batch is
 for it, so an attempt whose answer was lost makes no second one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

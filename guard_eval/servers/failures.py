@@ -1,7 +1,5 @@
 """Failed requests: the kind of failure, and whether a retry may help."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from guard_eval.records import record
@@ -22,7 +20,7 @@ FailureKind = Literal[
 ]
 
 RESAMPLED: frozenset[FailureKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Kinds that another sample may mend. The same request would bring the same again, and be paid again."""
+"""Kinds after which another sample may succeed. The same request would fail again, and cost again."""
 
 OF_THE_SERVER: frozenset[FailureKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
@@ -61,7 +59,7 @@ class RequestFailure:
         billed: Whether the server may charge for it: never after an error that it states itself.
         wait: Seconds the server asks to wait, if it does.
         change: What may help if the form of the request is to blame.
-        fatal: A sentence for the user if only the user can mend it.
+        fatal: A sentence for the user if only the user can fix the problem.
         row: The row of the answer that no verdict can be read from.
     """
 

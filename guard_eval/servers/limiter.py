@@ -1,7 +1,5 @@
 """Limit the requests under way: more after each round of answers, half as many after a refusal."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable

@@ -6,14 +6,12 @@ digits alone, in lower case and with its escapes decoded: so it does not matter 
 or capitalised.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""What is shorter is no secret: servers of one's own are given `x` or `EMPTY`, which answers are full of."""
+"""Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
 
 _LONG_KEY = 16
 """Half of a key of this length, or a piece in an error, is recognised, too."""

@@ -3,8 +3,6 @@
 No text from this module contains the key, even if a server echoes it.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
@@ -74,7 +72,7 @@ RULES = [Rule(**row) for row in _TABLE["rule"]]
 """The rules; the last one matches everything."""
 
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
-"""What only the user can mend: the run ends with the sentence."""
+"""Problems that only the user can fix, each with the sentence that ends the run."""
 
 
 def hint_at_address(url: str) -> str:

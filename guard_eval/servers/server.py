@@ -5,8 +5,6 @@ to the URL in the user's own OPENAI_BASE_URL. Any other key goes where the user 
 trusted.toml, on the command line, or in answer to a question.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re
@@ -75,7 +73,7 @@ def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> 
     """Return the server's URL: that of study.toml, else OPENAI_BASE_URL, else OpenAI's.
 
     Raises:
-        StudyError: It is no plain http(s) URL. The message does not repeat it, since it may hold a password.
+        StudyError: It is not a plain http(s) URL. The message does not contain it, as it may hold a password.
     """
     url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
     try:

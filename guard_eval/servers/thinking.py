@@ -1,7 +1,5 @@
 """Find the model's thinking, which servers return in separate fields or inside the text."""
 
-from __future__ import annotations
-
 import re
 
 from guard_eval.servers.answers import as_object, read_answer, read_json, read_usage

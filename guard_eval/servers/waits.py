@@ -1,7 +1,5 @@
 """Read how long a server asks to wait, from several headers or from the words of a refusal."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

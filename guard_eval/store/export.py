@@ -1,7 +1,5 @@
 """`guard-eval export` and `backup`: a table of the study as a file, or the whole database."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shlex

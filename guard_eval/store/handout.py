@@ -1,9 +1,7 @@
 """Hand out pairs to a rater: first its open pairs, then checks that are due, then open slots.
 
-A rater that the database does not know is a `StudyError`.
+A rater that the database does not know raises a `StudyError`.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -96,10 +94,9 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
     raises a `KeyError`.
     """
     with store.write() as (db, now):
-        if notes.find_rater(db, who).is_out:
-            return []
-        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
         hand_out = _HandOut(db, who, plan, now, limit)
+        if hand_out.is_out:
+            return []
         for row in hand_out.open:
             if row.slot_id is not None:
                 slots.hold_slot(db, row.slot_id, row.id, row.first, now + plan.lease)
@@ -129,18 +126,17 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
     Without a quota, the second number is counted up to `MOST_COUNTED`.
     """
     with store.write() as (db, now):
-        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
-        rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
-        if notes.find_rater(db, who).is_out:
-            return rated, 0
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
+        rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
+        if hand_out.is_out:
+            return rated, 0
         new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_left())
         checks = hand_out.count_checks(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return how long a rater without an open pair should wait for pairs that others have open.
+    """Return until when a rater without an open pair should wait for pairs that others have open.
 
     These pairs may become its last ones, or they must be rated before the next round.
 
@@ -149,7 +145,7 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
     """
     with store.write() as (db, now):
         hand_out = _HandOut(db, who, plan, now, 1)
-        if notes.find_rater(db, who).is_out or not hand_out.count_left():
+        if hand_out.is_out or not hand_out.count_left():
             return None
         next_end = slots.find_next_lease_end(db, hand_out.pool, who.id, now)
         closed = rounds.count_closed(db, hand_out.pool)
@@ -198,6 +194,7 @@ class _HandOut:
     """What a rater has seen so far, and what comes next, within one transaction.
 
     Attributes:
+        is_out: Whether the rater is revoked or excluded.
         open: Up to `limit` presentations that the rater has not rated, and may still rate.
         shown: The number of the study's pairs that the rater has seen, including those that it lost.
         counted: The number of pairs that are rated or open. The quota limits this number.
@@ -211,6 +208,8 @@ class _HandOut:
         self.plan = plan
         self.now = now
         self.pool = slots.POOLS[who.kind]
+        self.is_out = notes.find_rater(db, who).is_out
+        slots.prepare_slots(db, plan, now, self.pool)
         self.open = list(_OPEN_PRESENTATIONS(db, rater=who.id, limit=limit))
         self.counted = sum(row.slot_id is not None for row in self.open)
         self.shown = 0
@@ -241,7 +240,7 @@ class _HandOut:
                 if number is not None:
                     return number
         number = self._present_slot() if self.count_left() else None
-        # when the study has nothing more for the rater, what is left of the repeats comes at the end
+        # the remaining repeats come at the end, when the study has no further pair for the rater
         return self._present_check("repeat") if number is None else number
 
     def _present_slot(self) -> int | None:

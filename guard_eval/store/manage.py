@@ -3,9 +3,8 @@
 Where a command cannot do what is asked for one of the names, it raises a `StudyError`, and nothing is done.
 """
 
-from __future__ import annotations
-
 import re
+import secrets
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,7 +35,7 @@ _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 @record
 class Invited(Result):
-    """The links of invited people, by name: whoever opens one rates under it. They are stored nowhere."""
+    """The links of invited people, by name. Anybody who opens a link rates under its name."""
 
     links: Mapping[str, str]
 
@@ -83,20 +82,27 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
     """
     if output.suffix.lower() != ".csv":
         raise StudyError(f"--output {output}: links are written as .csv; name such a file")
-    # If the file cannot be written, the earlier links stay.
-    with Store.open(study.database, declared=study.declared) as store, store.write():
-        invited = names or [
-            rater.name
-            for rater in raters.read(store)
-            if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
-        ]
-        if not invited:
-            raise StudyError(
-                "all people who were invited have rated; name those who need links, or invite others: "
-                f"{study.command('raters add', 'NAME')}"
-            )
-        written, notes = _make_links(store, study, invited, url, renew=True)
-        write_whole(output, csv_text([("name", "link"), *written.items()]).encode(), private=True)
+    if output.exists() and not output.is_file():
+        raise StudyError(f"--output {output}: it is not a regular file; name another file")
+    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    # If the links cannot be written or stored, the earlier ones stay, in the database and in the file.
+    try:
+        with Store.open(study.database, declared=study.declared) as store, store.write():
+            invited = names or [
+                rater.name
+                for rater in raters.read(store)
+                if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
+            ]
+            if not invited:
+                raise StudyError(
+                    "all people who were invited have rated; name those who need links, or invite others: "
+                    f"{study.command('raters add', 'NAME')}"
+                )
+            written, notes = _make_links(store, study, invited, url, renew=True)
+            write_whole(draft, csv_text([("name", "link"), *written.items()]).encode(), private=True)
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
     line = f"{output}: new links for {', '.join(written)}; their earlier links no longer work"
     return Result(lines=(line, *notes), next=(study.command("annotate"),))
 

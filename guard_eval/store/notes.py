@@ -1,7 +1,5 @@
 """Notes about raters that are never changed: consent, practice, comments, skips and decisions."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

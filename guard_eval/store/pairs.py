@@ -1,7 +1,5 @@
 """The pairs of a study, and gold pairs with a known answer. They are written once and never changed."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict

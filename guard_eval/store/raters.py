@@ -3,8 +3,6 @@
 An unknown rater raises a `StudyError`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -42,10 +40,10 @@ _FORMS = {"prolific": re.compile(r"(?!(.)\1*$)[0-9a-f]{24}")}
 """The form of a source's ids, in lower case."""
 
 _VOUCHED = {"oidc"}
-"""Sources that prove themselves who comes."""
+"""Sources that prove a person's identity themselves."""
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
-"""Notes that hold what a person wrote, or where it came from; the others hold choices and times."""
+"""Kinds of notes with a person's own words or its origin; the others contain choices and times."""
 
 # "+ 0" lets SQLite sort the presentations: to walk through its index is slower.
 _PROGRESS = query("""
@@ -193,8 +191,8 @@ def enrol(
     """Enrol the person with this id from a source such as `prolific`, if there is work.
 
     The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
-    nobody in, and who was erased stays out. `browsers` are the browser's secrets, and the id is let in again
-    with one of these alone; it is None where the source itself proves who comes.
+    nobody in, and who was erased stays out. `browsers` are the browser's secrets: the same id
+    must come again with one of them. They are None if the source itself proves the person's identity.
 
     Raises:
         StudyError: The id or the source is empty or too long, or the id is a placeholder.
@@ -347,14 +345,14 @@ def _check_includable(db: Connection, row: SqlRow) -> None:
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
     """Delete a person's identity and words from the database, and revoke its access.
 
-    Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free for
-    others. In what others wrote, and in reasons of decisions, the new name takes the place of the old one.
-    That it was done is noted. Of an id only a salted hash stays, by which who comes with it is kept out. The
-    old bytes are overwritten in the database's own files; what copies of it hold is beyond reach. The new
-    name is returned, and the id under which the person came, if any.
+    Its verdicts stay under a name without a meaning; with `verdicts` they are removed, too, and the pairs are
+    free for others. In notes of other people, and in reasons of decisions, the new name replaces the old one.
+    A note records the erasure. Of an external id only a salted hash stays, so that nobody can enrol with it
+    again. The old bytes are overwritten in the database's own files, but not in copies of them. The new name
+    and the external id, if there is one, are returned.
 
     Raises:
-        StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
+        StudyError: There is no such rater, it is not a person, or another program prevents the overwriting.
     """
     with store.write() as (db, now):
         row = find_rater(db, name, "person")

@@ -1,7 +1,5 @@
 """The study's settings in the database, as they were at the first verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sqlalchemy import Connection

@@ -1,7 +1,5 @@
 """Restore the methods' names in verdicts: only this module turns letters on a screen into methods."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Any
 
@@ -36,9 +34,9 @@ class TidyRow:
         at: When it was saved, ISO 8601, UTC.
         length_a: Length of `method_a`'s text in characters.
         length_b: Length of `method_b`'s text in characters.
-        surplus: Another rater had taken the slot before this verdict came.
-        position: The letter that was pressed, or `tie`.
-        excluded: The rater is excluded; such rows come only where they are wanted.
+        surplus: Whether another rater had taken the slot before this verdict came.
+        position: The letter that the rater chose, or `tie`.
+        excluded: Whether the rater is excluded; these rows are left out by default.
         role: Why the pair was shown: study, gold or repeat.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
         handed_out: When the pair was handed out, ISO 8601, UTC.

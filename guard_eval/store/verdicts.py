@@ -3,8 +3,6 @@
 A presentation that was not handed to the named rater raises a `StudyError`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -77,8 +75,8 @@ def save(
     since the pair was handed out. `ends_seen` is how many of the three texts were on the screen to their end.
 
     Raises:
-        StudyError: The presentation was not handed to this rater, the rater is revoked, there is no choice,
-            or one that is none of the three, or a remark is too long.
+        StudyError: The presentation was not handed to this rater, the rater is revoked, no choice or an
+            unknown one is given, or a remark is too long.
     """
     _check_choices(choices)
     with store.write() as (db, now):
@@ -116,7 +114,7 @@ def save_judged(
     The first verdict on a question makes its presentation. A repeated choice adds nothing.
 
     Raises:
-        StudyError: The judge is revoked or excluded, or a choice is none of the three.
+        StudyError: The judge is revoked or excluded, or a choice is unknown.
     """
     check_judge(db, judge)
     for _, choices in answers:

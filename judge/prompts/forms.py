@@ -1,7 +1,5 @@
 """The forms of a request that servers accept: the strictest first, then simpler ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ comparison's code, and from nowhere else: not from prose, not from reasoning, no
 other text. A failure is never a verdict and never a tie.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

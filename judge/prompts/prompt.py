@@ -1,7 +1,5 @@
 """A judge's prompt: instructions of the paper or the study, examples, and the two texts as data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

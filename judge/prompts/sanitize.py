@@ -21,8 +21,6 @@ before they look for tokens, so full-width letters and brackets are read as plai
 characters between them as nothing. Letters of other alphabets are not: no tokenizer takes them for Latin.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

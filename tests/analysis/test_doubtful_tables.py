@@ -18,7 +18,7 @@ def rated(name, raters=3, items=20, cell=str):
 
 @pytest.mark.parametrize("name", ["trial", "round", "repetition", "time", "position", "session_id", "score"])
 @pytest.mark.parametrize("cell", [str, lambda item: f"{1 + item // 5}.{1 + item % 5}"])
-def test_column_that_raters_share_may_be_the_item(name, cell):
+def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
     table = rated(name, cell=cell)
     assert f"columns.pair_id={name}" in refusal(table)
     assert counts(table, columns={"pair_id": name}) == ("39/0/21", 20)
@@ -29,6 +29,8 @@ def test_column_that_raters_share_may_be_the_item(name, cell):
     [
         [{"scene": n % 5, **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(30)],
         [{"scene": "one", **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(10)],
+        [{"scene": None if n % 3 else n, **AB, "winner": "model_a", "id": n} for n in range(30)],
+        [{"presentation": n % 9, **AB, "rater": f"r{n // 9}", "winner": "model_a"} for n in range(27)],
         [
             {"scene": n % 6, "model_a": "mmmnno"[n % 6], "model_b": "nopopp"[n % 6], "rater": f"r{n // 6}"}
             | {"winner": "A"}
@@ -36,8 +38,8 @@ def test_column_that_raters_share_may_be_the_item(name, cell):
         ],
     ],
 )
-def test_item_may_be_fixed_by_the_rater_or_the_comparison(rows):
-    assert "--set columns.pair_id=scene" in refusal(pd.DataFrame(rows))
+def test_possible_item_column_is_asked_about(rows):
+    assert f"--set columns.pair_id={next(iter(rows[0]))}" in refusal(pd.DataFrame(rows))
 
 
 @pytest.mark.parametrize(
@@ -54,15 +56,60 @@ def test_item_that_is_empty_in_a_row_is_refused(name, is_empty, message):
     assert message in refusal(table)
 
 
-@pytest.mark.parametrize("name", ["n", "Count", "Freq", "num_votes", "Anzahl"])
-def test_counted_votes_are_refused(name):
-    rows = [{**AB, "winner": word, name: n} for word, n in (("alpha", 30), ("beta", 10), ("tie", 5))]
-    assert f"{name} may be the number of votes of each row" in refusal(pd.DataFrame(rows))
-    assert len(analysis.read(pd.DataFrame(rows).assign(**{name: 1}))) == 3
+VOTES = [{**AB, "winner": word, "n": n} for word, n in (("alpha", 30), ("beta", 10), ("tie", 5))]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        VOTES,
+        [{**row, "item": item} for item in range(9) for row in VOTES],
+        [{**row, "rater": item, "item": item} for item in range(9) for row in VOTES],
+        [{**row, "criterion": criterion} for criterion in ("wit", "style") for row in VOTES],
+        [{"winner": "alpha", "loser": "beta", "n": 30}, {"winner": "beta", "loser": "alpha", "n": 10}],
+    ],
+)
+@pytest.mark.parametrize("name", ["Count", "Anzahl", "responses", "k"])
+def test_counted_votes_are_refused(rows, name):
+    """A heading says that votes are counted; or no outcome of an item has two rows, and no rater is named."""
+    table = pd.DataFrame(rows).rename(columns={"n": name})
+    if "rater" not in table or name in {"Count", "Anzahl"}:
+        assert f"{name} may be the number of votes of each row" in refusal(table)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("{}", "{:,}"), ("{}", "#{}"), ("{}", "item_{}"), ("q{}", "Q{}"), ("q{}", "q {}.")]
+)
+def test_ids_that_raters_write_differently_are_refused(first, second):
+    table = rated("item", raters=2, cell=lambda item: 1000 + item)
+    table["item"] = [(first, second)[row >= 20].format(item) for row, item in enumerate(table["item"])]
+    assert "no pair_id has two raters, and " in refusal(table)
+    others = table.assign(
+        item=["pq"[row >= 20] + item.strip("Qq#.,") for row, item in enumerate(table["item"])]
+    )
+    assert analysis.read(others, rater_kind="person")["pair_id"].nunique() == 40
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        (("left", "right"), "AB"),
+        (("model_a", "model_b"), "AB"),
+        (("method1", "method2"), ("first", "second")),
+    ],
+)
+def test_method_named_like_a_changing_side_is_refused(columns, names):
+    """In every other row the method A stands at B: the two readings of A have opposite winners."""
+    rows = [{"item": n, **dict(zip(columns, names, strict=True)), "winner": names[0]} for n in range(8)]
+    table = pd.DataFrame(rows)
+    assert counts(table) == ("8/0/0", 8)
+    turned = table.rename(columns=dict(zip(columns, columns[::-1], strict=True)))
+    both = pd.concat([table, turned.assign(item=turned["item"] + 8)], ignore_index=True)
+    assert f"may name a side, or the method {names[0]!r}" in refusal(both)
 
 
 @pytest.mark.parametrize("word", ["a bit better", "A little better", "a lot worse", "a better"])
-def test_article_names_no_side(word):
+def test_article_a_names_no_side(word):
     rows = [{"item": n, **AB, "winner": ("about the same", word)[n % 2]} for n in range(10)]
     assert f"the verdict {word!r} names no method" in refusal(pd.DataFrame(rows))
 
@@ -70,7 +117,7 @@ def test_article_names_no_side(word):
 @pytest.mark.parametrize(
     "names", [("winner_left", "winner_right"), ("votes_1", "votes_2"), ("chosen1", "chosen2")]
 )
-def test_marks_of_places_follow_the_sides(names):
+def test_marks_of_places_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
     rows = [
         {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
@@ -115,7 +162,7 @@ def test_column_of_ties_is_read(name, cells):
         ({"option1": "a1", "option2": "b1", "option3": "c1", "best": "a1"}, "option1 and option3 are two"),
     ],
 )
-def test_other_outcomes_than_two_are_refused(columns, message):
+def test_verdict_that_is_no_choice_of_two_is_refused(columns, message):
     assert message in refusal(pd.DataFrame([{"item": n, **columns} for n in range(10)]))
 
 
@@ -131,7 +178,7 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
     assert counts(pd.DataFrame(rows)) == expected
 
 
-def test_offered_roles_of_headings_are_read():
+def test_headings_can_be_raters_or_criteria():
     table = pd.DataFrame([{"prompt": f"p{n}", **AB, "ann": "A", "bob": "B"} for n in range(6)])
     assert "--set columns.headings=rater" in refusal(table)
     assert counts(table, columns={"headings": "rater"}) == ("6/0/6", 6)
@@ -160,7 +207,7 @@ def test_named_index_is_a_column():
     assert counts(rated("item").set_index("item")) == ("39/0/21", 20)
 
 
-def test_declarations_of_a_read_table_stay():
+def test_read_table_keeps_its_declarations():
     rows = [
         {"pair_id": f"{n}-{m}", "topic": n, **AB, "rater": "r", "winner": "A"}
         for n in range(5)

@@ -80,7 +80,7 @@ def test_multiline_headings_below_empty_lines_are_read(tmp_path):
         read(write(tmp_path, "\n" + text.replace("\n1,d", "\n\n1,d")), columns={"pair_id": "Which\nitem?"})
 
 
-def test_cell_texts_are_unchanged(tmp_path):
+def test_texts_with_signs_of_csv_are_unchanged(tmp_path):
     """A name may begin like a formula, have line breaks and quotation marks, or be the other delimiter."""
     rows = ['=1+1;d;x;y;"an\nna";"a ""b""";x;', "@SUM(A1);d;x;y;b,c;c;tie;1"]
     frame = read(write(tmp_path, "\n".join((HEADER.replace(",", ";"), *rows))))
@@ -137,7 +137,7 @@ def test_compressed_file_larger_than_memory_is_refused(tmp_path, monkeypatch, co
         (["1234,567", "1,500"], [1234.567, 1.5]),
     ],
 )
-def test_comma_between_digits_is_read_by_its_column(tmp_path, cells, numbers):
+def test_ambiguous_comma_in_numbers_is_refused(tmp_path, cells, numbers):
     rows = [f"{n};d;x;y;anna;fluency;x;{cell}" for n, cell in enumerate(cells)]
     path = write(tmp_path, "\n".join([HEADER.replace(",", ";"), *rows]))
     if numbers is None:

@@ -73,7 +73,7 @@ def test_message_lists_a_few_lines():
         validate(pd.DataFrame(rows, columns=HEADER.split(",")))
 
 
-def test_names_are_unchanged(tmp_path):
+def test_names_like_missing_values_are_unchanged(tmp_path):
     frame = read(write(tmp_path, f"{HEADER}\n007,NA,nan,1.0,None,c,nan\n"))
     assert frame.iloc[0].tolist()[:7] == ["007", "NA", "nan", "1.0", "None", "c", "nan"]
 

@@ -322,6 +322,19 @@ def test_reasoning_tokens_are_added_to_the_completion():
     ) == Usage(model="m-1", input_tokens=9, output_tokens=0)
 
 
+COUNTS = st.sampled_from([0, 1, 100, 2**31 - 2, 2**31 - 1, 2**31, 2**63, "2147483647", 2.0**31])
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS)
+def test_every_count_of_tokens_fits_the_database(prompt, completion, total, reasoning):
+    """PostgreSQL's INTEGER has 32 bits, and a sum of two counts may have more."""
+    details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+    usage = read_usage(body("{}", usage=counts | details))
+    for count in (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens):
+        assert count is None or 0 <= count < 2**31
+
+
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_a_quoted_request_is_no_verdict_block(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)

@@ -93,9 +93,14 @@ def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
     assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
 
 
-def test_links_stay_valid_if_the_file_cannot_be_written(study, tmp_path):
+def test_links_stay_valid_if_new_ones_cannot_be_kept(study, tmp_path, failing_commits):
     link = manage.add(study, "Ben").links["Ben"]
     (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "links.csv").write_text("earlier links")
+    with failing_commits(), pytest.raises(StudyError, match="disk is full"):
+        manage.links(study, output=tmp_path / "links.csv")
+    assert (tmp_path / "links.csv").read_text() == "earlier links"
+    assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
     for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
         with pytest.raises(StudyError, match=says):
             manage.links(study, output=output)

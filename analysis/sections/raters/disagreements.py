@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, count_verdicts, item_numbers
-from analysis.sections.section import ComparisonRow, Section, group_by, name_result, table_section
+from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
 from analysis.stats.agreement import agreeing
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import percent
@@ -79,11 +79,11 @@ def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataF
     return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask on which pairs raters disagree most."""
     rows = evidence.rows(disagreements)
     worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
-    return table_section(
+    return make_table_section(
         list(chain(*worst)),
         lambda row: {**name_result(row), "Dataset": row.dataset, "Pair": row.pair_id},
         lambda row: {

@@ -13,12 +13,12 @@ from analysis.evidence import Evidence, honours
 from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
     Section,
-    distinct_notes,
     group_by,
     group_name,
     limits,
+    make_table_section,
     name_result,
-    table_section,
+    select_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.records import Contest, record
@@ -132,11 +132,11 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask which comparisons are decided."""
     rows = evidence.rows(rounds)
     warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
-    return table_section(
+    return make_table_section(
         rows,
         name_result,
         lambda row: {
@@ -151,6 +151,6 @@ def section(evidence: Evidence) -> Section | None:
         strong=lambda row: row.is_significant(evidence.plan.alpha),
         question="Which comparisons are decided?",
         answer=lambda _: next(describe_rounds(evidence)),
-        notes=(HOW_TO_READ, *distinct_notes(warned)),
+        notes=(HOW_TO_READ, *select_notes(warned)),
         is_open=True,
     )

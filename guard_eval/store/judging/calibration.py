@@ -1,7 +1,5 @@
 """The questions of a judge's calibration, and its answers. None of them is a verdict of the study."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Put simultaneous writes of many tasks into one transaction."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -8,8 +8,6 @@ one update closes the rows of runs that were killed, and their money stays set a
 The requests of a batch are rows with its name. They stay open after their run, and the next run adopts them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta

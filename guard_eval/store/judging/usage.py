@@ -1,7 +1,5 @@
 """Summaries of the judges' requests, for the command and for the report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -9,8 +9,6 @@ in the same comparison; coupled showings have opposite sides. A showing has at m
 so couplings form paths and even circles, and both can be coloured (Euler's splitting of a bipartite graph).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 

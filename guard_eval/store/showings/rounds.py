@@ -4,8 +4,6 @@ A decision is recorded once, so that all raters get the same pairs. The report s
 still support it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import asdict
 from datetime import datetime

@@ -4,8 +4,6 @@ Sides should be even for each method and each rater, and nobody should be able t
 draws the side, unless a method would lead by too much.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal

@@ -8,8 +8,6 @@ To find open slots costs about the same in a study of 100 pairs and of 100 000: 
 entered at a position that the seed draws for each rater and showing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
@@ -26,7 +24,7 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import add_rows, query, split_chunks
 
 POOLS = {"person": PEOPLE, "simulated": "simulated"}
-"""Whose slots a kind of rater fills. A model sees every pair and needs no slots."""
+"""The pool of slots of each kind of rater. A model sees every pair and needs no slots."""
 
 MOST_SKIPS = 3
 """No new rater gets a pair that this many raters have skipped."""
@@ -250,14 +248,14 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
 
 
 def draw_position(*key: object) -> int:
-    """Return the position of a pair in the order of hand-out, or of the start of a rater's search."""
+    """Draw a position in the order of hand-out: of a pair, or of the start of a rater's search."""
     return int(content_id("ring", *key)[:8], 16) % _RING_END
 
 
 def find_open_slots(
     db: Connection, pool: str, rater_id: int, plan: HandOutPlan, now: datetime, *, start: int
 ) -> list[OpenSlot]:
-    """Return a few open slots of pairs that the rater has not seen, from a position in the order on.
+    """Return a few open slots of pairs that the rater has not seen, starting at a position in the order.
 
     Expired leases end only when few slots are open: until then nobody needs their slots.
     """

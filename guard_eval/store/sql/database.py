@@ -1,7 +1,5 @@
 """The database of one study: open it, and run transactions on SQLite or PostgreSQL."""
 
-from __future__ import annotations
-
 import importlib.util
 import sqlite3
 import threading
@@ -110,7 +108,7 @@ class Store:
         Args:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
             create: Make the file and the tables where they are missing.
-            to_write: Raise an error at once where nothing can be written. Others read such a database.
+            to_write: Raise an error at once if the database cannot be written. By default it is then read.
             declared: `Study.declared`, of which each part is stored with the first verdict of its raters.
             clock: The source of the time, with a time zone. Default: this machine, or the database's server.
 

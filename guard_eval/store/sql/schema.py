@@ -40,7 +40,7 @@ SCHEMA = "1"
 """The number of these tables, in `setting`."""
 
 LONGEST_NAME = 200
-"""In characters; PostgreSQL's indexes hold no more than 2700 bytes."""
+"""The most characters of a name; an entry of PostgreSQL's indexes has at most 2700 bytes."""
 
 ERASING = "erasing"
 """The key in `setting` that lets rows of append-only tables go, while a person is erased."""
@@ -85,7 +85,7 @@ CREATE TABLE rater (
     name TEXT NOT NULL UNIQUE, -- a pseudonym, or a model's name
     kind VARCHAR(16) NOT NULL, -- person, model, simulated or simulated_model
     created_at TIMESTAMPTZ NOT NULL,
-    revoked_at TIMESTAMPTZ, -- from then on the rater is let in no more
+    revoked_at TIMESTAMPTZ, -- from then on the rater cannot sign in
     excluded_at TIMESTAMPTZ, -- set while the rater's verdicts are left out
     source TEXT, -- where a rater without invitation came from, such as prolific
     external_id TEXT, -- the source's own name for the rater, who is paid by it
@@ -247,7 +247,7 @@ TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
 
 _APPEND_ONLY = dict.fromkeys(("verdict", "note", "closed_round", "stopped"), "TRUE")
 _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
-"""Tables of which no row, or no such row, may be changed or removed, except while a person is erased."""
+"""Which rows of a table cannot be changed or removed, except while a person is erased."""
 
 
 def write_schema(*, sqlite: bool) -> list[str]:

@@ -3,8 +3,6 @@
 The search starts after an unexpected error, so that a command ends with a reason and a remedy.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -28,7 +26,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "TIMESTAMPTZ": datetime,
     "VARCHAR": str,
 }
-"""Which values a column of a type holds."""
+"""The Python type of the values in a column of each type."""
 
 _WORDS: dict[str, Collection[str]] = {
     "verdict.choice": CHOICES,
@@ -43,7 +41,7 @@ _TEXTS = {"comment", "problem", "skip"}
 
 
 def find_damage(engine: Engine) -> str | None:
-    """Return what in an SQLite database this package did not write; None if nothing is found."""
+    """Describe a value in an SQLite database that this package did not write; None if there is none."""
     try:
         with engine.connect() as db:
             answer = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())

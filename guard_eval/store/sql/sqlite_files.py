@@ -3,8 +3,6 @@
 A study can lie on storage that cannot be written, and its database can come from a stranger.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Sequence
