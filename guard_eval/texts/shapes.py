@@ -80,86 +80,68 @@ def _are_sides(first: Sequence[str], other: Sequence[str]) -> bool:
     return len(first) == len(other) and len(different) == 1 and different[0] in SIDES and not is_only_a_letter
 
 
-def refuse_parts_of_prompts(records: Sequence[Record], columns: Sequence[str], source: object) -> None:
-    """Refuse a column of texts that differs between the texts of a prompt: it may be a part of the prompt.
+def find_system_column(records: Sequence[Record]) -> str:
+    """Return the column of models that names each text's system; "" if there is none, or no need of it."""
+    rows = [record.row for record in records]
+    prompts = [_prompt_of(row) for row in rows]
+    if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
+        return ""
+    for key in filter(lambda key: plain_key(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
+        models = [str(row.get(key) or "") for row in rows]
+        if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
+            return key
+    return ""
+
+
+def refuse_doubtful_columns(
+    records: Sequence[Record], columns: Sequence[str], system: str, source: object
+) -> None:
+    """Refuse a column that differs between texts of one prompt by one system and may tell them apart.
 
     Args:
         records: The rows.
-        columns: The columns of systems.
+        columns: The columns of the systems' texts, if there is one for each.
+        system: The column that names the systems, if its name is unusual.
         source: The file, for messages.
 
     Raises:
-        StudyError: There is such a column.
+        StudyError: A column may be a part of the prompt, or name systems or their settings.
     """
     rows = [record.row for record in records]
-    prompt = next((key for key in KEYS["prompt"] if any(row.get(key) for row in rows)), "")
-    keys = [key for key in dict.fromkeys(chain.from_iterable(rows)) if key not in (prompt, *columns)]
-    apart = [key for key in keys if key in (*KEYS["strategy"], *KEYS["setting"]) or plain_key(key) in SYSTEMS]
-    first: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for row in rows if prompt else ():
-        other = first.setdefault(tuple(str(row.get(key)) for key in (prompt, *apart)), row)
-        for key in keys:
-            if row.get(key) != other.get(key) and _may_be_part(key, row.get(key)):
-                raise StudyError(
-                    f"{source}: {key!r} differs between texts of the prompt {str(row[prompt])[:40]!r}. If it "
-                    "is a part of the prompt, write the whole prompt under the key 'prompt'; if not, remove "
-                    "it"
-                )
+    naming = [system] if system else KEYS["strategy"]
+    groups = [(_prompt_of(row), _first_filled(row, naming), str(row.get("setting"))) for row in rows]
+    count = len(set(groups))
+    for key in dict.fromkeys(chain.from_iterable(rows)) if count < len(rows) else ():
+        if key in (*columns, *TEXT, system) or plain_key(key) in RUNS:
+            continue
+        values = ["" if row.get(key) is None else str(row[key]) for row in rows]
+        cells = len(set(zip(groups, values, strict=True)))
+        if cells > count and any(_may_be_part(key, row.get(key)) for row in rows):
+            raise StudyError(
+                f"{source}: {key!r} differs between texts of one prompt. If it is a part of the prompt, "
+                "write the whole prompt under the key 'prompt'; if not, remove it"
+            )
+        different = len(set(values))
+        are_settings = cells == len(rows) and 1 < different <= len(rows) // 2
+        if _is_number(values[0]):  # and no measurement
+            are_settings = are_settings and count * different == len(rows)
+        if key not in NO_TEXT and count > 1 and are_settings:
+            raise StudyError(
+                f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
+                "each prompt. Rename it to 'system' if it does, to 'setting' if it names a setting of each "
+                "system, or to 'run' if neither"
+            )
 
 
 def _may_be_part(key: str, value: object) -> bool:
     """Return whether a value may be a part of the prompt: by its key, or as a text of several words."""
     if plain_key(key) in PARTS or key in KEYS["prompt"]:
         return True
-    return key not in (*TEXT, *NO_TEXT) and isinstance(value, str) and len(value.split()) >= _LEAST_WORDS
+    return key not in NO_TEXT and isinstance(value, str) and len(value.split()) >= _LEAST_WORDS
 
 
-def find_system_column(records: Sequence[Record], source: object) -> str:
-    """Return the column that names each text's system; "" if records do under a plain key, or nothing does.
-
-    Raises:
-        StudyError: A column of an unknown name differs between the texts of a prompt by one system.
-    """
-    rows = [record.row for record in records]
-    prompts = [_first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"])) for row in rows]
-    count = len(set(prompts))
-    if count in {1, len(rows)} or not all(set(TEXT) & row.keys() for row in rows):
-        return ""  # one text to each prompt, or nothing says which prompts are the same
-    columns = {
-        key: [str(value) if (value := row.get(key)) is not None else "" for row in rows]
-        for key in dict.fromkeys(chain.from_iterable(rows))
-    }
-    has_names = any(key in columns for key in KEYS["strategy"])
-    of_models = [key for key in columns if not has_names and _names_systems(key, columns[key], prompts)]
-    model_column = next(iter(of_models), "")
-    systems = [_first_filled(row, [model_column] if model_column else KEYS["strategy"]) for row in rows]
-    groups = list(zip(prompts, systems, strict=True))
-    if len(set(groups)) == len(rows):
-        return model_column
-    for key, values in columns.items():
-        is_known = key in NO_TEXT or key in TEXT or plain_key(key) in RUNS or key == model_column
-        if not is_known and _tells_texts_apart(values, groups):
-            raise StudyError(
-                f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
-                "each prompt. Rename it to 'system' if it does, to 'setting' if it names a setting of each "
-                "system, or to 'run' if neither"
-            )
-    return model_column
-
-
-def _names_systems(key: str, values: Sequence[str], prompts: Sequence[str]) -> bool:
-    """Return whether a column with the heading of a model differs between the texts of a prompt."""
-    differs = len(set(zip(prompts, values, strict=True))) > len(set(prompts))
-    return plain_key(key) in SYSTEMS and differs and all(values)
-
-
-def _tells_texts_apart(values: Sequence[str], groups: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a column has another value for each text of a group: few words, or the same numbers."""
-    cells = set(zip(groups, values, strict=True))
-    different = len(set(values))
-    if len(cells) < len(values) or different > len(values) // 2:
-        return False
-    return not _is_number(values[0]) or len(set(groups)) * different == len(values)
+def _prompt_of(row: Mapping[str, Any]) -> str:
+    return _first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
 
 
 def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:

@@ -355,7 +355,7 @@ def test_part_of_the_prompt_beside_it_is_asked_about(run, tmp_path, key, names):
     """One instruction with four documents is no single prompt with four texts."""
     rows = [row | {key: row["prompt"], "prompt": "Sum up."} for row in rows_of(*names, heading="system")]
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()
-    assert "differs between texts of the prompt 'Sum up.'" in message
+    assert "differs between texts of one prompt" in message
     assert "write the whole prompt under the key 'prompt'" in message
 
 
