@@ -125,7 +125,10 @@ class TreePasses:
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
         output = self._rows.read_prompts()
-        self._context = pad(unit_vectors(output.hidden_states[-1]), (0, 0, 0, self._limit))
+        states = output.hidden_states[-1]
+        if states.dim() != 3:
+            raise TypeError(f"its hidden states have {states.dim()} dimensions, and 3 are needed")
+        self._context = pad(unit_vectors(states), (0, 0, 0, self._limit))
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def try_candidates(self, ids: Tensor) -> Tensor:

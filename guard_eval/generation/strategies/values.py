@@ -26,6 +26,7 @@ Mapping = Literal["arctanh", "log"]
 _AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
 _Beams = Annotated[int, Field(ge=1, le=1000)]
 _Bits = Annotated[float, Field(gt=0, le=100)]
+_Factor = Annotated[float, Field(ge=0.01, le=100)]
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _PositiveShare = Annotated[float, Field(gt=0, le=1)]
@@ -90,6 +91,8 @@ class _Signed:
                     reason = f"is unknown: {nearest(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
+            if value == 0 and isinstance(value, float):
+                value = 0.0  # −0 would be another signature of the same strategy
             object.__setattr__(self, field.name, value)
 
 
@@ -156,7 +159,7 @@ class BeamSearch(_Signed, name="beam", source="Freitag and Al-Onaizan 2017, arXi
     """
 
     beams: _Beams = 5
-    length_penalty: _Finite = 1.0
+    length_penalty: Annotated[float, Field(ge=-5, le=5)] = 1.0
 
 
 class Temperature(Sampler, name="temperature", source="Ackley, Hinton and Sejnowski 1985"):
@@ -228,7 +231,7 @@ class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007
 class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
     """l_v / θ for the logits of tokens in prompt or text, with θ the `penalty`, or l_v · θ if l_v < 0."""
 
-    penalty: Annotated[float, Field(ge=0.01, le=100)] = 1.2
+    penalty: _Factor = 1.2
 
 
 class FrequencyPenalty(Penalty, name="frequency_penalty", source="OpenAI's API"):
@@ -290,7 +293,7 @@ class ContrastiveDecoding(
     """
 
     alpha: _PositiveShare = 0.1
-    amateur_tau: _Positive = 0.5
+    amateur_tau: _Factor = 0.5
     beams: _Beams = 5
     amateur_prompt: Literal["last", "whole"] = "last"
 
