@@ -106,6 +106,7 @@ class BatchApi:
 
     async def _look_for(self, name: str) -> str | None:
         query: dict[str, object] = {"limit": 100}
+        pages = set()
         while True:
             page = await self._call(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
@@ -117,6 +118,9 @@ class BatchApi:
             if not page.get("has_more") or not listed:
                 return None
             query["after"] = _read_id(as_object(listed[-1]))
+            if query["after"] in pages:  # the list has no end
+                raise StudyError(_BAD_RESPONSE)
+            pages.add(query["after"])
 
     async def create(self, name: str, file: IO[bytes], path: str) -> str:
         """Upload requests for a path and create a batch; return the provider's id of the batch.

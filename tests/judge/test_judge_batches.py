@@ -18,6 +18,7 @@ from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow
 
+ENDLESS = Out({"data": [{"id": "x"}], "has_more": True})
 STEPS = ("upload", "create", "poll", "download")
 
 
@@ -84,6 +85,7 @@ def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step
         ({"create": [Out(drop=True)], "list": [Out([])]}, "is not that of a Batch API"),
         ({"create": [Out(drop=True)], "list": [failure(404)]}, "connection was lost"),
         ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
+        ({"create": [Out(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
         ({"poll": [Out([])]}, "is not that of a Batch API"),
         ({"poll": [failure(404)]}, "lacks the study's batch .* if that batch is gone, give"),
         ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),
