@@ -136,8 +136,8 @@ def refuse_doubtful_columns(
             raise StudyError(
                 f"{source}: the column {key!r} differs between texts of one prompt. If it is a part of the "
                 "prompt, write the whole prompt under the key 'prompt'. If it may name the systems, rename "
-                "it to 'system', or to 'setting' if it names a setting of each system. Otherwise rename it to "
-                "'run', or remove it"
+                "it to 'system', or to 'setting' if it names a setting of each system. Otherwise rename it "
+                "to 'run', or remove it"
             )
 
 
