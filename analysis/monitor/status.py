@@ -451,7 +451,6 @@ def name_flags(rater: RaterState) -> list[str]:
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
 
-
 def duration(seconds: float) -> str:
     """Return a duration as text.
 

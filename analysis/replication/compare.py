@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +82,7 @@ def compare(
     return compared.assign(cell=[_write_cell(figure) for figure in compared.to_dict("records")])
 
 
-def _write_cell(figure: Mapping[str, Any]) -> str:
+def _write_cell(figure: Mapping[Hashable, Any]) -> str:
     """Return a figure of ours as text, with as many decimals as the paper's, its mark and its limits."""
     ours = figure["ours"]
     if pd.isna(ours):
