@@ -228,8 +228,9 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
 def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
-        pairs, rest = divmod(ratings, raters)
-        of_pairs = f"of {plural(pairs, 'pair')}" if not rest else "no whole number of pairs: some are missing"
+        of_pairs = "no whole number of pairs: some are missing"
+        if ratings % raters == 0:
+            of_pairs = f"of {plural(ratings // raters, 'pair')}"
         return f"{ratings:,} ratings by {plural(raters, 'rater')} are {of_pairs}."
     planned = f"{plural(raters, 'rater')} × {plural(pairs, 'pair')}"
     if ratings == raters * pairs:

@@ -123,7 +123,7 @@ def test_marks_of_places_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
     rows = [
         {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
-        | {name: int((n % 2 != (n % 4 == 3)) == place) for place, name in enumerate(names)}
+        | {name: int((n % 2 != (n % 4 == 3)) == side) for side, name in enumerate(names)}
         for n in range(40)
     ]
     table = pd.DataFrame(rows)
