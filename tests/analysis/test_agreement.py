@@ -11,6 +11,7 @@ from statsmodels.stats import inter_rater
 from verdicts_by_hand import as_table, evidence, table
 
 from analysis.sections import ANALYSES
+from analysis.sections.raters.agreement import make_section
 from analysis.stats.agreement import (
     cohen_kappa,
     fleiss_kappa,
@@ -143,3 +144,9 @@ def test_ac1_counts_the_choices_that_raters_had():
 def test_ac1_is_one_where_all_verdicts_are_the_same():
     assert gwet_ac1([[4, 0, 0], [3, 0, 0]]).value == 1
     assert fleiss_kappa([[4, 0, 0], [3, 0, 0]]).value is None
+
+
+def test_kappa_below_minus_one_has_a_word():
+    """Raters never agree on 11 pairs, and six pairs have one: p_x = 23/34, p_e = .562, κ = −.562 / .438."""
+    letters = {str(n): "xy" for n in range(11)} | {f"once {n}": "x" for n in range(6)}
+    assert make_section(evidence(table(letters))).answer.startswith("Hardly: κ = −1.28")

@@ -370,6 +370,12 @@ def test_sequential_test_orders_items_by_time():
     assert sequential(evidence(frame)).empty
 
 
+def test_missing_times_are_left_out_of_the_days():
+    when = [("1", "x", "2026-01-03T00:00:00Z"), ("2", "y", None), ("3", "x", "2026-01-02T00:00:00Z")]
+    row = only(as_table(ANALYSES["coverage"])(evidence(listed("pair_id verdict at", when))))
+    assert (row.first_day, row.last_day) == ("2026-01-02", "2026-01-03")
+
+
 CHECKS = [
     ("identical", ("=", "=", "t", "o", ""), 2, 2, 1),
     # both for it; one and a tie; one each way; two ties; one against; both against; one order alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
@@ -35,7 +36,7 @@ LANDIS_KOCH = (
     (0.6, "Well"),
     (0.4, "Moderately"),
     (0.2, "Weakly"),
-    (-1.0, "Hardly"),
+    (-np.inf, "Hardly"),  # with missing ratings κ may be below −1
 )
 """Words for κ from each value on (Landis and Koch 1977)."""
 HIGH_RAW = 0.7
