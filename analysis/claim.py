@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.stats.printed import (
+    can_be_shares,
     clustered_p,
-    fits,
     nearest_percentage,
     possible_counts,
     tolerated_icc,
@@ -144,7 +144,7 @@ def check(
     per_pair = max(raters or 1, ratings / (pairs or ratings))
     tests = max(results or 0, len(counts))
     claims = _check_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
-    totals = tuple(n for n in range(1, ratings + 1) if rows and all(fits(row, n) for row in rows))
+    totals = tuple(n for n in range(1, ratings + 1) if rows and all(can_be_shares(row, n) for row in rows))
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
     lines = [_compare_sizes(ratings, raters or 1, pairs)]
@@ -208,7 +208,7 @@ def _check_counts(
 def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
     """Return whether percentages can be shares of `n` ratings, and the range of p of fitting counts."""
     counts = [possible_counts(percentage, n) for percentage in row]
-    is_possible = fits(row, n)
+    is_possible = can_be_shares(row, n)
     p_values = []
     if is_possible:
         wins, losses = counts[0], counts[-1]
@@ -283,22 +283,22 @@ def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
     columns: Columns[Claim] = {
         "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
         "Share": lambda claim: percent(claim.win_share, 2),
-        "Pooled p": lambda claim: _exact(claim.pooled_p),
-        f"p, ICC {icc:g}": lambda claim: _exact(claim.p),
-        "p, ICC 1": lambda claim: _exact(claim.p_same),
+        "Pooled p": lambda claim: _format_p(claim.pooled_p),
+        f"p, ICC {icc:g}": lambda claim: _format_p(claim.p),
+        "p, ICC 1": lambda claim: _format_p(claim.p_same),
         "Falls above": lambda claim: number(claim.tolerated_icc),
     }
     holm: Columns[Claim] = {}
     if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
         holm = {
-            "Pooled, Holm": lambda claim: _exact(claim.pooled_p_adjusted),
-            f"ICC {icc:g}, Holm": lambda claim: _exact(claim.p_adjusted),
+            "Pooled, Holm": lambda claim: _format_p(claim.pooled_p_adjusted),
+            f"ICC {icc:g}, Holm": lambda claim: _format_p(claim.p_adjusted),
         }
     note = "ICC: the correlation of ratings of a pair."
     return (table_of(claims, {**columns, **holm}, caption="What the counts support", note=note),)
 
 
-def _exact(p: float | None) -> str:
+def _format_p(p: float | None) -> str:
     """Return a p-value with the digits that a paper may print."""
     return NOTHING if p is None else f"{p:.4g}"
 
@@ -310,10 +310,12 @@ def _printed_table(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
         "Possible": lambda row: "yes" if row.is_possible else f"no; nearest {row.nearest}",
-        "Pooled p": lambda row: NOTHING if row.lowest_p is None else _range(row.lowest_p, row.highest_p),
+        "Pooled p": lambda row: (
+            NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
+        ),
     }
     return (table_of(rows, columns, caption="What the percentages can be shares of"),)
 
 
-def _range(low: float | None, high: float | None) -> str:
-    return _exact(low) if low == high else f"{_exact(low)} to {_exact(high)}"
+def _format_range(low: float | None, high: float | None) -> str:
+    return _format_p(low) if low == high else f"{_format_p(low)} to {_format_p(high)}"

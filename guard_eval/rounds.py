@@ -92,7 +92,7 @@ def compare(contest: Contest) -> list[Comparison]:
     tested = []
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
-        tested.append(_test(contest, couple, [lead[:, at] for lead in leads[:last]]))
+        tested.append(_test_couple(contest, couple, [lead[:, at] for lead in leads[:last]]))
     # Holm: the smallest p counts as often as there are couples, the next one once less, and so on.
     order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
     counts = range(len(order), 0, -1)
@@ -121,7 +121,7 @@ def _find_leads(contest: Contest, number: int) -> Floats:
     return np.asarray(np.round(leads, 9))  # scores that cancel out leave nothing behind
 
 
-def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
+def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
     """Test one couple on its leads, round by round."""
     sizes = contest.sizes
     leads = np.zeros(0)

@@ -39,7 +39,7 @@ def test_fractions_are_exact(scores):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 6)), min_size=1, max_size=12))
-def test_any_means_of_ratings_are_exact(ratings):
+def test_p_of_mean_ratings_agrees_with_enumeration(ratings):
     scores = [net / raters for net, raters in ratings]
     p = sign_flip(scores).p
     assert p == (None if not any(scores) else pytest.approx(enumerated(scores), rel=1e-11))
@@ -104,7 +104,7 @@ def test_irregular_scores_agree_with_the_normal_limit(size):
     assert sign_flip(scores).p == pytest.approx(2 * stats.norm.sf(z), rel=0.05 + 2 / size)
 
 
-def test_no_units_have_no_p():
+def test_scores_without_a_difference_have_no_p():
     assert sign_flip([]).note == "there are no observations"
     assert (sign_flip([0, 0]).p, sign_flip([0.0]).note) == (None, "no prompt favours either method")
     with pytest.raises(ValueError, match="finite"):
@@ -155,7 +155,7 @@ def test_limits_and_p_never_disagree(seed, units, alpha):
     assert rejects == (not low <= 0 <= high)
 
 
-def test_limits_of_many_units_are_students():
+def test_limits_of_many_units_agree_with_student():
     scores = np.random.default_rng(2).normal(0.1, 1, 4000)
     low, high = flip_limits(scores, np.ones(4000), sign_flip(scores).p, alpha=0.05, bounds=(-9, 9))
     theirs = stats.t.interval(0.95, 3999, scores.mean(), stats.sem(scores))

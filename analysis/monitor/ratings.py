@@ -222,7 +222,7 @@ def read_ratings(
     of_counted = last[last["presentation"].isin(counted["presentation"])]
     rated = of_counted["criterion"].value_counts()
     lacking = {name: len(counted) - int(rated.get(name, 0)) for name in criteria}
-    remarks = _standing_remarks(store, {rater.name for rater in raters})
+    remarks = _read_remarks(store, {rater.name for rater in raters})
     skips = Counter(note.pair_id for note in remarks if note.kind == "skip")
     prompts = pairs["prompt_id"].to_dict()
     return Ratings(
@@ -235,12 +235,12 @@ def read_ratings(
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
         seconds=_none_if_nan(study["seconds"].median()),
-        criteria=_criterion_states(of_counted),
+        criteria=_describe_criteria(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
-        raters=_rater_states(
+        raters=_describe_raters(
             raters,
-            sums=_sums_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
-            favourites=_favourite_answers(placed.drop_duplicates(_CHOICE)),
+            sums=_sum_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
+            favourites=_find_favourite_answers(placed.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
             signs=_describe_signs(store, kind, letters, last),
         ),
@@ -270,7 +270,7 @@ def _none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
+def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     """Return the remarks that still count, newest first.
 
     Of the remarks on one showing the last one counts, unless the rater removed it.
@@ -283,7 +283,7 @@ def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     return [note for note in last.values() if note.detail]
 
 
-def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
+def _describe_criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     """Return agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method, so that two raters who saw
@@ -309,7 +309,7 @@ def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     return tuple(states)
 
 
-def _rater_states(
+def _describe_raters(
     raters: Sequence[RaterProgress],
     *,
     sums: pd.DataFrame,
@@ -395,7 +395,7 @@ def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
     return labels
 
 
-def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
     same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
     rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
@@ -431,7 +431,7 @@ def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataF
     return table
 
 
-def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
+def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     """Return the most conspicuous answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
     The probability is that of a rater who answers like the others (binomial), times the number of answers and

@@ -129,10 +129,10 @@ def _read_store(
         changes=changes[0].changes,
         redraw=study.command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
-        count=_count,
+        count=_write_count,
         spaced=spaced,
     )
-    tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
+    tables = tuple(_make_tables(ratings, study.command("export", "--table", "notes")))
     return _summarise(study.folder, parts, ratings, warnings, tables)
 
 
@@ -154,7 +154,7 @@ def _summarise(
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
     is_rated = ratings is not None and ratings.counted > 0
     if ratings is not None and is_rated:
-        lines += ["", headline(ratings)]
+        lines += ["", write_headline(ratings)]
     return Status(
         lines=tuple(lines),
         tables=tables if is_rated else (),
@@ -167,9 +167,11 @@ def _summarise(
     )
 
 
-def _describe(step: str, **values: object) -> str:
+def _describe_step(step: str, **values: object) -> str:
     """Return the words for a step, by its name in the template."""
-    (line,) = render_lines(_TEMPLATES / "steps.txt.j2", step=step, count=_count, spaced=spaced, **values)
+    (line,) = render_lines(
+        _TEMPLATES / "steps.txt.j2", step=step, count=_write_count, spaced=spaced, **values
+    )
     return line
 
 
@@ -178,14 +180,14 @@ def _text_steps(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
     chosen = study.settings
     served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
     models = [*(part.settings.model.name for part in study.by_model()), *served]
-    described = _describe("settings", settings=chosen, models=list(dict.fromkeys(models)))
+    described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
         prompts_step = Part("prompts", "broken", str(error))
     else:
-        prompts_step = Part("prompts", "complete", _describe("prompts", prompts=prompts))
+        prompts_step = Part("prompts", "complete", _describe_step("prompts", prompts=prompts))
     texts_step, texts = _texts_step(study, prompts)
     metrics = _metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Part("settings", "complete", described), prompts_step, texts_step]
@@ -218,7 +220,7 @@ def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, Sy
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
-    text = _describe("texts", total=total, needed=needed, missing=missing, kind=kind)
+    text = _describe_step("texts", total=total, needed=needed, missing=missing, kind=kind)
     return Part(name, state if total else "missing", text, generate), existing
 
 
@@ -283,7 +285,7 @@ def _round_steps(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         values = {"who": who, "done": done, "last": last, "unrated": unrated}
-        text = _describe("rounds", **values, eliminated=eliminated, is_over=is_over)
+        text = _describe_step("rounds", **values, eliminated=eliminated, is_over=is_over)
         state: State = "complete" if is_over else "partial"
         yield Part("rounds", state if done else "missing", text)
 
@@ -298,10 +300,10 @@ def _verdict_steps(
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
-    yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
+    yield Part("pairs", "complete", _write_count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = _describe("people", ratings=ratings, invited=invited)
+    text = _describe_step("people", ratings=ratings, invited=invited)
     if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Part("people", "complete", text)
     elif invited:
@@ -350,18 +352,20 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
     page = study.report / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
-        return Part("report", state, f"waits for {_count(missing, 'rating')}")
+        return Part("report", state, f"waits for {_write_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
     return _page_step("report", page, written, missing="not written", older="the database", then=report)
 
 
-def headline(ratings: Ratings) -> str:
+def write_headline(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
-    lines = render_lines(_TEMPLATES / "headline.txt.j2", ratings=ratings, count=_count, duration=duration)
+    lines = render_lines(
+        _TEMPLATES / "headline.txt.j2", ratings=ratings, count=_write_count, duration=format_duration
+    )
     return " ".join(lines)
 
 
-def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
+def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
     """Yield the tables of agreement, raters and remarks. The command `export` writes all their rows."""
     if ratings.criteria:
         yield _criteria_table(ratings.criteria)
@@ -408,9 +412,9 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the table of raters. If there are many, it has only the flagged ones that are not excluded."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
-    cells = [_rater_cells(rater) for rater in listed]
+    cells = [_describe_rater(rater) for rater in listed]
     filled = {name for line in cells for name, cell in line.items() if cell not in {"", NOTHING}}
-    heads = [name for name in _rater_cells(raters[0]) if name in {"rater", *filled}]
+    heads = [name for name in _describe_rater(raters[0]) if name in {"rater", *filled}]
     raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
     if len(listed) < len(raters):
@@ -426,12 +430,12 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     )
 
 
-def _rater_cells(rater: RaterState) -> Cells:
+def _describe_rater(rater: RaterState) -> Cells:
     return {
         "rater": one_line(rater.rater),
         "rated": str(rater.rated),
-        "time": duration(rater.seconds) if rater.seconds else NOTHING,
-        "a pair": NOTHING if rater.pace is None else duration(rater.pace),
+        "time": format_duration(rater.seconds) if rater.seconds else NOTHING,
+        "a pair": NOTHING if rater.pace is None else format_duration(rater.pace),
         "ties %": number(rater.ties, 0, scale=100),
         "same %": number(rater.same, 0, scale=100),
         "A %": number(rater.first.value, 0, scale=100),
@@ -450,14 +454,14 @@ def name_flags(rater: RaterState) -> list[str]:
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
 
-def _count(count: int, word: str) -> str:
+def _write_count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration as text.
 
-    >>> duration(42.4), duration(150), duration(7800)
+    >>> format_duration(42.4), format_duration(150), format_duration(7800)
     ('42 s', '2.5 min', '2 h 10 min')
     """
     if seconds < 99.5:

@@ -61,7 +61,7 @@ class Design:
 
     def __post_init__(self) -> None:
         """Refuse the first value that is impossible."""
-        for name, (is_possible, remedy) in _ranges(self).items():
+        for name, (is_possible, remedy) in _list_ranges(self).items():
             if not is_possible:
                 raise StudyError(f"--{name.replace('_', '-')} {getattr(self, name):g}: give {remedy}")
         modes = {"--rater-sd": self.rater_sd, "--margin": self.margin, "--judge-r": self.judge_r}
@@ -97,7 +97,7 @@ class Design:
         return replace(self, rater_sd=None, judge_r=None)
 
 
-def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
+def _list_ranges(d: Design) -> dict[str, tuple[bool, str]]:
     """Return for each value whether it is possible, and the remedy for an impossible one."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF
@@ -119,7 +119,7 @@ def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
     }
 
 
-def power_at(design: Design, items: int, raters: int) -> float:
+def compute_power(design: Design, items: int, raters: int) -> float:
     """Return the power with these numbers of items and of raters of each item.
 
     Raises:
@@ -135,10 +135,10 @@ def power_at(design: Design, items: int, raters: int) -> float:
     return min(power, _random_raters_power(design, design.rater_sd, items, raters))
 
 
-def items_needed(design: Design, raters: int) -> int | None:
+def find_items_needed(design: Design, raters: int) -> int | None:
     """Return the smallest number of items with enough power; None if the largest number has too little."""
     sizes = range(2, (design.judged if design.judge_r is not None else MAX_ITEMS) + 1)
-    index = bisect_left(sizes, design.power, key=lambda items: power_at(design, items, raters))
+    index = bisect_left(sizes, design.power, key=lambda items: compute_power(design, items, raters))
     return sizes[index] if index < len(sizes) else None
 
 

@@ -106,7 +106,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declaration(study, verdicts)),
+        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declare_report(study, verdicts)),
         schema_name(FILE_NAME): schema_file(TableSettings, FILE_NAME).decode(),
     }
     _check_private(study, people, allow, files)
@@ -137,20 +137,20 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
 
 def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
     """Replace raters by pseudonyms, and sort verdicts so that the order reveals neither times nor raters."""
-    pseudonyms = _pseudonyms(rows, names)
+    pseudonyms = _choose_pseudonyms(rows, names)
     positions = {pair.id: pair.position for pair in pairs}
 
-    def order(row: TidyRow) -> tuple[str | int, ...]:
+    def sort_key(row: TidyRow) -> tuple[str | int, ...]:
         return positions[row.pair_id], row.rater, row.shown_first, row.slot, row.presentation, row.criterion
 
-    verdicts = sorted((replace(row, rater=pseudonyms[row.rater]) for row in rows), key=order)
+    verdicts = sorted((replace(row, rater=pseudonyms[row.rater]) for row in rows), key=sort_key)
     numbers: dict[int, int] = {}
     return [
         replace(row, presentation=numbers.setdefault(row.presentation, len(numbers) + 1)) for row in verdicts
     ]
 
 
-def _pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
+def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
     """Return the published name of each rater: a number for people, and the name for all others.
 
     The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
@@ -217,7 +217,7 @@ def _check_private(
             model_study.settings.model.name.split("/")[-1] for model_study in study.by_model()
         ),
         "system": "\n".join(
-            json.dumps(_typed_texts(system), ensure_ascii=False) for system in settings.system
+            json.dumps(_list_typed_texts(system), ensure_ascii=False) for system in settings.system
         ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*criterion_texts)),
@@ -242,13 +242,13 @@ def _check_private(
         )
 
 
-def _typed_texts(system: System) -> list[object]:
+def _list_typed_texts(system: System) -> list[object]:
     """Return the published texts that were typed for a system: its name, and its served model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 
 
-def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
+def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
     """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}

@@ -9,10 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
-from analysis.replication.measured import from_counts, from_metrics, from_verdicts
+from analysis.replication.compare import (
+    SettingDifference,
+    compare,
+    describe_setting,
+    explain_marks,
+    make_tables,
+)
+from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
 from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
-from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
+from analysis.replication.study import find_differences, name_model, plan_replication, write_study
 from analysis.reports.study_report import table_of
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
@@ -94,7 +100,7 @@ def replicate(
         unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
         if named := [name for name, value in unused.items() if value]:
             raise StudyError(f"--verdicts runs nothing, so {named[0]} has no effect; leave one of them out")
-        return _compare_file(entry, verdicts, None if dry_run else folder)
+        return _compare_verdicts(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
         return Replication(table=entry.label, lines=(heading, f"There is nothing to run. {entry.here}"))
@@ -103,13 +109,13 @@ def replicate(
         study = Study.open(folder)
         forecast = load("generate")(study, dry_run=True).lines if dry_run else ()
     else:
-        tables, used = plan_study(entry, folder, prompts, limit, overrides)
+        tables, used = plan_replication(entry, folder, prompts, limit, overrides)
         forecast = (_forecast(entry, folder, tables, used),)
         if not dry_run:
-            study = lay_out(folder, tables, used)
+            study = write_study(folder, tables, used)
     if dry_run:
         return Replication(table=entry.label, lines=(heading, *forecast))
-    return _run(entry, study)
+    return _run_experiment(entry, study)
 
 
 def _forecast(table: PaperTable, folder: Path, tables: Mapping[str, Any], prompts: Sequence[Prompt]) -> str:
@@ -136,20 +142,20 @@ def list_tables() -> Replication:
     )
 
 
-def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
+def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Replication:
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
         raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
-    ours = from_counts(path, who=who)
+    ours = figures_from_counts(path, who=who)
     if ours is None:
-        ours = from_verdicts(read_verdicts(path, rater_kind=kind))
+        ours = figures_from_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; nothing is known of its setting but what the file says"
-    return _compare(table, folder, ours, [], [note])
+    return _show_comparison(table, folder, ours, [], [note])
 
 
-def _run(table: PaperTable, study: Study) -> Replication:
+def _run_experiment(table: PaperTable, study: Study) -> Replication:
     """Generate texts and measure them, or their verdicts. Say how to collect more verdicts."""
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
@@ -171,13 +177,13 @@ def _run(table: PaperTable, study: Study) -> Replication:
             return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
         if all(row.rater_kind in SIMULATED for row in rows):
             notes.append("SIMULATED raters: no person rated")
-        ours = from_verdicts(table_of(rows))
+        ours = figures_from_verdicts(table_of(rows))
     else:
         measured = load("measure")(study)
         progress.show(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))
-        ours = from_metrics(measured.to_frame())
+        ours = figures_from_metrics(measured.to_frame())
         model = name_model(table, study)
         datasets = set(ours["dataset"])
         printed = set(published(table.label)["dataset"])
@@ -187,11 +193,11 @@ def _run(table: PaperTable, study: Study) -> Replication:
             notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
-    result = _compare(table, study.folder, ours, setting_differences(table, study), notes, model)
+    result = _show_comparison(table, study.folder, ours, find_differences(table, study), notes, model)
     return replace(result, next=tuple(following))
 
 
-def _compare(  # noqa: PLR0917 (of three callers)
+def _show_comparison(  # noqa: PLR0917 (of three callers)
     table: PaperTable,
     folder: Path | None,
     ours: pd.DataFrame,
@@ -208,8 +214,8 @@ def _compare(  # noqa: PLR0917 (of three callers)
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"
-    tables = tables_of(compared)
-    lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]
+    tables = make_tables(compared)
+    lines = [head, *filter(None, [describe_setting(differences), *notes, explain_marks(compared)])]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class SettingDifference(NamedTuple):
         return (figures["strategy"] != HUMAN) | (figures["metric"] != "diversity")
 
 
-def setting_sentence(differences: Sequence[SettingDifference]) -> str:
+def describe_setting(differences: Sequence[SettingDifference]) -> str:
     """Return the sentence that marks another setting; empty if it is the paper's."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
@@ -82,28 +82,28 @@ def compare(
     return compared.assign(cell=[_write_cell(figure) for figure in compared.to_dict("records")])
 
 
-def _write_cell(figure: Mapping[str, Any]) -> str:
+def _write_cell(figure: Mapping[Hashable, Any]) -> str:
     """Return a figure of ours as text, with as many decimals as the paper's, its mark and its limits."""
     ours = figure["ours"]
     if pd.isna(ours):
         return NOTHING
     decimals = max(figure["decimals"], 1 if "." in figure["metric"] else 2)
-    text = _round(ours, decimals)
+    text = _format_number(ours, decimals)
     if figure["metric"].endswith(".agree"):
         text = "yes" if ours else "no"
     mark, _ = MARKS.get(figure["state"], ("", ""))
     limits = ""
     if not pd.isna(figure["low"]):
-        limits = f"[{_round(figure['low'], decimals)}, {_round(figure['high'], decimals)}]"
+        limits = f"[{_format_number(figure['low'], decimals)}, {_format_number(figure['high'], decimals)}]"
     return " ".join(filter(None, (text, mark, limits)))
 
 
-def _round(value: float, decimals: int) -> str:
+def _format_number(value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
 
 
-def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
+def make_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
     """Return a table for each group of the paper's columns, with the paper's figures and ours.
 
     Rows and columns without a figure of ours are left out.
@@ -125,7 +125,7 @@ def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def legend(compared: pd.DataFrame) -> str:
+def explain_marks(compared: pd.DataFrame) -> str:
     """Explain the marks in the table, and count the paper's figures that lie inside our intervals."""
     tested = compared[compared["state"].isin(["inside", "above", "below"])]
     count = (

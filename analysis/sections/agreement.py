@@ -24,7 +24,7 @@ from analysis.sections.section import (
 from analysis.stats.agreement import (
     fleiss_kappa,
     gwet_ac1,
-    intraclass,
+    intraclass_correlation,
     krippendorff_alpha,
     raw_agreement,
 )
@@ -116,7 +116,7 @@ def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> Ag
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
-    icc = intraclass(item, score, by_unit.codes, level=level)
+    icc = intraclass_correlation(item, score, by_unit.codes, level=level)
     per_item = len(scores) / len(first)
     return AgreementRow(
         *key,

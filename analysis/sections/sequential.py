@@ -12,7 +12,7 @@ from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
 from analysis.sections.shares import ShareRow, correct, p_or_reason, plan_order
-from analysis.stats.sequential import anytime
+from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.reporting.words import number, percent, plural
 from guard_eval.rubric import COMPOSITE
@@ -100,7 +100,7 @@ def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialR
     ordered = complete.sort_values(order, kind="stable")
     scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
     sums = UnitScores.of(ordered).sums(scores, np.ones(len(scores)))
-    test = anytime(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
+    test = anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
         "" if wait else _note_unequal_raters(complete["raters"]),

@@ -51,7 +51,7 @@ class SequentialTest:
     crossed: int | None
 
 
-def anytime(
+def anytime_test(
     scores: ArrayLike,
     *,
     sizes: ArrayLike | None = None,

@@ -22,14 +22,14 @@ def blind(a, b):
 TEXTS = [" ".join(f"w{i % n}" for i in range(60)) for n in (2, 5, 10, 20, 40, 60)]
 
 
-def test_the_choice_follows_the_texts_not_their_sides():
+def test_simulated_choice_follows_texts_not_sides():
     for a, b, name in itertools.product(TEXTS, TEXTS, NAMES[:2]):
         choice = choose(blind(a, b), "fluency", name=name, seed=1)
         assert choose(blind(b, a), "fluency", name=name, seed=1) == MIRROR[choice]
         assert a != b or choice == "tie"
 
 
-def test_they_dislike_repetition_and_agree_more_than_chance():
+def test_simulated_raters_dislike_repetition_and_agree():
     loop, fresh = TEXTS[0], TEXTS[-1]
     choices = [choose(blind(loop, fresh), "coherence", name=NAMES[0], seed=seed) for seed in range(50)]
     assert choices.count("B") > 45
@@ -38,7 +38,7 @@ def test_they_dislike_repetition_and_agree_more_than_chance():
     assert 0.45 < sum(map(str.__eq__, first, second)) / 180 < 0.95
 
 
-def test_they_rate_and_judge_everything_once_and_are_marked(tmp_path, make_pairs):
+def test_simulated_raters_rate_all_pairs_once_and_are_marked(tmp_path, make_pairs):
     pairs = [replace(pair, for_people=index < 4) for index, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
         store_pairs.add(store, pairs)

@@ -22,7 +22,7 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
         nets: Each unit's wins less losses of each method, [units, K].
         seed: It alone decides the flips.
     """
-    nets_in_order = _in_order(nets[np.abs(nets).sum(axis=1) > 0])
+    nets_in_order = _sort_nets(nets[np.abs(nets).sum(axis=1) > 0])
     squares = (nets_in_order**2).sum(axis=0)
     scaled = nets_in_order[:, squares > 0] / np.sqrt(squares[squares > 0])
     if not len(scaled):
@@ -39,7 +39,7 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
     )
 
 
-def _in_order(nets: Floats) -> Floats:
+def _sort_nets(nets: Floats) -> Floats:
     """Return methods and units in an order of their numbers: drawn flips do not depend on names."""
     sorted_columns = nets[:, np.lexsort(((nets**2).sum(axis=0), nets.sum(axis=0)))]
     return np.asarray(sorted_columns[np.lexsort(sorted_columns.T[::-1])])
