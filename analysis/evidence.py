@@ -357,7 +357,7 @@ def honours(
         needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """
     if unknown := {*uses, *unaffected, *refuses}.difference(PLAN_KEYS):
-        raise ValueError(f"{', '.join(sorted(unknown))}: no key of the plan; use {', '.join(PLAN_KEYS)}")
+        raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
     def declare(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)

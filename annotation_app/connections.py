@@ -75,7 +75,10 @@ class Websockets:
         with anyio.CancelScope() as ending:
             self._strangers[number] = ending
             for oldest in list(self._strangers)[: -self.limit]:
-                logs.warn("more than %d visitors who are no raters: the oldest are let go", self.limit)
+                logs.warn(
+                    "more than %d visitors have not signed in: the connections of the oldest are ended",
+                    self.limit,
+                )
                 self._strangers.pop(oldest).cancel()
             try:
                 await app(scope, receive, send)

@@ -228,7 +228,7 @@ _EMPTY_PAGES = {
     ),
     "page": (
         "a rater's browser shows an empty page, though its websocket works: the browser is too old, or a "
-        "proxy keeps files below /static/ or blob: scripts from it"
+        "proxy blocks files below /static/ or blob: scripts"
     ),
 }
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.joint_flips import max_t
-from guard_eval.metrics.choice import pick
+from guard_eval.metrics.tuning.choice import pick
 from guard_eval.sign_flip import sign_flip
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,8 @@ import secrets
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import islice
 from typing import IO, Any
 
 from guard_eval import progress
@@ -31,7 +32,6 @@ from guard_eval.store.requests import (
     Batch,
     Planned,
     Question,
-    Reservation,
     Reserved,
     Unavailable,
 )
@@ -53,26 +53,6 @@ _NEW_NAME = 'give the judge a new name (name = "…")'
 NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
 
 
-@dataclass
-class Part:
-    """The questions of one batch.
-
-    Attributes:
-        name: Our name for the batch.
-        outcomes: The outcome of each request, by its key.
-        batch: The batch, unless the provider refused it or no request could be reserved.
-    """
-
-    name: str
-    outcomes: dict[str, Reservation] = field(default_factory=dict)
-    batch: Batch | None = None
-
-    @property
-    def size(self) -> int:
-        """Return the number of requests that may be sent."""
-        return sum(isinstance(outcome, Reserved) for outcome in self.outcomes.values())
-
-
 class BatchRun:
     """One run of one judge in batches.
 
@@ -90,7 +70,7 @@ class BatchRun:
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
         self._most_requests = MOST_REQUESTS  # in a batch: fewer after one was too large
-        self._too_large: set[str] = set()  # our names for batches that were refused because of their size
+        self._batch_of: dict[str, str] = {}  # our names for batches, by key; empty for another run's batch
 
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> Ledger:
         """Collect the batches of earlier runs, and then ask all other questions, round by round.
@@ -125,28 +105,25 @@ class BatchRun:
         online = self.online
         ledger = self.biller.ledger
         verdicts = ledger.verdicts
+        most_requests = self._most_requests
+        self._batch_of = {}
         queue = deque(unanswered)
-        batch_parts = [await self._send_part(queue)]
+        batches = [await self._send(queue)]
         while queue and self._most_requests == MOST_REQUESTS:
-            batch_parts.append(await self._send_part(queue))
-        if not any(batch_part.size for batch_part in batch_parts):  # another process asks these questions
+            batches.append(await self._send(queue))
+        if not any(batches) and self._most_requests == most_requests:  # another process asks these questions
             await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
-        await self._collect([batch_part.batch for batch_part in batch_parts if batch_part.batch is not None])
-        outcomes: dict[str, Reservation] = {}
-        for batch_part in batch_parts:
-            if batch_part.name not in self._too_large:
-                outcomes |= batch_part.outcomes
+        await self._collect([batch for batch in batches if batch is not None])
         unsettled: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
-            outcome = outcomes.get(key)
-            if isinstance(outcome, Reserved):
-                error = self._errors.get(key, NO_ANSWER)
-                await online.conclude(pending.question, Failure(error))
-            elif outcome == Unavailable("batch"):
-                ledger.in_batches += 1
-            else:
-                unsettled.append(pending)
+            match self._batch_of.get(key):
+                case None:
+                    unsettled.append(pending)
+                case "":
+                    ledger.in_batches += 1
+                case _:
+                    await online.conclude(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
         useless = [pending.error for pending in unsettled if pending.error is not None]
         if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
             raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
@@ -158,7 +135,7 @@ class BatchRun:
         Raises:
             StudyError: The batch had one request.
         """
-        self._too_large.add(name)
+        self._batch_of = {key: batch for key, batch in self._batch_of.items() if batch != name}
         if size <= 1:
             raise StudyError(
                 f"{self.server.url} refuses a batch of one request ({words}); run without --batch"
@@ -166,45 +143,40 @@ class BatchRun:
         self._most_requests = min(self._most_requests, -(-size // 2))
         progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
 
-    async def _send_part(self, queue: deque[Pending]) -> Part:
-        """Send the next requests in one batch.
+    async def _send(self, queue: deque[Pending]) -> Batch | None:
+        """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
 
         Raises:
             StudyError: The budget is used up, or the provider takes no batch.
         """
-        batch_part = Part(name=secrets.token_hex(8))
+        name = secrets.token_hex(8)
+        size = 0
+        requests_to_send = self._plan(queue)
         with tempfile.TemporaryFile() as file:
-            for planned in self._plan(queue):
-                reserved = self.journal.reserve_batch(planned, batch_part.name)
+            while planned := list(islice(requests_to_send, AT_ONCE)):
+                reserved = self.journal.reserve_batch(planned, name)
                 if Unavailable("budget") in reserved:
-                    self._change(batch_part.name, state="unbilled", cost=0)
+                    self._cancel(name)
                     raise self.biller.explain_limit(planned[reserved.index(Unavailable("budget"))])
                 for request, outcome in zip(planned, reserved, strict=True):
-                    batch_part.outcomes[request.key] = outcome
                     if isinstance(outcome, Reserved):
+                        self._batch_of[request.key] = name
                         file.write(self._line(request))
-            if batch_part.size:
-                batch_part.batch = await self._create(batch_part, file)
-        return batch_part
+                        size += 1
+                    elif outcome == Unavailable("batch"):
+                        self._batch_of[request.key] = ""
+            return await self._create(name, size, file) if size else None
 
-    def _plan(self, queue: deque[Pending]) -> Iterator[list[Planned]]:
-        """Yield the next requests that fit into one batch, in groups."""
-        planned: list[Planned] = []
+    def _plan(self, queue: deque[Pending]) -> Iterator[Planned]:
+        """Yield the next requests that fit into one batch."""
         size = 0
-        count = 0
-        while queue and count < self._most_requests:
+        for count in range(min(len(queue), self._most_requests)):
             request = self.online.plan(queue[0].question, queue[0].send, batch=True)
             size += len(self._line(request))
             if count and size > MOST_BYTES:
-                break
+                return
             queue.popleft()
-            count += 1
-            planned.append(request)
-            if len(planned) == AT_ONCE:
-                yield planned
-                planned = []
-        if planned:
-            yield planned
+            yield request
 
     @property
     def _path(self) -> str:
@@ -219,6 +191,10 @@ class BatchRun:
         """Change the open requests of a batch."""
         with self.journal.store.write() as (db, _):
             requests.change_batch(db, batch, **values)
+
+    def _cancel(self, batch: str) -> None:
+        """Free the amounts that were reserved for a batch that was not created."""
+        self._change(batch, state="unbilled", cost=0)
 
     async def _adopt(self) -> list[Batch]:
         """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
@@ -248,31 +224,31 @@ class BatchRun:
                 f"made one; run again later, or {_NEW_NAME}"
             ) from None
         if provider_id is None:
-            self._change(batch.name, state="unbilled", cost=0)
+            self._cancel(batch.name)
             return None
         self._change(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
-    async def _create(self, batch_part: Part, file: IO[bytes]) -> Batch | None:
+    async def _create(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
         """Upload the requests and create a batch; return None if it is too large.
 
         Raises:
             StudyError: The provider refuses the batch, or only the user can fix the problem.
         """
         try:
-            provider_id = await self._api.create(batch_part.name, file, self._path)
+            provider_id = await self._api.create(name, file, self._path)
         except CallError as error:
-            self._change(batch_part.name, state="unbilled", cost=0)
+            self._cancel(name)
             if isinstance(error, TooLargeError):
-                self._halve(batch_part.name, batch_part.size, str(error))
+                self._halve(name, size, str(error))
                 return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
             ) from None
-        self._change(batch_part.name, provider_id=provider_id)
-        self.biller.ledger.requests += batch_part.size
-        progress.notice(f"the batch {provider_id} with {batch_part.size} requests is sent")
-        return Batch(name=batch_part.name, provider_id=provider_id)
+        self._change(name, provider_id=provider_id)
+        self.biller.ledger.requests += size
+        progress.notice(f"the batch {provider_id} with {size} requests is sent")
+        return Batch(name=name, provider_id=provider_id)
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store their results."""

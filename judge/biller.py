@@ -50,7 +50,7 @@ class Biller:
         """
         if budget_usd is not None and (price is None or price.assumed):
             raise StudyError(
-                f"--budget cannot be held for {judge.model!r}, whose price is unknown: {REMEDY}, "
+                f"--budget cannot be kept for {judge.model!r}, whose price is unknown: {REMEDY}, "
                 "or leave --budget out"
             )
         self.ledger = Ledger()
@@ -82,16 +82,16 @@ class Biller:
         self._has_warned = True
         words = (
             f"a response cost ${cost / BILLION:.4f}, where at most ${expected / BILLION:.4f} was expected: "
-            f"the server does not keep to the limit of tokens ({settled.usage.output_tokens} came)"
+            f"the server exceeds the limit of tokens (it sent {settled.usage.output_tokens})"
         )
         if self.limit is not None:
-            raise StudyError(f"{words}, so no budget can be held there; run without --budget")
+            raise StudyError(f"{words}, so no budget can be kept there; run without --budget")
         progress.warn(words)
 
     def explain_limit(self, planned: Planned) -> StudyError:
         """Return the error that ends a run if no further request fits into the budget."""
         return StudyError(
-            f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is spent or set aside leaves "
-            f"less than the ${(planned.cost or 0) / BILLION:.4f} that the next request can cost; what was "
-            "answered is saved; run again with a larger --budget to continue"
+            f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is not spent or set aside is "
+            f"less than the ${(planned.cost or 0) / BILLION:.4f} that the next request can cost. All answers "
+            "are saved; to continue, run the command again with a larger --budget"
         )

@@ -207,7 +207,7 @@ class JudgeCommand:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
-            lines.append("This is the most that is asked: comparisons stop when they are decided.")
+            lines.append("These are the most requests that are sent: a comparison stops when it is decided.")
         examples = [preview for preview in previews if preview.example]
         for preview in examples[:example]:
             lines += [
@@ -359,5 +359,5 @@ def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
         lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
-        lines.append("What got no answer is asked again by the same command; the report counts the rest.")
+        lines.append("The same command sends requests without an answer again; the report counts the others.")
     return lines

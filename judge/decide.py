@@ -348,5 +348,6 @@ def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
         return Failure(error)
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
-        f"({error.detail}); what was answered is saved: mend the server or the settings and run again"
+        f"({error.detail}); what was answered is saved: fix the server or the settings, then run the command "
+        "again"
     )

@@ -114,9 +114,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     lines = [
         f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
-        f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
-        f"to ask: {len(sizes):,} requests",
-        f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
+        f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
+        f"requests to send: {len(sizes):,}",
+        f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
         f"answer tokens: at most {len(sizes) * longest:,}",
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
@@ -134,9 +134,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     warnings = []
     if changes := describe_changes(store, judge):
         warnings.append(
-            f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
-            'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
-            "which all pairs are asked again"
+            f"{name} has verdicts from other settings than those in study.toml now ({'; '.join(changes)}), "
+            'and they are kept. Take back the change, or give the judge a new name there (name = "…"), under '
+            "which it judges all pairs again"
         )
     example = None
     if bodies:

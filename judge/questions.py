@@ -218,8 +218,8 @@ def check_criteria(store: Store, judge: Judge) -> None:
     if before and before != now:
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
-            f"asked on {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a new "
-            'name there (name = "…"), under which it starts anew'
+            f"asked about {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a "
+            'new name there (name = "…"), under which it judges all pairs'
         )
     if changed := describe_rewordings(store_settings.criteria(store), judge.rubric):
         raise StudyError(

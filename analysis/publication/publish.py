@@ -85,7 +85,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     target = folder.resolve()
     if target == Path.cwd():
         raise StudyError(
-            "publish makes a folder in place of a name, so this folder cannot be it; name another"
+            "publish replaces the folder that you name, so it cannot be the current folder; name another"
         )
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")

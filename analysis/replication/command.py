@@ -145,7 +145,9 @@ def list_tables() -> Replication:
 def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Replication:
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
-        raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
+        raise StudyError(
+            f"{table.label} is not a table of verdicts; guard-eval replicate lists those that are"
+        )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
     ours = figures_from_counts(path, who=who)
@@ -210,7 +212,8 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
-            f"no verdict is of {table.label}: {table.title}; does the column rater_kind say who judged?"
+            f"no verdict belongs to {table.label}: {table.title}; check that the column rater_kind says who "
+            "judged"
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"

@@ -85,7 +85,7 @@ def report(
         raise StudyError(f"{paths[0]} is a study, whose columns are known; leave --dry-run out")
     if is_study:
         if len(paths) > 1:
-            raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
+            raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")
         evidence, folder = _study_evidence(paths[0], overrides, by, paper=paper)
     else:
         folder = Path(f"{_stem(paths[0])}-report")

@@ -271,7 +271,7 @@ def _check_duplicates(table: pd.DataFrame) -> None:
         table,
         numbers.duplicated(keep=False),
         "rater {rater!r} judged pair {pair_id!r} on {criterion!r} more than once ({where}); keep the current "
-        "verdict, or distinguish showings by a column 'presentation'",
+        "verdict, tell showings apart by a column 'presentation', or name several people in a column 'rater'",
     )
 
 

@@ -24,6 +24,7 @@ from analysis.verdicts.table import (
     Table,
     name_lines,
     plain_heading,
+    refuse,
 )
 from analysis.verdicts.words import is_model_name
 from guard_eval.errors import StudyError
@@ -72,6 +73,9 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
     items = find_items(table, wide)
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
+    if name not in {"", "pair_id"}:
+        message = "{name} names what was compared, and is empty on {where}; fill in every cell"
+        refuse(table.frame, table.cells(name).isna(), message, name=name)
     prompt: object = None
     if items.prompt:
         cells = table.texts(items.prompt)[items.prompt]
@@ -99,10 +103,15 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     """Find the columns that name the pair and the prompt of each row; see `use_items`."""
     declared = table.declared.columns
     rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
-    free = [name for name in table.free if name not in wide and _is_open(table, name)]
+    methods = {*table.values(*METHODS), TIE}
+    free = [name for name in table.free if name not in wide and not methods.issuperset(table.values(name))]
+    free = [name for name in free if read_first(table, name) is None]
     named = table.among([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    named = [name for name in named if name in free and table.is_filled(name)]
+    named = [name for name in named if name in free]
     named = [name for name in named if table.count(name) > 1] or named
+    filled = list(filter(table.is_filled, named))
+    if any(table.count(name) < len(table.frame) for name in filled):
+        named = filled
     if table.has("pair_id"):
         items = _use_as_pair(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
@@ -114,13 +123,6 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     if not items.prompt and "prompt_id" not in declared:
         _refuse_unknown(table, items, rated, free)
     return items
-
-
-def _is_open(table: Table, name: str) -> bool:
-    """Return whether a column can name a pair or a prompt: it is not about a showing, a method or a side."""
-    is_showing = plain_heading(name) in {*HEADINGS["names"]["presentation"], *HEADINGS["turns"]}
-    are_methods = set(table.values(name)) <= {*table.values(*METHODS), TIE}
-    return not is_showing and not are_methods and read_first(table, name) is None
 
 
 def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
@@ -166,49 +168,47 @@ def _has_sibling(table: Table, name: str) -> bool:
     return not (swapped - {heading}).isdisjoint(map(plain_heading, table.names))
 
 
-def _may_name_item(table: Table, name: str, rated: Sequence[str]) -> bool:
+def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    Its values repeat, and no cell is empty. A group, such as a language, can be an item only if no rater has
-    judged it twice.
+    If nothing names the pairs, it is any column of which each rater has judged each value once. Otherwise its
+    values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater has
+    judged it twice. What describes a rater or a comparison is no item.
     """
     heading = plain_heading(name)
     count = table.count(name)
     rows = len(table.frame)
-    if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or not 1 < count < rows:
-        return False
-    if not table.is_filled(name) or table.is_boolean(name):
-        return False
-    if any(map(_DECIMAL.fullmatch, table.values(name))):
-        return False
     is_judged_once = len(rated) > len(METHODS) and table.count(name, *rated) == rows
-    return is_judged_once or (count > 2 and heading not in HEADINGS["groups"])
+    if not items.pair and "pair_id" not in table.declared.columns and "rater" in rated and is_judged_once:
+        return 2 * count <= rows
+    if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or table.is_boolean(name):
+        return False
+    repeats = table.cells(name).dropna().duplicated().any()
+    if not repeats or any(map(_DECIMAL.fullmatch, table.values(name))):
+        return False
+    if items.pair and not (count < table.count(*items.pair) and table.is_fixed_by(name, items.pair)):
+        return False
+    # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
+    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
+    fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
+    if any(table.is_fixed_by(name, names) for names in fixed):
+        return False
+    return count > 1 and (is_judged_once or (count > 2 and heading not in HEADINGS["groups"]))
 
 
 def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
-    """Refuse a table with an unknown column that is the same within pairs and repeats over them."""
-    rows = len(table.frame)
-    pairs = table.count(*items.pair) if items.pair else rows
-    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
-    # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
-    fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
-    groups = table.declared.groups if items.pair else ()
-    unknown = [
-        name
-        for name in free
-        if name not in {*items.pair, *groups}
-        and _may_name_item(table, name, rated)
-        and table.count(name) < pairs
-        and (not items.pair or table.is_fixed_by(name, items.pair))
-        and not any(table.is_fixed_by(name, names) for names in fixed)
-    ]
+    """Refuse a table with an unknown column that may name the pair or the prompt."""
+    explained = {*items.pair, *(table.declared.groups if items.pair else ())}
+    unknown = [name for name in free if name not in explained and _may_name_item(table, name, items, rated)]
     if not unknown:
         return
-    is_row = pairs == rows and items.pair != ("pair_id",) and "pair_id" not in table.declared.columns
-    role = "pair_id" if is_row else "prompt_id"
+    pairs = table.count(*items.pair) if items.pair else len(table.frame)
+    is_row = pairs == len(table.frame) and items.pair != ("pair_id",)
+    role = "prompt_id"
     why = "pairs that share a prompt are not independent"
     none = "If none does, write --set columns.prompt_id="
-    if is_row:
+    if is_row and "pair_id" not in table.declared.columns:
+        role = "pair_id"
         why = "each row would count as a separate pair, and may not be one"
         none = "If each row is a separate pair, write --set columns.pair_id="
     offers = " or ".join(f"--set 'columns.{role}={name}'" for name in unknown[:MAX_OFFERS])

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.verdicts.table import HEADINGS, METHODS, Table, plain_heading
-from analysis.verdicts.words import meaning
+from analysis.verdicts.table import HEADINGS, METHODS, Table, plain_heading, refuse
+from analysis.verdicts.words import is_tie, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -30,6 +30,7 @@ _COUPLE = (
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)"
 )
 _SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
+_THIRD = {"a": "c", "1": "3"}
 
 
 def find_methods(table: Table) -> None:
@@ -65,6 +66,9 @@ def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
 
     >>> couples_of(["model_a", "model_b", "left", "right"], "model")
     [(('model_a', 'model_b'), False), (('left', 'right'), True)]
+
+    Raises:
+        StudyError: There is a third one.
     """
     plain = {plain_heading(name): name for name in names}
     matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), heading) for heading in plain))
@@ -73,6 +77,12 @@ def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
         group = next(name for name, text in match.groupdict().items() if text)
         start, end = match.span(group)
         other = match.string[:start] + _SECOND[match[group]] + match.string[end:]
+        third = match.string[:start] + _THIRD.get(match[group], "") + match.string[end:]
+        if third in plain:
+            raise StudyError(
+                f"{plain[match.string]} and {plain[third]} are two of three or more options, and a verdict "
+                "compares two; write a row for each two of them, with the better one"
+            )
         if other in plain:
             couples.append(((plain[match.string], plain[other]), match[group] in {"left", "first"}))
     return couples
@@ -110,6 +120,14 @@ def _use_won_and_lost(table: Table) -> bool:
         return False
     columns = [plain[heading] for heading in max(couples, key=lambda couple: len(couple[0]))]
     won, lost = map(table.cells, columns)
+    tied = list(filter(is_tie, table.values(*columns)))
+    refuse(
+        table.frame,
+        won.isin(tied) | lost.isin(tied),
+        "{heading} is a tie on {where}, so nothing says which methods tied; write both in method_a and "
+        "method_b, and a verdict",
+        heading=columns[0],
+    )
     is_first = won.fillna("") < lost.fillna("")
     why = "the first won against the second"
     methods = {"method_a": won.where(is_first, lost), "method_b": lost.where(is_first, won)}
@@ -140,7 +158,9 @@ def refuse_sides_as_methods(table: Table) -> None:
         StudyError: They are.
     """
     if called := [name for name in table.values(*METHODS) if meaning(name)]:
-        raise StudyError(f"the method {called[0]!r} is called as a side is (A, left, tie); rename it")
+        raise StudyError(
+            f"the method {called[0]!r} has the name of a side or a tie (A, left, tie); rename it"
+        )
 
 
 def refuse_texts(table: Table) -> None:

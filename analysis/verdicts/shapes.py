@@ -22,7 +22,7 @@ from analysis.verdicts.table import (
     is_missing_word,
     plain_heading,
 )
-from analysis.verdicts.words import TIED, A, B, Word, meaning
+from analysis.verdicts.words import TIED, A, B, is_tie, meaning, names_side
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -34,6 +34,10 @@ MOSTLY = 0.9
 MAX_WORDS = 50
 """A column with more different words other than methods has texts, not verdicts."""
 
+MAX_OUTCOMES = 3
+"""A column with more different cells does not say whether rows are ties."""
+_GRID = re.compile(r"(.+?)\s*[\[_](.+?)\]?")
+"""A heading of a survey's grid, such as `Q1 [Fluency]`."""
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -83,44 +87,52 @@ def _agree(table: Table, *names: str) -> bool:
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
+def _heading_words(name: str) -> list[str]:
+    """Return the words and numbers of a heading in lower case."""
+    return [word.casefold() for word in re.findall("[A-Z]*[a-z]+|[A-Z]+|[0-9]+", name)]
+
+
 def _is_count(name: str) -> bool:
     """Return whether a heading has a word for counts, such as wins."""
-    words = re.findall("[a-z]+", name.casefold())
-    return not set(HEADINGS["counting"]).isdisjoint(words)
+    return not set(HEADINGS["counting"]).isdisjoint(_heading_words(name))
 
 
-def _marked_word(table: Table, name: str) -> Word | None:
-    """Return the verdict that a heading means, if the cells of its column are marks or counts."""
-    parts = re.findall("[a-z]+|[0-9]+", name.casefold())
+def _marked_words(table: Table) -> dict[str, str]:
+    """Return the words for verdicts that headings mean, if their columns hold marks or counts.
+
+    A number means the method of a column if the columns of methods have numbers, too; otherwise a place.
+    """
     ignored = {*HEADINGS["counting"], *HEADINGS["marking"]}
-    text = " ".join(token for token in parts if token not in ignored)
-    word = meaning(f"model {text}" if text in {"1", "2"} else text)
-    is_tie = word is not None and word.side == TIED
-    has_marks = is_tie or _is_count(name) or table.is_boolean(name)
-    return word if has_marks else None
+    noun = "model" if "1" in table.heading("method_a") else "response"
+    words = {}
+    for name in table.free:
+        text = " ".join(word for word in _heading_words(name) if word not in ignored)
+        word = f"{noun} {text}" if text in {"1", "2"} else text
+        if is_tie(word) or (names_side(word) and (_is_count(name) or table.is_boolean(name))):
+            words[name] = word
+    return words
 
 
 def _use_marks(table: Table) -> bool:
     """Use a column for each verdict, with 1 or a number of wins, such as winner_model_a, A_wins or win1.
 
-    In columns of zeros and ones a row of zeros is a tie. Return whether there are such columns.
+    A row of zeros is a tie if no column means ties. Return whether there are such columns.
     """
-    words = {name: word for name in table.free if (word := _marked_word(table, name))}
-    if sorted(word.side for word in words.values() if word.side != TIED) != [B, A]:
+    words = _marked_words(table)
+    sides = sorted(word.side for word in map(meaning, words.values()) if word)
+    if [side for side in sides if side != TIED] != [B, A]:
         return False
     marks = pd.DataFrame({name: _as_counts(table, name) for name in words})
-    verdicts = {A: "model_a", B: "model_b", TIED: TIE}
-    names = {name: verdicts[word.side] for name, word in words.items()}
     total = marks.sum(axis=1)
     if total.max() > 1:
-        _repeat_rows(table, marks, names)
+        _repeat_rows(table, marks, words)
         return True
-    is_tie = (total == 0) & marks.notna().any(axis=1)
-    if is_tie.any():
+    is_tied = (total == 0) & marks.notna().any(axis=1) & (TIED not in sides)
+    if is_tied.any():
         listed = and_list(list(words))
-        table.notes.append(f"{int(is_tie.sum())} rows in which none of {listed} is 1 are read as ties")
-    winner = marks.fillna(0).idxmax(axis=1).map(names)
-    verdict = winner.where(total > 0).mask(is_tie, TIE)
+        table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
+    winner = marks.fillna(0).idxmax(axis=1).map(words)
+    verdict = winner.where(total > 0).mask(is_tied, TIE)
     table.use("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
 
@@ -131,7 +143,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     If no two rows count the same comparison, each win is a separate pair. Otherwise a row may be an item, and
     each of its wins is by another rater.
     """
-    are_counts = all(_is_count(name) or word == TIE for name, word in names.items())
+    are_counts = all(_is_count(name) or is_tie(word) for name, word in names.items())
     if not table.has(*METHODS) or not are_counts:
         listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
@@ -161,12 +173,27 @@ def _as_counts(table: Table, name: str) -> pd.Series:
 
 
 def _use_tie_flags(table: Table) -> None:
-    """Read ties from a column such as both_equal, beside a column of verdicts without ties."""
-    for name in table.free if table.has("verdict") else ():
-        word = meaning(re.sub(r"^is[_ ]+", "", name.casefold()))
-        if word and word.side == TIED and table.is_boolean(name):
-            verdict = table.cells("verdict").mask(_as_counts(table, name) == 1, TIE)
-            table.use("verdict", [name], "it marks ties", verdict=verdict)
+    """Read ties from columns beside the verdicts, such as both_equal, or result with win and tie.
+
+    Raises:
+        StudyError: A column may mark ties, and its cells are not clear.
+    """
+    if not table.has("verdict"):
+        return
+    ignored = set(HEADINGS["marking"])
+    has_ties = any(map(is_tie, table.values("verdict")))
+    for name in table.free:
+        cells = table.values(name)
+        tied = list(filter(is_tie, cells))
+        is_flag = is_tie(" ".join(word for word in _heading_words(name) if word not in ignored))
+        if is_flag and table.is_boolean(name):
+            tied = [text for text in cells if text.strip().casefold() in YES]
+        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)) or len(cells) > MAX_OUTCOMES:
+            continue
+        elif not tied:
+            raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")
+        verdict = table.cells("verdict").mask(table.cells(name).isin(tied), TIE)
+        table.use("verdict", [name], "it marks ties", verdict=verdict)
 
 
 def columns_of_verdicts(table: Table) -> list[str]:
@@ -234,6 +261,11 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
+        grid = [match.groups() for name in names if (match := _GRID.fullmatch(name))]
+        questions, criteria = (set(parts) for parts in zip(*grid, strict=True)) if grid else (set(), set())
+        is_grid = min(len(questions), len(criteria)) > 1 and len(questions) * len(criteria) == len(names)
+        if is_grid and table.declared.columns[HEADS] == "pair_id":
+            return {"pair_id": [item for item, _ in grid], "criterion": [part for _, part in grid]}
         return {table.declared.columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
     missing = [name for name in ("criterion", "rater") if not table.has(name)]
@@ -252,15 +284,9 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
     raise StudyError(_survey_problem(table, names))
 
 
-def _names_side(text: str) -> bool:
-    """Return whether a verdict names a side, such as left or A."""
-    word = meaning(text)
-    return word is not None and word.side != TIED
-
-
 def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
     """Refuse sides in one column and methods in another, because the methods may say what was on a side."""
-    sided = [name for name in names if any(map(_names_side, table.values(name)))]
+    sided = [name for name in names if any(map(names_side, table.values(name)))]
     named = [name for name in names if table.values(name) and not any(map(meaning, table.values(name)))]
     if sided and named and not table.declared.words:
         raise StudyError(
@@ -276,7 +302,7 @@ def _survey_problem(table: Table, names: Sequence[str]) -> str:
     if table.has(*METHODS):
         heads = " or ".join(f"--set columns.headings={head}" for head in ("criterion", "rater", "pair_id"))
         return f"{start}: {heads}"
-    sides = filter(_names_side, dict.fromkeys(table.values(*names)))
+    sides = filter(names_side, dict.fromkeys(table.values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading('rater', 'HEADING')}"]
     parts += [f'verdicts."{word}"=METHOD' for word in sides]
     options = " ".join(f"--set {shlex.quote(setting)}" for setting in parts)

@@ -15,7 +15,17 @@ from analysis.verdicts.items import MADE
 from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program
 from analysis.verdicts.reading import READING, join_readings, reading_of, warn_of
-from analysis.verdicts.table import HEADINGS, METHODS, SHOWN, Declared, Table, plain_heading, refuse
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NUMBERED,
+    REQUIRED,
+    SHOWN,
+    Declared,
+    Table,
+    plain_heading,
+    refuse,
+)
 from analysis.verdicts.tidy import tidied
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import RaterKind
@@ -75,7 +85,11 @@ def read(
 def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
     """Read like `read`, but with texts as categoricals (`validate`) and without warnings."""
     if isinstance(source, pd.DataFrame):
-        return validate(tidied(source, declared), rater_kind=declared.rater_kind)
+        is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
+        if not is_read or declared.columns or declared.words:
+            named = source if source.index.name in {None, *NUMBERED} else source.reset_index()
+            source = tidied(named, declared)
+        return validate(source, rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):

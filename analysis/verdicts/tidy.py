@@ -52,7 +52,7 @@ def tidied(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)
-    is_melted = HEADS in declared.columns
+    are_pairs = declared.columns.get(HEADS) == "pair_id"
     _name_columns(table)
     _leave_out_index(table)
     if form is not None:
@@ -67,9 +67,10 @@ def tidied(
     refuse_texts(table)
     wide = find_verdicts(table)
     has_verdicts = bool(wide) or table.has("verdict")
-    if table.has(*METHODS) and has_verdicts and form is None and not is_melted:
+    if table.has(*METHODS) and has_verdicts and form is None and not are_pairs:
+        _refuse_counted_votes(table)
         use_items(table, wide)
-    if wide or is_melted:
+    if wide or HEADS in declared.columns:
         melt(table, wide)
         find_methods(table)
     if table.has("verdict", *METHODS):
@@ -163,6 +164,21 @@ def _leave_out_votes(table: Table) -> None:
                 if words:
                     table.record("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out(table.cells(name).isin(words).to_numpy(), rule["why"])
+
+
+def _refuse_counted_votes(table: Table) -> None:
+    """Refuse a table in which a row stands for several votes.
+
+    Raises:
+        StudyError: A column counts votes.
+    """
+    for name in table.among(HEADINGS["votes"]):
+        cells = table.values(name)
+        if name in table.free and all(map(str.isdecimal, cells)) and set(cells) - {"0", "1"}:
+            raise StudyError(
+                f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
+                "if that is known, or rename the column"
+            )
 
 
 def _finish(table: Table) -> None:

@@ -35,7 +35,7 @@ _TIE = re.compile(
     rf"(it is |its |it's )?(a )?(tie|tied|ties|draws?|both|neither|neutral|no winner"
     rf"|(about |roughly |nearly |almost )?(the )?({_SAME})( in)?( quality| good| bad| preference)?"
     rf"|(they |they're |both )?(are |were )?(about |equally )(the )?({_SAME}|good|bad)"
-    r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine)"
+    r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine|acceptable)"
     r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
     r"|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
 )
@@ -44,6 +44,8 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
 """Names of models, but not of people, after `skeleton`. A name of the Hub has a slash."""
+_ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
+"""Phrases of a scale with one side, in which A is no text but an article."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
@@ -80,7 +82,7 @@ def meaning(word: str) -> Word | None:
     if match := _SIGN.fullmatch(text):
         return _from_sign(*match.groups()[1:])
     match = _PREFERENCE.fullmatch(text)
-    if match is None or text in {"1", "2"}:
+    if match is None or text in {"1", "2"} or _ARTICLE.fullmatch(word.strip()):
         return None
     side = match["side"]
     noun = match["noun"] or match["after"] or ""
@@ -101,6 +103,18 @@ def _from_sign(first: str, sign: str, second: str) -> Word | None:
     is_first = (first in {"a", "1"}) == (sign[0] == ">")
     kind: Kind = "letter" if first in {"a", "b"} else "place"
     return Word(A if is_first else B, kind, len(sign) > 1)
+
+
+def is_tie(word: str) -> bool:
+    """Return whether a word means a tie."""
+    known = meaning(word)
+    return known is not None and known.side == TIED
+
+
+def names_side(word: str) -> bool:
+    """Return whether a word names one of the two texts, such as left or A."""
+    known = meaning(word)
+    return known is not None and known.side != TIED
 
 
 def declarations(words: Iterable[str], value: str = "SIDE") -> list[str]:

@@ -30,7 +30,7 @@ from guard_eval.cli.stopping import exit_code_of, is_stop, like_ctrl_c
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
-STOPPED = "stopped; nothing made so far is lost: run the same command again to go on"
+STOPPED = "stopped; everything written so far is kept: run the same command again to continue"
 
 _OF_PATHS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -94,7 +94,7 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
     if isinstance(result, Result):  # --help and --version return none
         printer.print_result(result)
     elif printer.as_json and not _WITHOUT_COMMAND & set(arguments):
-        raise StudyError("no command is named; guard-eval --help lists them")
+        raise StudyError("no command was given; guard-eval --help lists the commands")
     sys.stdout.flush()
     return result.exit_code if isinstance(result, Result) else 0
 
@@ -112,7 +112,7 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, CycloptsError):
         if isinstance(error.__cause__, StudyError):  # of an argument that names a study
             return str(error.__cause__)
-        return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists what it takes"
+        return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists its options"
     if isinstance(error, StudyError):
         return str(error)
     if not isinstance(error, OSError) or error.errno not in _USER_CAN_FIX:
@@ -209,9 +209,9 @@ def _install_completion(app: App) -> Result:
         path = app.install_completion()
     except ShellDetectionError:
         raise StudyError(
-            "this shell is none of bash, zsh, fish and PowerShell, for which there is completion"
+            "completion works only in bash, zsh, fish and PowerShell; start one of them"
         ) from None
-    return Result(lines=(f"{path}: it works from the next terminal on",))
+    return Result(lines=(f"{path}: completion starts with the next terminal",))
 
 
 def accept_studies(overrides: tuple[str, ...] = ()) -> None:

@@ -99,7 +99,7 @@ def read_text(path: Path, *, limit: int = LARGEST_TEXT) -> str:
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise StudyError(f"{path} is no text in UTF-8 (byte {error.start}); save it as UTF-8") from None
+        raise StudyError(f"{path} is not text in UTF-8 (byte {error.start}); save it as UTF-8") from None
 
 
 def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:

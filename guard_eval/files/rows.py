@@ -136,7 +136,7 @@ def _decode(path: Path, data: bytes, errors: Encoding) -> str:
         if kind := _NUL_PLACES.get(tuple(sorted(places))):
             raise StudyError(f"{path} is {kind} without a byte order mark; save it as 'CSV UTF-8'")
         if 10 * data[:_START].count(b"\0") > len(data[:_START]):
-            raise StudyError(f"{path} is a program's file and no text; save it as 'CSV UTF-8'")
+            raise StudyError(f"{path} is a binary file and not text; save it as 'CSV UTF-8'")
     is_utf8 = encoding.startswith("utf-8")
     try:
         return data.decode(encoding, errors if is_utf8 else "strict")

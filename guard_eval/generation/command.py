@@ -12,7 +12,7 @@ from itertools import product
 from operator import or_
 from pkgutil import resolve_name
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -90,13 +90,16 @@ def generate_texts(
     results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, prompt_shard):
-        for plan in _plan_models(study, local, prompt_shard, engine=engine, workers=workers, trace=trace):
+        recorded = "vllm" if engine == "vllm" else None
+        for plan in _plan_models(
+            study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
+        ):
             own.check_loaded(plan.missing)
             results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
             plans = [
-                ServedPlan.make(study, system, prompts)
+                ServedPlan(study=study, system=system, prompts=prompts)
                 for names, prompts in plan_texts(study)
                 for system in served
                 if system.name in names
@@ -146,17 +149,17 @@ def _describe_tuning(study: Study) -> Iterator[str]:
     if grids and study.current_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
-        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
+        yield (
+            f"{len(choosing)} prompts choose among {tried}; the chosen settings write to {len(compared)} more"
+        )
 
 
 def _plan_models(
     study: Study,
     systems: Sequence[System],
-    shard: Shard,
     *,
-    engine: EngineName,
-    workers: int | None,
-    trace: bool,
+    shard: Shard,
+    **options: Any,  # noqa: ANN401 (those of a `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield the plan of each local model for these systems."""
     for model_study, (names, prompts) in product(study.by_model(), plan_texts(study)):
@@ -173,9 +176,7 @@ def _plan_models(
                 prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
                 shard=shard,
                 facts=_expect_model(model_study),
-                engine="vllm" if engine == "vllm" else None,
-                workers=workers,
-                trace=trace,
+                **options,
             )
 
 

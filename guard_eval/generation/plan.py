@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -64,6 +64,14 @@ class Engine(NamedTuple):
     write: Callable[[str, Sequence[PlannedText]], Iterator[FinishedBatch]]
 
 
+def list_missing(
+    study: Study, name: str, prompts: Sequence[Prompt], existing: Container[tuple[str, int]]
+) -> list[PlannedText]:
+    """List the texts of a system or strategy that do not exist, in the order of the prompts."""
+    runs = range(1, study.settings.runs_of(name) + 1)
+    return [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerationPlan:
     """The texts that one model writes for a study.
@@ -96,14 +104,11 @@ class GenerationPlan:
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
         """The missing texts, by strategy. A strategy without missing texts is left out."""
-        texts = {}
-        for name, existing in self.existing.items():
-            runs = range(1, self.study.settings.runs_of(name) + 1)
-            every_text = [(prompt, run) for prompt in self.prompts for run in runs]
-            planned = [(prompt, run) for prompt, run in every_text if (prompt.id, run) not in existing]
-            if planned:
-                texts[name] = planned
-        return texts
+        texts = {
+            name: list_missing(self.study, name, self.prompts, existing)
+            for name, existing in self.existing.items()
+        }
+        return {name: planned for name, planned in texts.items() if planned}
 
     @property
     def total(self) -> int:
@@ -161,7 +166,7 @@ class GenerationPlan:
             runs = settings.runs_of(name)
             yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
-                yield "  one text a prompt: it draws nothing, so another run would write the same"
+                yield "  one text a prompt: the strategy draws nothing, so another run would write the same"
             if self.facts["revision"] is None and self.existing[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
         others = other_runs(self.study, self.facts) if self.missing else []

@@ -16,12 +16,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import Generated, PlannedText, Problems
+from guard_eval.generation.plan import Generated, PlannedText, Problems, list_missing
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.answers import read_answer, read_usage
@@ -111,34 +112,27 @@ class ServedPlan:
         study: The study.
         system: The system.
         prompts: The prompts to answer.
-        existing: The texts that exist.
-        missing: The missing texts, each as its prompt and its number.
-        price: The price of the model's tokens; None if it is unknown.
     """
 
     study: Study
     system: System
     prompts: Sequence[Prompt]
-    existing: SystemTexts
-    missing: Sequence[tuple[Prompt, int]]
-    price: Price | None
 
-    @classmethod
-    def make(cls, study: Study, system: System, prompts: Sequence[Prompt]) -> ServedPlan:
-        """Find the missing texts and their price.
+    @cached_property
+    def existing(self) -> SystemTexts:
+        """The texts that exist. A `StudyError` says that their file cannot be used."""
+        return find_served(self.study, self.system, {prompt.id: prompt for prompt in self.prompts})
 
-        Raises:
-            StudyError: The server's address or the file of texts cannot be used.
-        """
-        url = server_url(system.served)
-        existing = find_served(study, system, {prompt.id: prompt for prompt in prompts})
-        runs = range(1, study.settings.runs_of(system.name) + 1)
-        every_text = [(prompt, run) for prompt in prompts for run in runs]
-        missing = [(prompt, run) for prompt, run in every_text if (prompt.id, run) not in existing]
-        price = find_price(system.served, url)
-        return cls(
-            study=study, system=system, prompts=prompts, existing=existing, missing=missing, price=price
-        )
+    @cached_property
+    def missing(self) -> list[PlannedText]:
+        """The missing texts."""
+        return list_missing(self.study, self.system.name, self.prompts, self.existing)
+
+    @cached_property
+    def price(self) -> Price | None:
+        """The price of the model's tokens; None if it is unknown."""
+        served = self.system.served
+        return find_price(served, server_url(served))
 
     def body(self, prompt: Prompt, number: int) -> dict[str, Any]:
         """Return the body of a request."""
@@ -159,7 +153,7 @@ class ServedPlan:
         name = self.system.name
         served = self.system.served
         if not self.missing:
-            return self.result(0, [f"{name}: nothing is to be requested"])
+            return self.result(0, [f"{name}: no request is needed"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {show_usd(self.max_total / BILLION)}"
         count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"
@@ -286,14 +280,15 @@ class ServedRun:
         self._failed_in_a_row = 0
         self._workers = Workers(server, concurrency=plan.system.served.concurrency)
 
-    def describe(self) -> Iterator[str]:
+    def describe(self) -> list[str]:
         """Describe the written texts and the failures, line by line."""
-        remarks = [f"; {self.counts[kind]} {words}" for kind, words in _REMARKS.items() if self.counts[kind]]
+        counts = self.counts
+        remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
         cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
-        count = f"{self.counts['written']} of {len(self._plan.missing)}"
-        yield f"{self._plan.system.name}: {count} requested texts written{cost}{''.join(remarks)}"
-        for reason, number in self.failures.most_common(5):
-            yield f"  {number} not written: {reason}"
+        count = f"{counts['written']} of {len(self._plan.missing)}"
+        head = f"{self._plan.system.name}: {count} requested texts written{cost}{''.join(remarks)}"
+        failures = self.failures.most_common(5)
+        return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
 
     def result(self) -> Generated:
         """Return the result of this run."""
@@ -301,7 +296,7 @@ class ServedRun:
         written = self.counts["written"]
         return self._plan.result(
             written,
-            lines=[*self.describe()],
+            self.describe(),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._warn()),
             exit_code=3 if self.failures else 0,
@@ -333,26 +328,25 @@ class ServedRun:
         concurrency = self._plan.system.served.concurrency
         queue = deque(self._plan.missing)
         async with Client(self._server, concurrency=concurrency) as self._client:
-            await self._workers.run([self._work(queue, first=True)])
+            await self._workers.run([self._request_queue(queue, first=True)])
             size = min(concurrency, len(queue))
-            await self._workers.run(self._work(queue) for _ in range(size))
+            await self._workers.run(self._request_queue(queue) for _ in range(size))
 
-    async def _work(self, queue: deque[PlannedText], *, first: bool = False) -> None:
+    async def _request_queue(self, queue: deque[PlannedText], *, first: bool = False) -> None:
         """Request one text after the other. With `first`, stop after the first text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
-            failure = await self._request(*queue.popleft())
-            if failure is None:
-                self._failed_in_a_row = 0
-            else:
-                self._count_failure(failure)
+            self._count(await self._request(*queue.popleft()))
             self._advance(1, note=f"{self.failures.total()} failed")
 
-    def _count_failure(self, failure: RequestFailure) -> None:
-        """Count a text that was not written.
+    def _count(self, failure: RequestFailure | None) -> None:
+        """Count a text that was not written, if there is one.
 
         Raises:
             StudyError: The server failed too often in a row.
         """
+        if failure is None:
+            self._failed_in_a_row = 0
+            return
         reason = f"{failure.kind} ({failure.detail})"
         self.failures[reason] += 1
         self._failed_in_a_row += failure.kind in OF_THE_SERVER
@@ -397,10 +391,11 @@ class ServedRun:
                 f"the server does not take a temperature ({failure.detail}); remove temperature in study.toml"
             )
         change = "seed" if failure.change == "guess" and "seed" not in self._changes else failure.change
-        if change not in {"seed", "limit"} or change in self._changes:
+        if change not in {"seed", "limit"}:
             return False
+        is_new = change not in self._changes
         self._changes.add(change)
-        return True
+        return is_new
 
     def _body(self, prompt: Prompt, number: int) -> dict[str, Any]:
         """Return the body of a request without the fields that the server refuses."""

@@ -27,13 +27,12 @@ from guard_eval.metrics.measurement import (
     AGAINST_REFERENCES,
     MODULES,
     WITH_MODELS,
-    MeasuredTexts,
     measure_generations,
 )
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import Measured, rows_of
-from guard_eval.metrics.tuning import choose_settings, metrics_of
+from guard_eval.metrics.tuning.command import choose_settings, metrics_of
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
@@ -244,7 +243,7 @@ def _measure_texts(
     warnings: Sequence[str] = (),
     question: str = "",
     searches: Searches = MappingProxyType({}),
-) -> MeasuredTexts:
+) -> Measured:
     """Measure texts. If there is a folder, write the results and the stored scores into it.
 
     Without `write`, only the stored scores are written.
@@ -255,7 +254,7 @@ def _measure_texts(
     hub = _find_models(generations, settings, models, dry_run=dry_run)
     problem = hub.problem
     if dry_run:
-        return MeasuredTexts(
+        return Measured(
             lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.lines),
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,

@@ -70,8 +70,7 @@ def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
     for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
         by_dataset = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
         defined = [outcome for outcome in by_dataset if outcome is not None and outcome.value is not None]
-        has_every_dataset = len(defined) == len(datasets)
-        if has_every_dataset and len(datasets) > 1:
+        if len(defined) == len(datasets) > 1:
             rows.append(_score(defined, level))
     return pd.DataFrame(rows, columns=[*SCORE_COLUMNS], dtype=object)
 
@@ -157,16 +156,15 @@ def estimate_differences(
             ]
             for strategy in strategies
         }
-        for strategy in strategies:
-            if strategy in skipped:
-                continue
+        for strategy in [name for name in strategies if name not in skipped]:
             pairs = sides[strategy]
             tried = [sides[name] for name in searches.get(strategy, ())]
-            for index, pair in enumerate(pairs):
-                family.append(
-                    _difference([pair], level, [[sides_of_setting[index]] for sides_of_setting in tried])
-                )
-            family += [_difference(pairs, level, tried)] if len(pairs) == len(datasets) > 1 else []
+            parts = [slice(index, index + 1) for index in range(len(pairs))]
+            if len(pairs) == len(datasets) > 1:
+                parts.append(slice(None))
+            family += [
+                _difference(pairs[part], level, [setting[part] for setting in tried]) for part in parts
+            ]
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
@@ -198,7 +196,7 @@ def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Scor
         return row | {
             "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
         }
-    gained = _gains(pairs)
+    gained = [_gain(ours, theirs) for ours, theirs in pairs]
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return row | {"note": estimate.note}
@@ -229,7 +227,9 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     ]
     if any(side.noise for setting in defined for pair in setting for side in pair):
         return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
-    gains = np.stack([_mean_of(_gains(setting))[0] for setting in defined], axis=1)
+    gains = np.stack(
+        [_mean_of([_gain(ours, theirs) for ours, theirs in setting])[0] for setting in defined], axis=1
+    )
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
     return Estimate(p=max_t(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
 
@@ -237,11 +237,6 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
 def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     """Return the positions of the prompts that both strategies continued."""
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
-
-
-def _gains(pairs: Sides) -> list[Floats]:
-    """Return the contribution of each prompt to a difference, for each dataset."""
-    return [_gain(ours, theirs) for ours, theirs in pairs]
 
 
 def _gain(first: Outcome, second: Outcome) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -43,20 +43,13 @@ AGAINST_REFERENCES = {"mauve", "bertscore"}
 _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MeasuredTexts(Measured):
-    """The result of a measurement, with every score as a function of sums over prompts."""
-
-    outcomes: Outcomes = field(default_factory=dict, metadata={"json": False})
-
-
 def measure_generations(
     generations: Iterable[Generation],
     tools: MetricTools,
     *,
     warnings: Sequence[str] = (),
     searches: Searches = MappingProxyType({}),
-) -> MeasuredTexts:
+) -> Measured:
     """Measure every metric of the settings, with intervals and with differences from the baseline.
 
     If the model or package of a metric is not available, `failures` names the metric. The others are
@@ -84,7 +77,7 @@ def measure_generations(
     outcomes, failures = measure_groups(groups, humans, tools)
     unchosen = set(chain(*searches.values())) - searches.keys()
     chosen = {key: outcome for key, outcome in outcomes.items() if key[2] not in unchosen}
-    measured = MeasuredTexts(
+    measured = Measured(
         scores=estimate_scores(chosen, level=settings.level),
         outcomes=outcomes,
         settings=settings.model_dump(mode="json") | {"compute": ", ".join(settings.compute)} | _versions(),
@@ -112,7 +105,7 @@ def measure_groups(
             if module in WITH_MODELS:
                 # If torch is missing, the error of this import names the extra.
                 import_module("guard_eval.generation.engines")
-            yield_outcomes = import_module(f"guard_eval.metrics.{module}").outcomes
+            yield_outcomes = import_module(f"guard_eval.metrics.scorers.{module}").outcomes
             results = list(yield_outcomes(groups if against else [*groups, *humans], metrics, tools))
         except StudyError as error:
             failures.append(f"{' and '.join(metrics)} could not be measured: {error}")
@@ -172,8 +165,8 @@ def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
     for dataset, mauves in by_dataset.items():
         sizes = sorted(outcome.n // outcome.runs for outcome in mauves)
         if sizes[0] < FEW_TEXTS_FOR_MAUVE:
-            few = f"below {FEW_TEXTS_FOR_MAUVE} it says little"
-            yield f"{dataset}: MAUVE is of {sizes[0]} to {sizes[-1]} texts of full length; {few}"
+            few = f"with fewer than {FEW_TEXTS_FOR_MAUVE} it is unreliable"
+            yield f"{dataset}: MAUVE compares {sizes[0]} to {sizes[-1]} texts of full length; {few}"
         if len({outcome.signature for outcome in mauves}) > 1:
             yield (
                 f"{dataset}: MAUVE was taken with different numbers of buckets, as strategies have different "

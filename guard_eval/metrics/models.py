@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from guard_eval.study import Study
 
 if TYPE_CHECKING:  # metrics of texts alone need no torch
-    from guard_eval.generation.engines.loading import LoadedModel
+    from guard_eval.generation.engines.loading import LoadedModel, ModelKind
 
 REVISION_CHARACTERS = 12
 """The number of characters of a revision in a signature."""
@@ -21,18 +21,18 @@ class ScoringModel:
     """A model that scores texts. Its name and revision are known before it is loaded.
 
     Attributes:
-        loader: The function of `engines.loading` that loads it.
         location: A folder or a Hub id.
         name: Its name in the settings.
         device: The device that it runs on, or `auto`.
         branch: A branch, tag or commit of the Hub.
+        kind: The class of transformers that loads it.
     """
 
-    loader: Literal["load", "load_encoder"]
     location: str
     name: str
     device: str = "auto"
     branch: str = "main"
+    kind: ModelKind = "AutoModelForCausalLM"
 
     @cached_property
     def revision(self) -> str:
@@ -65,13 +65,18 @@ class ScoringModel:
         """Load the model once. All threads stay in use, because scoring reads texts in large batches."""
         import torch  # noqa: PLC0415
 
-        from guard_eval.generation.engines import loading  # noqa: PLC0415
+        from guard_eval.generation.engines.loading import load  # noqa: PLC0415
 
         threads = torch.get_num_threads()
         try:
-            load: Callable[..., LoadedModel] = getattr(loading, self.loader)
-            options = {"revision": self.branch, "dtype": self.dtype, "device": self.device}
-            return load(self.location, name=self.name, **options)
+            return load(
+                self.location,
+                name=self.name,
+                revision=self.branch,
+                dtype=self.dtype,
+                device=self.device,
+                kind=self.kind,
+            )
         finally:
             torch.set_num_threads(threads)
 
@@ -97,7 +102,6 @@ class ScoringModels:
         revisions = {model.name: model.revision for model in models}
         return cls(study.locate_model, device=study.settings.model.one_device, revisions=revisions)
 
-    def open(self, name: str, *, loader: Literal["load", "load_encoder"] = "load") -> ScoringModel:
-        """Return a language model or an encoder that is not loaded yet."""
-        branch = self.revisions.get(name, "main")
-        return ScoringModel(loader, self.locate(name), name, device=self.device, branch=branch)
+    def open(self, name: str, *, kind: ModelKind = "AutoModelForCausalLM") -> ScoringModel:
+        """Return a language model, or an encoder (`AutoModel`), that is not loaded yet."""
+        return ScoringModel(self.locate(name), name, self.device, self.revisions.get(name, "main"), kind)

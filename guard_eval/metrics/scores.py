@@ -91,6 +91,7 @@ class Measured(Result):
         settings: All settings by name, with the versions of packages.
         failures: The metrics that could not be measured, each with the reason and the remedy.
         question: The study's question. It is empty for texts without a study.
+        outcomes: An `Outcome` for each score, by metric, dataset and strategy.
     """
 
     scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*SCORE_COLUMNS]))
@@ -98,6 +99,7 @@ class Measured(Result):
     settings: Mapping[str, Any] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
     question: str = ""
+    outcomes: Mapping[tuple[str, str, str], Any] = field(default_factory=dict, metadata={"json": False})
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores. A missing number is NaN."""

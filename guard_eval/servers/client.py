@@ -186,7 +186,7 @@ class Client:
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
-            return RequestFailure(kind="unreadable", detail=f"{detail} and was given up", billed=True)
+            return RequestFailure(kind="unreadable", detail=f"{detail} and was discarded", billed=True)
         sent = not isinstance(cause, _NOT_SENT)
         if sent and isinstance(cause, (TimeoutError, httpx2.TimeoutException)):
             detail = f"no response from {self.server.url} within {self.server.timeout:g} seconds"

@@ -51,8 +51,8 @@ class Workers:
         except asyncio.CancelledError:
             self.stop()
             progress.warn(
-                f"stopping: {self.limiter.in_flight} answers are under way and are waited for; Ctrl-C again "
-                "gives them up; run the same command again to go on"
+                f"stopping: waiting for {self.limiter.in_flight} answers; Ctrl-C again gives them up. Run "
+                "the same command again to continue"
             )
             await asyncio.wait(workers)
             raise

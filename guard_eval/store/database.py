@@ -49,11 +49,11 @@ _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)
 _REMEDIES = {
     "readonly": "make the file and its folder writable",
     "unable to open": "make the file and its folder readable and writable",
-    "disk is full": "free some space, then do it again",
+    "disk is full": "free some space, then try again",
     "not a database": "name another file, or move this one away",
     "malformed": "restore it from a copy",
     "password": "set PGPASSWORD in the environment",
-    "": "see that it is there and that no other program holds it, then do it again",
+    "": "check that it exists and that no other program locks it, then try again",
 }
 """What to do, by words of the driver's message."""
 

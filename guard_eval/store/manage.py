@@ -90,12 +90,12 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
         ]
         if not invited:
             raise StudyError(
-                "nobody who was invited is still without ratings; name people, or invite some: "
+                "all people who were invited have rated; name those who need links, or invite others: "
                 f"{study.command('raters add', 'NAME')}"
             )
         written, notes = _make_links(store, study, invited, url, renew=True)
         write_whole(output, csv_text([("name", "link"), *written.items()]).encode(), private=True)
-    line = f"{output}: new links of {', '.join(written)}; their earlier links no longer work"
+    line = f"{output}: new links for {', '.join(written)}; their earlier links no longer work"
     return Result(lines=(line, *notes), next=(study.command("annotate"),))
 
 
@@ -105,7 +105,7 @@ def _make_links(
     """Return a link for each name, and what their readers must know of the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
         raise StudyError(
-            f"--url {url}: links cannot begin like this; write an address such as https://rate.example.org"
+            f"--url {url}: links cannot begin with this; write an address such as https://rate.example.org"
         )
     address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.write():  # all of them or nobody
@@ -114,8 +114,8 @@ def _make_links(
     notes = []
     if address.startswith(_LOCAL):
         notes.append(
-            "They work on this machine, while the app is served. For raters elsewhere, name the address at "
-            "which they reach it: --url https://rate.example.org"
+            "The links work only on this machine, while the app is served. For raters elsewhere, name the "
+            "address at which they reach the app: --url https://rate.example.org"
         )
     return {name: f"{address}/?invite={token}" for name, token in tokens.items()}, notes
 
@@ -171,7 +171,7 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
         names: The raters to let in.
         reason: The reason for the decision.
     """
-    says = "{} is let in, and verdicts count, except on pairs that another rater has rated meanwhile"
+    says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
     return _change(study, names, "include", raters.decide, says, "include", reason, _user())
 
 
@@ -200,13 +200,13 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         for name in names:
             new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
             new_names.append(new_name)
-            what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
+            what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
             lines += [
-                f"Identity and comments are removed, also from other notes. It is {new_name} now, {what}.",
+                f"Identity and comments are removed, also in notes. The name is {new_name} now, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
-        lines.append("Not in reach: backups, other copies, compressed files, a server's log.")
+        lines.append("The command cannot reach backups, other copies, compressed files and a server's log.")
         return list_all(store, *lines, only=new_names)
 
 

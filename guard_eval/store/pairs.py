@@ -94,7 +94,7 @@ def why_fixed(store: Store) -> str | None:
             if rows(db).first() is not None:
                 return reason
         until = _LAST_LEASE(db, now=now).scalar()
-    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
+    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; try again then"
 
 
 def read(store: Store) -> list[Pair]:

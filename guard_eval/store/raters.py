@@ -313,7 +313,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         StudyError: There is no such rater, there is nothing to decide, no name or no reason is given, or the
             rater was erased.
     """
-    check_name("name of who decides", by)
+    check_name("name of the person who decides", by)
     if not reason.strip():
         raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
     with store.write() as (db, now):

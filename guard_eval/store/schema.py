@@ -308,7 +308,7 @@ def _to_utc(moment: datetime) -> datetime:
 
 def _check_text(text: object) -> str:
     if not isinstance(text, str):
-        raise TypeError(f"{text!a:.60} is no text")
+        raise TypeError(f"{text!a:.60} is not text")
     return text
 
 

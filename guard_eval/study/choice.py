@@ -128,7 +128,7 @@ class Choice(SettingsTable):
         yield from filter(None, [self.same_prompts, self.unequal])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:
-            yield f"Nothing but {maximized} chose, so it may have chosen dull texts: set tuning.where."
+            yield f"Only {maximized} was used to choose, and it may prefer dull texts: set tuning.where."
         for search in self.searches:
             if extremes := " and ".join(search.extremes):
                 yield f"Of {search.chosen}, {extremes}: a better value may lie beyond."

@@ -50,7 +50,7 @@ def find_study_file(folder: Path, name: str) -> Path:
         path = (folder / name).resolve()
         is_file = path.is_file()
     except (OSError, RuntimeError, ValueError):  # a circle of links; a character that no name can have
-        raise StudyError("this is no file's name; name a file in the study's folder") from None
+        raise StudyError("this is not a file name; name a file in the study's folder") from None
     if not path.is_relative_to(folder.resolve()):
         raise StudyError("it is outside the study's folder; copy it there")
     if not is_file:
@@ -86,7 +86,7 @@ def in_one_line(text: str) -> str:
     words = unicodedata.normalize("NFC", " ".join(text.split()))
     # The two joiners belong to the spelling of Persian, of Indian scripts and of emoji.
     if not words.translate({0x200C: None, 0x200D: None}).isprintable():
-        raise ValueError("a character cannot be printed; leave it out")
+        raise ValueError("it has a character that cannot be printed; remove it")
     return words
 
 

@@ -182,5 +182,5 @@ class Judge(ServedModel):
             lacking += ["rationale"] if judge.rationale and example.rationale is None else []
             if lacking:
                 name = f"{judge.rater_name}: example {number}"
-                raise ValueError(f"{name} has no {', '.join(lacking)}, which this judge is asked; add it")
+                raise ValueError(f"{name} has no {', '.join(lacking)}, which this judge must answer; add it")
         return judge

@@ -443,12 +443,15 @@ class Settings(SettingsTable):
         systems = sorted(frozenset[str]().union(*couples))
         shared = frozenset.intersection(*couples)
         if pairs.design == "rounds" and len(couples) < math.comb(len(systems), 2):
-            yield f"pairs.design rounds compares all with all; write pairs.compare = {json.dumps([systems])}"
+            yield (
+                "pairs.design rounds compares every system with every other; write pairs.compare = "
+                f"{json.dumps([systems])}"
+            )
         if pairs.design == "candidate" and not shared:
-            yield "pairs.design candidate needs a system that all of pairs.compare share; remove others"
+            yield "pairs.design candidate needs a system that is in all of pairs.compare; remove the others"
         chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.chosen()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
-            yield f"{key} does not go with the test of pairs.design {pairs.design}; remove it"
+            yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 
     def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
         """Return how comparisons stop for raters who are asked these criteria, of which the first decides."""
@@ -473,9 +476,9 @@ class Settings(SettingsTable):
             )
         if self.tuning is not None and JUDGE in self.tuning.scores:
             if not self.judge:
-                yield "tuning names judge, and there is none; add [[judge]]"
+                yield "tuning names judge, but the study has no judge; add [[judge]]"
             if self.metrics.baseline is None or self.metrics.baseline in self.grids:
-                yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
+                yield "tuning names judge, whose win share is against one system: set metrics.baseline to it"
 
     def _check_writers(self) -> list[str]:
         """Return the problems of models, strategies and names of systems."""

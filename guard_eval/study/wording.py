@@ -113,7 +113,7 @@ def of_study(study: Study) -> Wording:
     words: Wording = check_tables(table, tables, path)
     for items in (words.background.questions, words.check.questions, words.practice.pairs):
         if len({item.name for item in items}) < len(items):
-            raise StudyError(f"{path}: two questions, or two practice pairs, have one name; change one")
+            raise StudyError(f"{path}: two questions, or two practice pairs, have the same name; change one")
     for name in (name for pair in words.practice.pairs for name in pair.expected):
         check_name(name, rubric_names)
     return words

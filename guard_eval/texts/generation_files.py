@@ -20,14 +20,15 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.files.rows import Encoding
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Finish, Generation
-from guard_eval.texts.rows import KEYS, TEXT, Record, read_rows
+from guard_eval.texts.rows import KEYS, NO_TEXT, TEXT, Record, read_rows
 from guard_eval.texts.shapes import (
-    NO_TEXT,
     find_system_column,
     find_text_columns,
     flatten_sample,
+    refuse_sides,
     rows_of_frame,
 )
 
@@ -81,7 +82,7 @@ def read_generations(
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
     generations = []
-    for position, text in TextTable.open(path).texts(columns, prompts=prompts):
+    for position, text in TextTable.open(path, errors="surrogateescape").texts(columns, prompts=prompts):
         flaws = text.flaws
         key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
         if key[-1] is not None and key in seen:
@@ -101,26 +102,33 @@ class TextTable:
         name: The file, for messages.
         stem: What the system of rows that do not name theirs is called.
         records: The rows.
+        errors: What becomes of texts that are not UTF-8.
     """
 
     name: str
     stem: str
     records: Sequence[Record]
+    errors: Encoding
 
     @classmethod
-    def open(cls, source: Path | Any) -> TextTable:  # noqa: ANN401 (or a data frame, of whatever library)
-        """Read a file or a data frame.
+    def open(
+        cls,
+        source: Path | Any,  # noqa: ANN401 (or a data frame, of whatever library)
+        *,
+        errors: Encoding = "strict",
+    ) -> TextTable:
+        """Read a file or a data frame; `errors` says what becomes of bytes that are not UTF-8.
 
         Raises:
             StudyError: The file cannot be read, or has no rows.
         """
         if isinstance(source, Path):
             name = str(source)
-            records = list(read_rows(source))
-            stem = _PACKED.sub("", source.name).rpartition(".")[0]
+            records = list(read_rows(source, errors=errors))
+            stem = Path(_PACKED.sub("", source.name)).stem.strip() or "unnamed"
         elif not hasattr(source, "itertuples"):
             kind = type(source).__name__
-            raise StudyError(f"{kind} is no source of texts; give a file, or a data frame of pandas")
+            raise StudyError(f"{kind} is not a source of texts; give a file or a pandas data frame")
         else:
             name = stem = "the data frame"
             records = list(rows_of_frame(source))
@@ -128,7 +136,7 @@ class TextTable:
             raise StudyError(
                 f"{name} holds no generations; write one JSON object a line, each with a key 'text'"
             )
-        return cls(name=name, stem=stem, records=records)
+        return cls(name=name, stem=stem, records=records, errors=errors)
 
     def has_column(self, name: str) -> bool:
         """Return whether there are texts under a name, as the first row shows."""
@@ -142,6 +150,7 @@ class TextTable:
         Raises:
             StudyError: A row cannot be used; row, value and remedy are named.
         """
+        refuse_sides(columns, self.name)
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if columns else find_system_column(self.records, self.name)
         for position, record in enumerate(self.records, start=1):
@@ -151,6 +160,8 @@ class TextTable:
                 text = fields.generation(prompts, column if len(columns) > 1 else stem)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
+                if NOT_UTF8 in fields.flaws and self.errors == "strict":
+                    raise StudyError(f"{record.where}: a text is not UTF-8; save the file as UTF-8")
                 if fields.flaws:
                     text = replace(text, flaws=tuple(dict.fromkeys(fields.flaws)))
                 yield position, text
@@ -174,11 +185,11 @@ class Fields:
         key, texts = self._texts()
         prompt_id = self.string("prompt_id") or ""
         study_prompt = prompts.get(prompt_id) if prompts else None
-        prompt = self.string("prompt") or (study_prompt.text if study_prompt else None)
+        prompt = self.prompt() or (study_prompt.text if study_prompt else None)
         reference = self.string("reference") or (study_prompt.reference if study_prompt else None)
         if study_prompt is None and prompts is not None and None in {prompt, reference}:
             self.flaws.append("prompt unknown")
-        text = self._text(key, texts[0] or "")
+        text = "" if texts[0] is None else self._text(key, texts[0])
         if prompt and text.startswith(prompt):  # every metric would count it
             self.flaws.append(ECHO)
         seconds = self._number("seconds", _AMOUNT)
@@ -199,10 +210,26 @@ class Fields:
 
     def _name_setting(self, strategy: str) -> str:
         """Return a strategy's name with the setting that the record names, if it names one."""
-        setting = str(self._find("setting")[1] or "")
-        if not setting or setting.startswith(strategy):
-            return setting or strategy
-        return f"{strategy}({setting})"
+        _, value = self._find("setting")
+        setting = strategy if value is None else str(value)
+        name = setting if setting.startswith(strategy) else f"{strategy}({setting})"
+        return " ".join(name.split())
+
+    def prompt(self) -> str | None:
+        """Return the prompt.
+
+        Raises:
+            StudyError: Parts of it may be under several keys.
+        """
+        prompt = self.string("prompt")
+        first, *others = [key for key in KEYS["prompt"] if self._row.get(key) not in (None, "")] or [""]
+        for key in others:
+            if first != "prompt" and str(self._row[key]) not in str(prompt):
+                raise StudyError(
+                    f"{self._where}: the prompt may be {first!r} and {key!r} together; write the whole "
+                    "prompt under the key 'prompt'"
+                )
+        return prompt
 
     def string(self, name: str) -> str | None:
         """Return the text under a name; ids and datasets may be whole numbers, which pandas writes as 1.0."""
@@ -241,8 +268,8 @@ class Fields:
         present = [key for key in keys if key in self._row]
         if not present:
             raise StudyError(
-                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; name "
-                "the text so, or say which it is: --column NAME"
+                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; rename "
+                "the key of the text, or name it: --column NAME"
             )
         key = next((key for key in present if self._row[key] is not None), present[0])
         texts = self._several(key) or [None]
@@ -262,8 +289,8 @@ class Fields:
                 value = json.loads(value) if begin[1] == '"' else ast.literal_eval(value)
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 raise StudyError(
-                    f"{self._where}: {key!r} begins like an object and cannot be read: {value[:60]!r}; write "
-                    "valid JSON"
+                    f"{self._where}: {key!r} begins like a JSON object and cannot be read: {value[:60]!r}; "
+                    "write valid JSON"
                 ) from None
         if isinstance(value, Mapping):
             self._row |= {"time_cost": value["time_cost"]} if "time_cost" in value else {}  # of all texts

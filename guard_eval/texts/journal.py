@@ -70,7 +70,7 @@ def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
             if len(line) == _LONGEST_LINE:
-                raise StudyError(f"{path}, line {number}: longer than any text; remove it")
+                raise StudyError(f"{path}, line {number}: this line is too long to be a text; remove it")
             if not line.endswith(b"\n"):  # torn, or still written
                 return
             try:

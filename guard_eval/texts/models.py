@@ -194,7 +194,7 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
         reason, reachable = _ask_hub(*models[name])
         if reason and missing:
             problem = (
-                f"the Hugging Face Hub does not give {name} ({reason}). Not on this machine: "
+                f"cannot get {name} from the Hugging Face Hub ({reason}). Not on this machine: "
                 f"{', '.join(missing)}. Correct the name, log in if the model is private (hf auth login), "
                 f"download it where there is a network (hf download {name}) and copy the cache, or name a "
                 "folder in its place"

@@ -128,14 +128,14 @@ def new(
     location = locate_model(model, Path())
     check_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
-    lines = [_line_of(folder, copied) + ("" if paths else ", examples to be replaced")]
+    lines = [_line_of(folder, copied) + ("" if paths else ", examples to replace")]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
     study = _write(folder, {PROMPTS: prompt_lines(copied)}, _settings_of_model(folder, model))
     return NewStudy(
         folder=folder,
         prompts=len(copied),
-        lines=(f"{folder / STUDY_TOML}: the settings, to be edited", *lines),
+        lines=(f"{folder / STUDY_TOML}: the settings to edit", *lines),
         next=(study.command("generate", "--dry-run"),),
     )
 
@@ -162,7 +162,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
     """Make a study of texts that were written elsewhere."""
     if len({system.file.casefold() for system in systems}) < len(systems):
         names = ", ".join(system.name for system in systems)
-        raise StudyError(f"some disks take two of these names for one: {names}; rename one")
+        raise StudyError(f"some disks cannot tell two of these names apart: {names}; rename one")
     couples = [[a.name, b.name] for a, b in combinations(systems, 2)]
     if len(couples) > _MOST_COUPLES:
         raise StudyError(
@@ -180,7 +180,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         prompts=len(prompts),
         systems={system.name: len(system.texts) for system in systems},
         lines=(
-            f"{folder / STUDY_TOML}: the settings, to be edited: {compared}",
+            f"{folder / STUDY_TOML}: the settings to edit: {compared}",
             _line_of(folder, prompts),
             *(system.line for system in systems),
             *filter(None, [endings]),

@@ -94,7 +94,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     raters = settings.annotation.raters_per_pair
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"pairs: {len(pairs)}, new: {new}; for {raters} people each: {people}; gold pairs: {gold_pairs}",
+        f"pairs: {len(pairs)} ({new} new); for {raters} people each: {people}; gold pairs: {gold_pairs}",
     ]
     warnings = list(_content_warnings(settings, texts))
     if (gold_every is None) != (gold_pairs == 0):
@@ -119,8 +119,8 @@ def _check_ratings(settings: Settings, prompts: int) -> None:
     ratings = pairs * settings.annotation.raters_per_pair
     if ratings > _MOST_RATINGS:
         raise StudyError(
-            f"study.toml plans {ratings:,} ratings by people; lower annotation.raters_per_pair, "
-            "pairs.per_dataset or pairs.human_pairs"
+            f"study.toml plans {ratings:,} ratings by people, and at most {_MOST_RATINGS:,} are possible; "
+            "lower annotation.raters_per_pair, pairs.per_dataset or pairs.human_pairs"
         )
 
 
@@ -136,4 +136,4 @@ def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Gener
     own_names = {system.name for system in settings.system}
     yield from find_cues(words, settings.pairs.compare, own_names=own_names)
     if endings := describe_endings(words):
-        yield f"{endings}: raters may judge where texts were cut off, and not how they are written"
+        yield f"{endings}: raters may judge where texts were cut off instead of how they are written"

@@ -146,6 +146,6 @@ def _check_existing(
     if changed:
         raise StudyError(
             f"the database holds {len(changed)} of {len(existing)} pairs that these settings no longer give: "
-            f"{'; '.join(causes)}. Take that back; a study is extended by adding to pairs.compare or raising "
-            "pairs.per_dataset, and another needs a study of its own"
+            f"{'; '.join(causes)}. Take the change back. You can only add to pairs.compare or raise "
+            "pairs.per_dataset; for other pairs, begin a new study"
         )

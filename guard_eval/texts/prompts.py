@@ -95,7 +95,7 @@ def _read_numbered(path: Path, dataset: str | None = None) -> Iterator[tuple[Pro
     """Yield the prompts of a file, each with its row."""
     for record in read_rows(path):
         fields = Fields(record)
-        text = fields.string("prompt")
+        text = fields.prompt()
         group = fields.string("dataset") or dataset or path.stem
         name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
         prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))

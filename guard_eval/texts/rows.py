@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,25 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.files.rows import LINE, MOST_ROWS, NumberedRows, open_rows, parse_json
+from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_rows, parse_json
 
-TEXT = (
-    *("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text"),
-    "response",
-)
+_VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
+TEXT: list[str] = _VOCABULARY["text"]
 """Keys of the text, the first that holds one."""
-KEYS = {
-    "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
-    "reference": ("reference", "reference_text", "gold_ref", "gold"),
-    "strategy": ("strategy", "method", "decoding", "system", "generator"),
-    "setting": ("setting",),
-    "prompt_id": ("prompt_id", "id", "doc_id"),
-    "tokens": ("new_tokens", "tokens"),
-    "seconds": ("time_cost", "seconds"),
-    "finish": ("finish", "finish_reason"),
-}
-"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
-_PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, "id", *chain(*KEYS.values()))}
+KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
+"""The keys of a value, if not its name alone. The first that holds a value counts."""
+NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
+"""Keys that hold no system's texts."""
+SYSTEMS = frozenset(_VOCABULARY["systems"])
+"""Further headings of a column that names the systems, if it differs between the texts of a prompt."""
+RUNS = frozenset(_VOCABULARY["runs"])
+"""Headings of a column that numbers the texts of a prompt by one system."""
+_SIDES = "|".join(_VOCABULARY["sides"])
+SIDE = re.compile(rf"(?:{'|'.join(_VOCABULARY['numbered_sides'])})(?:[ab012]|left|right|one|two)|{_SIDES}")
+"""A heading of texts that are a side, by its letters and digits."""
+_PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}
 """The keys, by their letters and digits alone."""
 
 
@@ -49,15 +49,16 @@ class Record:
     further: int = 0
 
 
-def read_rows(path: Path) -> Iterator[Record]:
+def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
     """Yield the rows of a file in any format of `open_rows`, in its order.
 
-    Bytes that are not UTF-8 become lone surrogates. A line of plain text is a row with the key `prompt`.
+    A line of plain text is a row with the key `prompt`. Bytes that are not UTF-8 are refused, or become lone
+    surrogates with `surrogateescape`.
 
     Raises:
         StudyError: The file cannot be read; file, record, value and remedy are named.
     """
-    file = open_rows(path, errors="surrogateescape", is_plain=True)
+    file = open_rows(path, errors=errors, is_plain=True)
     yield from _records(path, file.unit, file.records(MOST_ROWS))
 
 

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.rows import KEYS, TEXT, Record, plain_key, use_plain_keys
-
-_OTHER_KEYS = {
-    *("", "Unnamed: 0", "dataset", "batch", "device", "run", "model", "request", "prompt_tokens", "versions"),
-    *("source", "amateur", "amateur_revision", "engine", "split", "task", "target"),
-}
-"""Further keys that hold no system's texts; an index that pandas wrote is nameless."""
-
-NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_OTHER_KEYS}
-
-_MODELS = {
-    "model",
-    "modelname",
-    "modelid",
-    "llm",
-    "generatormodel",
-    "systemname",
-    "methodname",
-    "strategyname",
-}
-"""Further headings of a column that names the systems, if it differs between the texts of a prompt."""
+from guard_eval.texts.rows import KEYS, NO_TEXT, RUNS, SIDE, SYSTEMS, TEXT, Record, plain_key, use_plain_keys
 
 _LEAST_ROWS = 4
 """In a shorter file, few values say nothing."""
@@ -43,6 +24,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     candidates = [key for key in keys if key not in NO_TEXT]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
+    refuse_sides(candidates, source)
     faults = {key: _describe_values([record.row.get(key) for record in records]) for key in candidates}
     doubtful = [f"{key!r} holds {fault}" for key, fault in faults.items() if fault]
     if not doubtful:
@@ -55,32 +37,65 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     )
 
 
+def refuse_sides(columns: Sequence[str], source: object) -> None:
+    """Refuse columns that are sides: in each row, another system may have written such a text.
+
+    Raises:
+        StudyError: Some of several columns are sides.
+    """
+    sides = [column for column in columns if SIDE.fullmatch(plain_key(column))]
+    if sides and len(columns) > 1:
+        raise StudyError(
+            f"{source}: {' and '.join(map(repr, sides))} are sides, and each row may have other systems "
+            "there. Write a row for each text, with its system in a column 'system'. If all texts of a "
+            "column are by one system, name the column after it"
+        )
+
+
 def find_system_column(records: Sequence[Record], source: object) -> str:
     """Return the column that names each text's system; "" if records do under a plain key, or nothing does.
 
     Raises:
-        StudyError: A column of an unknown name differs between the texts of each prompt.
+        StudyError: A column of an unknown name differs between the texts of a prompt by one system.
     """
     rows = [record.row for record in records]
-    names = set(KEYS["strategy"])
-    if not all(set(TEXT) & row.keys() for row in rows) or any(names & row.keys() for row in rows):
-        return ""
     prompts = [_first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"])) for row in rows]
     count = len(set(prompts))
-    if count in {1, len(rows)}:
+    if count in {1, len(rows)} or not all(set(TEXT) & row.keys() for row in rows):
         return ""  # one text to each prompt, or nothing says which prompts are the same
-    for key in dict.fromkeys(chain.from_iterable(rows)):
-        values = [str(row.get(key) or "") for row in rows]
-        pairs = set(zip(prompts, values, strict=True))
-        if plain_key(key) in _MODELS and len(pairs) > count and all(values):
-            return key
-        is_text = key in NO_TEXT or key in TEXT or _is_number(values[0])
-        if not is_text and len(pairs) == len(rows) and 1 < len(set(values)) <= len(rows) // 2:
+    columns = {
+        key: [str(value) if (value := row.get(key)) is not None else "" for row in rows]
+        for key in dict.fromkeys(chain.from_iterable(rows))
+    }
+    named = any(key in columns for key in KEYS["strategy"])
+    found = "" if named else next((key for key in columns if _names_systems(key, columns[key], prompts)), "")
+    systems = [_first_filled(row, [found] if found else KEYS["strategy"]) for row in rows]
+    groups = list(zip(prompts, systems, strict=True))
+    for key, values in columns.items():
+        is_known = key in NO_TEXT or key in TEXT or plain_key(key) in RUNS or key == found
+        if not is_known and _divides(values, groups):
             raise StudyError(
                 f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
-                "each prompt. Rename it to 'system' if it does, or to 'run' if all texts are by one system"
+                "each prompt. Rename it to 'system' if it does, to 'setting' if it names a setting of each "
+                "system, or to 'run' if neither"
             )
-    return ""
+    return found
+
+
+def _names_systems(key: str, values: Sequence[str], prompts: Sequence[str]) -> bool:
+    """Return whether a column with the heading of a model differs between the texts of a prompt."""
+    differs = len(set(zip(prompts, values, strict=True))) > len(set(prompts))
+    return plain_key(key) in SYSTEMS and differs and all(values)
+
+
+def _divides(values: Sequence[str], groups: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a column has another value for each text of a group: few words, or the same numbers."""
+    cells = set(zip(groups, values, strict=True))
+    different = len(set(values))
+    sizes = Counter(groups)
+    if len(cells) < len(values) or len(sizes) == len(values) or different > len(values) // 2:
+        return False
+    return not _is_number(values[0]) or len(sizes) * different == len(values)
 
 
 def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:

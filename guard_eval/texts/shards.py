@@ -39,7 +39,7 @@ class Shard:
         """
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise StudyError(f"--shard {text!r} names no shard; write i/n with i from 1 to n, such as 1/4")
+            raise StudyError(f"--shard {text!r} is not a shard; write i/n with i from 1 to n, such as 1/4")
         return cls(int(match[1]), int(match[2]))
 
     def holds(self, prompt_id: str) -> bool:

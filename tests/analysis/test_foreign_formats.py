@@ -273,7 +273,7 @@ REFUSED = [
     ),
     (
         task(1, annotation(1, fluency="A"), method_a="B", method_b="A"),
-        "'B' is called as a side is .* rename it",
+        "'B' has the name of a side or a tie .* rename it",
     ),
 ]
 

@@ -73,7 +73,7 @@ def test_long_table_names_the_file_of_all_rows():
 
 
 def test_unknown_plan_key_is_refused():
-    with pytest.raises(ValueError, match="wieghts: no key of the plan; use alpha, correction"):
+    with pytest.raises(ValueError, match="wieghts: not a key of the plan; use alpha, correction"):
         honours("alpha", unaffected=("wieghts",))
 
 

@@ -139,7 +139,7 @@ def one_hot(names, number):
     "names",
     [
         ("winner_model_a", "winner_model_b", "winner_tie"),
-        ("winner_1", "winner_2", "is_tie"),
+        ("winner_a", "winner_b", "is_tie"),
         ("A_wins", "B_wins", "ties"),
         ("Preferred: A", "Preferred: B", "Preferred: tie"),
         ("a_better", "b_better"),
@@ -208,7 +208,7 @@ def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
     assert counts(table) == ("7/0/3", 10)
     assert counts(table.assign(draws=2)) == ("7/2/3", 12)
     assert "a cell is not a whole number" in refusal(table.assign(**{names[0]: 1.5}))
-    rows = [{**ALPHA, names[0]: 2, names[1]: 1} for _ in range(20)]
+    rows = [{"player1": "alpha", "player2": "beta", names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
 
 
@@ -325,7 +325,7 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"FEA1" + bytes(400), "is a program's file and no text"),
+        (b"FEA1" + bytes(400), "is a binary file and not text"),
         ("a,b\n1,2\n".encode("utf-16-be"), "is UTF-16 without a byte order mark"),
         ("a,b\n1,2\n".encode("utf-32-le"), "is UTF-32 without a byte order mark"),
         (b"a\rb,c\n1,2\n", "line 1: not valid CSV (new-line character"),
@@ -369,7 +369,7 @@ def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
     [
         (lambda key: pd.concat([key, key[:1]]), "key.csv: two items have the id '0' (line 17)"),
         (lambda key: key.rename(columns={"stim": "x"}), "no column has the ids of the items"),
-        (lambda key: key.replace({"A": {"alpha": "Left"}}), "the method 'Left' is called as a side is"),
+        (lambda key: key.replace({"A": {"alpha": "Left"}}), "'Left' has the name of a side or a tie"),
     ],
 )
 def test_key_that_names_no_method_of_an_item_is_refused(tmp_path, change, message):

@@ -95,7 +95,7 @@ MISTAKES = [
     ("[criteria.coherence]\ntitel = 'C'", "criteria.coherence.titel: is not a setting; did you mean"),
     ("[criteria.wit]\ntitle = 'W'\ndefinition = 'd'", "criteria.wit: is not a setting; choose from"),
     (f"{QUESTION[:-4]}'c'", "check.questions[1]: right = 'c' must be one of answers: a"),
-    (QUESTION * 2, "two questions, or two practice pairs, have one name"),
+    (QUESTION * 2, "two questions, or two practice pairs, have the same name"),
     ("[practice]\npairs = []", "practice.pairs: []: list should have at least 1 item"),
     (f"{PAIR}expected = {{}}\nbecause = {{}}", "practice.pairs[1]: expected and because must name the same"),
     (f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}", "unknown criterion 'wit'"),

@@ -110,7 +110,7 @@ def test_dry_run_names_models_to_download(run, paired, no_hub):
     assert "nobody/no-such-model would be downloaded" in ran.out
     assert not (paired / "metrics").exists()
     assert ran.code == 2
-    assert "the Hugging Face Hub does not give" in ran.err
+    assert "from the Hugging Face Hub" in ran.err
     refused = run("measure", "small", "--dry-run", "--set", "metrics.coherence_model=./nope")
     assert refused.code == 2
     assert "the model './nope': there is no folder" in refused.err

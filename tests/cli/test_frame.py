@@ -73,7 +73,7 @@ def test_json_is_printed_for_plain_results_and_errors(capsys, run):
     with progress.attached(printer):  # a step leaves standard output to the result
         progress.show(Result(lines=("step one",)))
     assert capsys.readouterr() == ("", "step one\n")
-    assert json.loads(run("raters", "--json").out)["error"].startswith("no command is named")
+    assert json.loads(run("raters", "--json").out)["error"].startswith("no command was given")
     ran = run("new", "x", "--common", "--json")
     assert ran.code == 2
     assert json.loads(ran.out)["error"].startswith("--common is for --texts")

@@ -38,7 +38,7 @@ def test_any_name_of_a_folder_makes_valid_toml(tmp_path, name):
 def test_what_was_made_is_printed_and_named_for_the_next_command(run):
     ran = run("new", "my study")
     assert ran.code == 0
-    assert "my study/prompts.jsonl: 4 prompts, examples to be replaced" in ran.out
+    assert "my study/prompts.jsonl: 4 prompts, examples to replace" in ran.out
     assert "guard-eval generate 'my study' --dry-run" in ran.out
     assert json.loads(run("new", "other", "--json").out)["prompts"] == 4
     assert "models/nope is no folder" in run("new", "third", "--model", "models/nope").out

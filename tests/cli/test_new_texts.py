@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import zipfile
 
 import pandas as pd
 import pytest
@@ -122,7 +123,7 @@ def test_every_shape_becomes_the_same_study(run, tmp_path, make):
     assert "x: 4 texts from" in ran.out
     row = json.loads((tmp_path / "s" / "texts" / "x.jsonl").read_text().splitlines()[0])
     assert row.keys() == {"id", "text"}
-    assert "pairs: 4, new: 4" in run("pair", "s").out
+    assert "pairs: 4 (4 new)" in run("pair", "s").out
     assert "2 systems, 2 in files" in run("status", "s").out
 
 
@@ -318,12 +319,68 @@ def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
     assert "67 % of x's texts end in mid-sentence, none of y's" in ran.out
 
 
-def test_bytes_of_another_encoding_are_told(run, tmp_path):
-    plain(tmp_path, "x")
-    rows = "".join(f"{question},caf\u00e9 {n}\n" for n, question in enumerate(QUESTIONS))
-    (tmp_path / "y.csv").write_bytes(f"prompt,text\n{rows}".encode("cp1252"))
-    ran = run("new", "s", "--texts", "x.jsonl", "y.csv")
-    assert "(4 hold characters that are not UTF-8: save the file as UTF-8)" in ran.out
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("y.csv", "prompt,text\nWhy?,caf\u00e9\n".encode("cp1252"), "y.csv is not UTF-8 (line 2, byte 20"),
+        ("y.jsonl", b'{"prompt": "Why?", "text": "\\ud800"}\n', "y.jsonl, line 1: a text is not UTF-8"),
+        ("y.jsonl", b'{"prompt": "Why?", "text": 0}\n', "y.jsonl, line 1: 'text' is 0; it must be a string"),
+    ],
+)
+def test_texts_that_cannot_be_shown_are_refused(run, tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    assert message in run("new", "s", "--texts", plain(tmp_path, "x"), name).refused()
+
+
+@pytest.mark.parametrize(
+    ("first", "other"), [("instruction", "input"), ("context", "instruction"), ("context", "question")]
+)
+def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
+    """Alpaca, Dolly, and answers to questions about a passage."""
+    rows = [
+        {first: "Go on.", other: question, "system": name, "output": f"{name} on {question}"}
+        for question in QUESTIONS
+        for name in ("x", "y")
+    ]
+    message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows)).refused()
+    assert f"line 1: the prompt may be {first!r} and {other!r} together; write the whole" in message
+    whole = [row | {"prompt": row[other]} for row in rows]
+    assert run("new", "s", "--texts", write(tmp_path, "all.jsonl", whole)).code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "columns", [("response_a", "response_b"), ("Answer 0", "Answer 1"), ("chosen", "rejected")]
+)
+def test_columns_of_sides_are_no_systems(run, tmp_path, columns):
+    file = wide(tmp_path, *columns)
+    options = [word for column in columns for word in ("--column", column)]
+    for arguments in ((), options):
+        message = run("new", "s", "--texts", file, *arguments).refused()
+        assert f"wide.csv: {columns[0]!r} and {columns[1]!r} are sides" in message
+
+
+def test_packed_file_names_its_system(run, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(tmp_path / plain(tmp_path, "inner"), "inner.jsonl")
+    assert run("new", "s", "--texts", "x.zip", plain(tmp_path, "y")).code == 0
+    assert texts_of(tmp_path / "s").keys() == {"x", "y"}
+
+
+def test_settings_of_a_model_are_systems(run, tmp_path):
+    """Temperatures 0 and 1 of one model: the column is asked about, and is a setting once it is named so."""
+    rows = [
+        {"prompt": question, "model": name, "temperature": heat, "text": f"{name} {heat}"}
+        for question in QUESTIONS
+        for name in ("x", "y")
+        for heat in (0, 1)
+    ]
+    message = run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
+    assert "the column 'temperature' may name the systems" in message
+    for name, systems in (("setting", {"x(0)", "x(1)", "y(0)", "y(1)"}), ("run", {"x", "y"})):
+        renamed = [{name if key == "temperature" else key: row[key] for key in row} for row in rows]
+        assert run("new", name, "--texts", write(tmp_path, f"{name}.csv", renamed)).code == 0
+        assert texts_of(tmp_path / name).keys() == systems
 
 
 def test_new_keeps_what_ended_a_text(run, tmp_path):
@@ -340,7 +397,7 @@ REFUSED = [
     (["A", "m"], "means a side, a tie or the references"),
     (["m"], "only one system was found, m"),
     (["m", "x/m"], "both have texts by 'm'"),
-    (["m", "M"], "some disks take two of these names for one"),
+    (["m", "M"], "some disks cannot tell two of these names apart"),
     (["m" * 101, "n"], "at most 100 characters"),
 ]
 
@@ -361,7 +418,7 @@ def test_data_frames_become_a_study(tmp_path):
     assert result.systems == {"x": 4, "y": 4}
     assert texts_of(tmp_path / "s") == EXPECTED
     assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
-    with pytest.raises(StudyError, match="dict is no source of texts; give a file, or a data frame"):
+    with pytest.raises(StudyError, match="dict is not a source of texts; give a file or a pandas"):
         new(tmp_path / "w", texts=[{"prompt": "p"}])
     first, other = (frame[frame["system"] == name] for name in ("x", "y"))
     assert new(tmp_path / "t", texts=[first, other]).systems == {"x": 4, "y": 4}

@@ -53,7 +53,7 @@ def by_people(folder, name, *key):
 
 
 def test_a_tournament_in_rounds(run, folder):
-    assert "pairs: 90, new: 90" in run("pair", "s").out
+    assert "pairs: 90 (90 new)" in run("pair", "s").out
     assert run("describe", "s").code == 0
     plan = (folder / "plan.md").read_text()
     assert "into 4 rounds" in plan

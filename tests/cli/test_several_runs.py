@@ -32,7 +32,7 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     dry = run("generate", "small", "--dry-run").out
     assert "top_k(k=50): 6 of 18 continuations exist" in dry
     assert "greedy: 6 of 6 continuations exist" in dry
-    assert "it draws nothing" in dry
+    assert "the strategy draws nothing" in dry
     assert "would make 12" in dry
     assert run("generate", "small").code == 0
     after = {path.name: path.read_bytes() for path in (three / "continuations").glob("*/*.jsonl")}

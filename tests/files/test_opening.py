@@ -61,7 +61,7 @@ def test_read_text_drops_the_mark_and_returns(tmp_path):
     (tmp_path / "text").write_bytes(b"\xef\xbb\xbfa\r\nb\n")
     assert read_text(tmp_path / "text") == "a\nb\n"
     (tmp_path / "text").write_bytes(b"ab\xff")
-    with pytest.raises(StudyError, match=r"no text in UTF-8 \(byte 2\)"):
+    with pytest.raises(StudyError, match=r"not text in UTF-8 \(byte 2\)"):
         read_text(tmp_path / "text")
 
 

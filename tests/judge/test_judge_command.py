@@ -35,7 +35,7 @@ def own_key(study, server, monkeypatch):
 def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_eval, server):
     ran = guard_eval("judge", "s", "--dry-run")
     assert ran.code == 0, ran
-    for words in ("to ask: 4 requests", "online", "in a batch", "[POST /chat/completions]", "[system]"):
+    for words in ("requests to send: 4", "online", "in a batch", "[POST /chat/completions]", "[system]"):
         assert words in ran.out
     assert ran.out.count("[system]") == 1
     assert KEY not in ran.out
@@ -110,11 +110,11 @@ def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_k
     refusal = failure(404)
     server.faults["poll"] = [refusal]
     assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *own_key).code == 2
-    assert "to ask: 4 requests" in guard_eval("judge", "s", "--dry-run").out
+    assert "requests to send: 4" in guard_eval("judge", "s", "--dry-run").out
     server.on["poll"] = lambda: server.faults["poll"].append(refusal)  # the study's, after the calibration's
     assert guard_eval("judge", "s", "--yes", "--batch", *own_key).code == 2
     server.on.clear()
-    assert "to ask: 0 requests" in guard_eval("judge", "s", "--dry-run").out
+    assert "requests to send: 0" in guard_eval("judge", "s", "--dry-run").out
     requests_before = len(server.seen)
     for more in ((), ("--batch",)):
         assert "--yes does not allow that" in guard_eval("judge", "s", "--yes", *more).refused()
@@ -154,10 +154,10 @@ def test_an_unknown_price_must_be_declared(folder, study, guard_eval):
 def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))
-    assert "on fluency, and is now asked on coherence;" in guard_eval("judge", "s", "--dry-run").err
+    assert "on fluency, and is now asked about coherence;" in guard_eval("judge", "s", "--dry-run").err
     study(JUDGE + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
-    assert "has verdicts under other settings" in " ".join(ran.err.split())
+    assert "has verdicts from other settings" in " ".join(ran.err.split())
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 
@@ -230,8 +230,8 @@ def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, ser
     folder = study(lines, [pair(number, round=round_number) for number, round_number in enumerate(rounds)])
     server.act = prefer_first_texts
     preview = guard_eval("judge", "s", "--dry-run").out
-    assert "to ask: 24 requests" in preview
-    assert "This is the most that is asked: comparisons stop when they are decided." in preview
+    assert "requests to send: 24" in preview
+    assert "These are the most requests that are sent: a comparison stops when it is decided." in preview
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert f"{len(server.asks)} judged" in ran.out

@@ -255,7 +255,7 @@ def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     ("out", "options", "words"),
     [
         ({"headers": {"Retry-After": "600"}}, {}, "asks to wait 600 seconds"),
-        ({}, {"price": None, "budget_usd": 1}, "--budget cannot be held"),
+        ({}, {"price": None, "budget_usd": 1}, "--budget cannot be kept"),
     ],
 )
 def test_each_end_of_a_run_is_one_sentence(*, run, pairs, server, out, options, words):

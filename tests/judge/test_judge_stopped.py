@@ -87,11 +87,13 @@ def test_a_stopped_run_receives_and_stores_open_answers(
     process = start(before)
     wait_for_17(server, process)
     process.send_signal(number)
-    read_until(process, "16 answers are under way and are waited for")
+    read_until(process, "waiting for 16 answers")
     free.set()
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
-    assert err.endswith("stopped; nothing made so far is lost: run the same command again to go on\n")
+    assert err.endswith(
+        "stopped; everything written so far is kept: run the same command again to continue\n"
+    )
     assert "Traceback" not in err
     assert server.paid.total() == 17
     assert judged_in(opened) == 17
@@ -107,7 +109,7 @@ def test_a_second_signal_gives_up_but_keeps_the_reserved_cost(start, server, ope
     process = start()
     wait_for_17(server, process)
     process.send_signal(signal.SIGTERM)
-    read_until(process, "answers are under way")
+    read_until(process, "stopping: waiting for")
     time.sleep(0.5)  # one that comes while the command prints the line above does not count
     for _ in range(20):
         process.send_signal(signal.SIGTERM)

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.bertscore import LAYERS, bertscore, default_layer
+from guard_eval.metrics.scorers.bertscore import LAYERS, bertscore, default_layer
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,8 @@ def folders(bert, roberta, tmp_path_factory):
 
 
 def score_texts(model, tokenizer, texts=TEXTS, references=REFERENCES, **options):
-    return torch.tensor([f1 for f1, _ in bertscore(model, tokenizer, texts, references, **options)])
+    pairs = list(zip(texts, references, strict=True))
+    return torch.tensor([f1 for f1, _ in bertscore(model, tokenizer, pairs, **options)])
 
 
 LONG = (["the cat " * 40, "a dog", "the cat " * 11], ["a dog ran", "it said " * 40, "the cat " * 11])
@@ -101,10 +102,10 @@ def test_bertscore_equals_the_authors_scores(folders, kind, layer, texts, refere
 
 @pytest.mark.parametrize("nothing", ["", "  \n\t", "</s>", "<s> </s>"])
 def test_texts_without_a_word_have_no_bertscore(bert, nothing, capfd):
-    texts, references = ["the cat", nothing, nothing, "a dog"], [nothing, "the cat", nothing, "a cat"]
-    *none, (last, _) = bertscore(bert, word_level(), texts, references, layer=3)
+    pairs = [("the cat", nothing), (nothing, "the cat"), (nothing, nothing), ("a dog", "a cat")]
+    *none, (last, _) = bertscore(bert, word_level(), pairs, layer=3)
     assert none == [(None, False)] * 3
-    [(alone, _)] = bertscore(bert, word_level(), ["a dog"], ["a cat"], layer=3)
+    [(alone, _)] = bertscore(bert, word_level(), [("a dog", "a cat")], layer=3)
     assert last == pytest.approx(alone, abs=1e-6)
     assert capfd.readouterr() == ("", "")
 
@@ -112,7 +113,7 @@ def test_texts_without_a_word_have_no_bertscore(bert, nothing, capfd):
 def test_missing_layers_are_refused(bert):
     for layer in (-1, 4):
         with pytest.raises(StudyError, match=f"layer {layer}: the model has 3 layers; .* from 0 to 3"):
-            bertscore(bert, word_level(), TEXTS, REFERENCES, layer=layer)
+            score_texts(bert, word_level(), layer=layer)
 
 
 def test_default_layers_are_the_authors():

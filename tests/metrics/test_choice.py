@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from guard_eval.metrics.choice import TriedSettings
 from guard_eval.metrics.inference import estimate_differences
 from guard_eval.metrics.outcomes import Outcome
+from guard_eval.metrics.tuning.choice import TriedSettings
 from guard_eval.study.tuning_settings import Tuning
 
 SAME = [1.0, 2, 3, 4]
@@ -108,7 +108,7 @@ def test_resamples_estimate_the_share_of_each_choice():
 
 def test_the_curve_is_flat_for_equal_settings(monkeypatch):
     """The best of ten equal settings on 40 prompts is 1.54 / √40 = .24 above the mean."""
-    monkeypatch.setattr("guard_eval.metrics.choice.RESAMPLES", 100)
+    monkeypatch.setattr("guard_eval.metrics.tuning.choice.RESAMPLES", 100)
     rng = np.random.default_rng(3)
     best, curves = [], []
     for _ in range(60):

@@ -7,8 +7,8 @@ from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 from tokenizers import processors
 
-from guard_eval.metrics.batches import read_in_batches
-from guard_eval.metrics.mauve import cut_text, hidden_features
+from guard_eval.metrics.scorers.batches import read_in_batches
+from guard_eval.metrics.scorers.mauve import cut_text, hidden_features
 
 TEXTS = [
     "the cat sat on the mat",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from guard_eval.errors import MissingExtraError
-from guard_eval.metrics.mauve import Mauve, area, contributions, mauve
+from guard_eval.metrics.scorers.mauve import Mauve, area, contributions, mauve
 
 pytestmark = pytest.mark.slow
 

@@ -14,12 +14,12 @@ from transformers import BertConfig, BertModel
 
 from guard_eval.demo import PROMPTS
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.loading import load, load_encoder
-from guard_eval.metrics.bertscore import bertscore
+from guard_eval.generation.engines.loading import load
 from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.coherence import log_likelihoods
-from guard_eval.metrics.mauve import cut_text, hidden_features, mauve
 from guard_eval.metrics.models import ScoringModel
+from guard_eval.metrics.scorers.bertscore import bertscore
+from guard_eval.metrics.scorers.coherence import log_likelihoods
+from guard_eval.metrics.scorers.mauve import cut_text, hidden_features, mauve
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.generations import HUMAN, Generation
 
@@ -53,10 +53,10 @@ class Models:
     def __init__(self, encoder="", *, cached=False):
         self.encoder, self.cached, self.opened = str(encoder), cached, []
 
-    def open(self, name, *, loader="load"):
-        location = LOCATION if loader == "load" else self.encoder
+    def open(self, name, *, kind="AutoModelForCausalLM"):
+        location = self.encoder if kind == "AutoModel" else LOCATION
         model = Unloadable if self.cached else ScoringModel
-        self.opened.append(model(loader, location, name, "cpu"))
+        self.opened.append(model(location, name, "cpu", kind=kind))
         return self.opened[-1]
 
 
@@ -84,7 +84,8 @@ def texts_of(strategy, count, words, seed):
 
 
 def likelihoods(bundled, prompts, texts):
-    return log_likelihoods(bundled.model, bundled.tokenizer, prompts, texts, batch_size=1)
+    pairs = list(zip(prompts, texts, strict=True))
+    return log_likelihoods(bundled.model, bundled.tokenizer, pairs, batch_size=1)
 
 
 def tales_score(results, metric, strategy):
@@ -146,7 +147,7 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
-    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in results.warnings[0]
+    assert "tales: MAUVE compares 39 to 39 texts of full length; with fewer than 1000" in results.warnings[0]
     assert score.low < score.value < score.high
     assert tales_score(results, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature
@@ -177,9 +178,9 @@ def test_mauve_of_runs_is_their_mean():
 def test_bertscore_is_the_mean_of_pairs(encoder_folder):
     texts, models = texts_of("guard", 5, 12, 1), Models(encoder_folder)
     results = measured(texts, models=models, compute=["bertscore"], bertscore_layer=1)
-    loaded = load_encoder(str(encoder_folder), device="cpu")
-    sides = [text.text for text in texts], [text.reference for text in texts]
-    alone = bertscore(loaded.model, loaded.tokenizer, *sides, layer=1)
+    loaded = load(str(encoder_folder), device="cpu", kind="AutoModel")
+    pairs = [(text.text, text.reference) for text in texts]
+    alone = bertscore(loaded.model, loaded.tokenizer, pairs, layer=1)
     score = tales_score(results, "bertscore", "guard")
     assert score.value == pytest.approx(100 * np.mean([f1 for f1, _ in alone]), abs=1e-3)
     assert "layer:1" in score.signature

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paper_data import published_lines
 from sacrebleu.metrics import BLEU
 
-from guard_eval.metrics.ngrams import (
+from guard_eval.metrics.scorers.ngrams import (
     distinct,
     diversity,
     diversity_of_sums,

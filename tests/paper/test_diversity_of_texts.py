@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from paper_data import GUARD, MAIN, figure, published_lines
 
-from guard_eval.metrics.ngrams import diversity, diversity_of_sums, ngram_counts
+from guard_eval.metrics.scorers.ngrams import diversity, diversity_of_sums, ngram_counts
 
 pytestmark = pytest.mark.slow
 

@@ -195,7 +195,11 @@ def test_wrong_arguments_are_refused(planned):
         ("main", {"prompts": [Path("empty")]}, r"no prompts of Wikitext.*data_from_CD_repo/benchmarks"),
         ("main", {"prompts": twice}, "two prompts have the id '.*name each file"),
         ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
-        ("main", {"verdicts": verdicts}, "not a table of verdicts; guard-eval replicate says which are"),
+        (
+            "main",
+            {"verdicts": verdicts},
+            "not a table of verdicts; guard-eval replicate lists those that are",
+        ),
         ("llm", {"verdicts": verdicts}, "v.csv"),
         ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect; leave one of them out"),
     ):

@@ -69,7 +69,7 @@ def test_a_link_has_the_address_of_the_served_app(study):
     options = inspect.signature(annotate).parameters
     default = address_for_others(options["address"].default, options["port"].default)
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
-    assert "They work on this machine" in unserved.lines[-1]
+    assert "The links work only on this machine" in unserved.lines[-1]
     with opened(study) as store:
         settings.put(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
     served = manage.add(study, "Cas")
@@ -83,7 +83,7 @@ def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
     result = manage.links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
     with (tmp_path / "links.csv").open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
-    assert "new links of Ben; their earlier links no longer work" in result.lines[0]
+    assert "new links for Ben; their earlier links no longer work" in result.lines[0]
     assert row["link"].startswith("https://rate.example.org/?invite=")
     assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
     with opened(study) as store:
@@ -114,7 +114,7 @@ def test_a_change_shows_only_who_changed(study):
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
 def test_an_address_that_makes_no_link_is_refused(study, url):
-    with pytest.raises(StudyError, match="links cannot begin like this; write an address such as https://"):
+    with pytest.raises(StudyError, match="links cannot begin with this; write an address such as https://"):
         manage.add(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
@@ -174,7 +174,7 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
     [
         (
             lambda study: manage.links(study, output=study.folder / "l.csv"),
-            "invite some: guard-eval raters add",
+            "invite others: guard-eval raters add",
         ),
         (manage.add, "add needs at least one name: guard-eval raters add .*owned NAME"),
         (lambda study: manage.add(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
@@ -287,7 +287,7 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
         assert paid in manage.erase(study, "Ann").raters
     with progress.attached(Answers(answer=True)):
         erased = manage.erase(study, "Ann")
-    assert "whose verdicts stay" in erased.lines[0]
+    assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]
     assert subprocess.run(
         shlex.split(command), capture_output=True, text=True, check=True

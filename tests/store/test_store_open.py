@@ -123,7 +123,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
         with store.engine.connect() as opened:
             pages = opened.exec_driver_sql("PRAGMA page_count").scalar_one()
             opened.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StudyError, match="disk is full; free some space, then do it again"):
+        with pytest.raises(StudyError, match="disk is full; free some space, then try again"):
             pairs.add(store, make_pairs(1000))
         assert pairs.read(store) == make_pairs(1)
 

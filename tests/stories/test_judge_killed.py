@@ -60,4 +60,4 @@ def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
     assert stored < set(judged)
     paid = sorted(server.paid.values())
     assert paid == [1] * (REQUESTS - IN_FLIGHT) + [2] * IN_FLIGHT
-    assert "to ask: 0 requests" in typed("judge", "small", "--dry-run", **account).out
+    assert "requests to send: 0" in typed("judge", "small", "--dry-run", **account).out

@@ -51,9 +51,9 @@ def test_examples_of_a_judge_count_in_the_hash(judge):
         ("../secret.txt", "it is outside the study's folder; copy it there"),
         ("{absolute}", "it is outside the study's folder"),
         ("link.txt", "it is outside the study's folder"),
-        ("loop.txt", "this is no file's name"),
-        ("nul\\u0000.txt", "this is no file's name"),
-        ("latin.txt", "is no text in UTF-8"),
+        ("loop.txt", "this is not a file name"),
+        ("nul\\u0000.txt", "this is not a file name"),
+        ("latin.txt", "is not text in UTF-8"),
     ],
 )
 def test_no_file_outside_the_study_is_read(judge, tmp_path, name, says):

@@ -42,16 +42,16 @@ TABLES = [
     ("pairs.compare=[['guard', 'acs'], ['acs(q=1)', 'guard']]", "names acs(q=1) with guard twice"),
     (
         f"{THREE}\npairs.design=rounds\npairs.compare=[['guard', 'acs'], ['guard', 'greedy']]",
-        'rounds compares all with all; write pairs.compare = [["acs(q=1)", "greedy", "guard"]]',
+        'with every other; write pairs.compare = [["acs(q=1)", "greedy", "guard"]]',
     ),
     (
         f"{THREE}\npairs.design=candidate\npairs.compare=[['guard', 'acs', 'greedy']]",
-        "candidate needs a system that all of pairs.compare share; remove others",
+        "candidate needs a system that is in all of pairs.compare; remove the others",
     ),
     *(
         (
             f"pairs.design=rounds\n{assignment}",
-            f"{assignment.split('=')[0]} does not go with the test of pairs",
+            f"{assignment.split('=')[0]} cannot be combined with the test of pairs",
         )
         for assignment in ("analysis.sequential=true", "analysis.margin=0.1", "analysis.raters=random", HUMAN)
     ),
@@ -95,8 +95,8 @@ JUDGES = [
     ("model='m'}, {model='m', samples=2", "names m twice; name each once"),
     ("name='x', model='m'}, {model='x'", "names x twice"),
     ("model='m', criteria=['fluency', 'Wit']", "criteria[2]: 'Wit': unknown criterion 'Wit': did you"),
-    (r'model="m", name="a\u001b[31m"', r"judge[1].name: 'a\x1b[31m': a character cannot be printed"),
-    (r'model="m", name="a\u202e"', "a character cannot be printed; leave it out"),
+    (r'model="m", name="a\u001b[31m"', r"judge[1].name: 'a\x1b[31m': it has a character that cannot"),
+    (r'model="m", name="a\u202e"', "it has a character that cannot be printed; remove it"),
     (f"model='m', name='{'m' * 101}'", "judge[1].name: "),
     ("model='m', temperature='hot'", "judge[1].temperature: 'hot': "),
     ("model='m', timeout=inf", "judge[1].timeout: inf: "),
@@ -124,7 +124,7 @@ CRITERIA = [
     *(
         (
             f'criteria.a={{title="A{written}", definition="d"}}',
-            f"title: 'A{printed}': a character cannot be printed",
+            f"title: 'A{printed}': it has a character that cannot be printed",
         )
         for written, printed in ((r"\u202e", r"\u202e"), (r"\u001b[31m", r"\x1b[31m"))
     ),
@@ -225,5 +225,5 @@ def test_a_password_in_the_databases_url_is_shown_nowhere(study, value):
 def test_a_file_that_cannot_be_read(study):
     with pytest.raises(StudyError, match="is not valid TOML"):
         study(text="seed =")
-    with pytest.raises(StudyError, match="no text in UTF-8"):
+    with pytest.raises(StudyError, match="not text in UTF-8"):
         study(study__toml=b"name = '\xff'")

@@ -69,7 +69,7 @@ PROBLEMS = {
         GRID.replace('"top_p', '"guard(window=[3, 5])", "top_p') + RULE + PAIRS,
         "two systems are named guard; rename one",
     ),
-    "no judge": (GRID + RULE.replace("coherence", "judge") + PAIRS, r"there is none; add \[\[judge\]\]"),
+    "no judge": (GRID + RULE.replace("coherence", "judge") + PAIRS, "the study has no judge; add"),
     "no baseline": (GRID + RULE.replace("coherence", "judge") + PAIRS, "set metrics.baseline to it"),
     "a negative number": (GRID + RULE.replace("2", "-1") + PAIRS, "tuning.prompts: -1"),
 }  # fmt: skip
@@ -133,7 +133,7 @@ def test_budgets_are_said_and_unequal_ones_warn(study):
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"where": []}, "Nothing but coherence chose"),
+        ({"where": []}, "Only coherence was used to choose"),
         ({"chosen": "top_p(p=0.95)"}, "Of top_p(p=0.95), p = 0.95 was the largest tried"),
         ({"chosen": "top_p(p=0.8)"}, "Of top_p(p=0.8), p = 0.8 was the smallest tried"),
         (

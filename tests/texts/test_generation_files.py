@@ -14,7 +14,7 @@ import pytest
 from factories import PROMPT, continuation, recipe
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.ngrams import diversity
+from guard_eval.metrics.scorers.ngrams import diversity
 from guard_eval.records import Prompt
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import FURTHER, read_generations
@@ -277,12 +277,12 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
         ("f.parquet", "", "holds no generations"),
         ("f.parquet", "PAR1 but no more", "cannot be read as Parquet: .*; write the file again"),
         ("file", "x", "holds no generations"),
-        ("file", "x\ny", "line 2: has no text or .*, only x; name the text so"),
+        ("file", "x\ny", "line 2: has no text or .*, only x; rename the key"),
         ("f.jsonl.gz", b"\x1f\x8b not zipped", r"cannot read .*f\.jsonl\.gz"),
         (
             "f.jsonl",
             '{"text": "a"}\n{"txt": "b"}\n',
-            r"line 2: has no text or .*, only txt; name the text so",
+            r"line 2: has no text or .*, only txt; rename the key",
         ),
         ("f.jsonl", '{"text": 5}\n', "line 1: 'text' is 5; it must be a string"),
         ("f.jsonl", '{"text": ["a"]}\n', r"line 1: 'text' is \['a'\]; it must be a string"),
@@ -306,7 +306,7 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
         (
             "f.csv",
             'generated_result\n"{""0"": ""cut off her"\n',
-            "line 2: .* begins like an object .* write valid",
+            "line 2: .* begins like a JSON object .* write valid",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def test_what_would_be_downloaded_is_named(hub, cache):
 def test_first_model_that_the_hub_refuses_is_named(hub):
     for name in ("none/x", "gated/y", "revised/w"):
         result = find(name, "far/z")
-        assert f"does not give {name} (4" in result.problem  # what the Hub said
+        assert f"cannot get {name} from the Hugging Face Hub (4" in result.problem  # what the Hub said
         assert f"Not on this machine: {name}, far/z." in result.problem
         assert (result.reachable, result.missing) == (True, [name, "far/z"])
 
@@ -126,7 +126,7 @@ def test_an_answer_that_is_none_of_the_hubs_is_no_answer(hub, name):
 def test_a_closed_port_names_all_missing_models_at_once(cache, closed_port):
     lay_into(cache, "here/model")
     problem = find("here/model", "far/one", "far/two").problem
-    assert "does not give far/one" in problem
+    assert "cannot get far/one" in problem
     assert "Not on this machine: far/one, far/two." in problem
 
 

@@ -105,7 +105,7 @@ def test_error_names_the_setting_that_changed_the_pairs():
         with pytest.raises(StudyError) as error:
             make_pairs(prompts, texts, couples, seed=1, existing=before)
         assert cause in str(error.value)
-        assert "extended by adding to pairs.compare or raising pairs.per_dataset" in str(error.value)
+        assert "only add to pairs.compare or raise pairs.per_dataset" in str(error.value)
 
 
 @given(st.integers(2, 45), st.integers(1, 20), st.integers())

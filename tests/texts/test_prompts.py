@@ -77,7 +77,7 @@ def test_plain_text_has_a_prompt_a_line(tmp_path):
         (["id,text", "1,A"], "line 2: there is no text under the key 'prompt' (keys: id, text)"),
         (["id,prompt", ""], "holds no prompts"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
-        (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "line 2: not UTF-8"),
+        (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "is not UTF-8 (line 2, byte 28"),
         (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: there is no text under"),
     ],
 )

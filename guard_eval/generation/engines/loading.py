@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
@@ -33,6 +33,8 @@ begun, and on a machine with other work the threads wait for each other (measure
 and two busy cores: 33 tokens/s with two threads, 4950 with one)."""
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DeviceMap = str | dict[str, int | str] | None
+ModelKind = Literal["AutoModelForCausalLM", "AutoModel"]
+"""The class of transformers that loads a model: with the head that predicts tokens, or without a head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +184,7 @@ class ModelFiles:
                 return
         raise StudyError(
             f"the model {self.source!r} is quantised by {self.quantisation!r}, which transformers "
-            f"{transformers.__version__} does not know; name the model in another form"
+            f"{transformers.__version__} does not know; name the model in another format"
         )
 
     def read_tokenizer(self) -> Tokenizer:
@@ -198,7 +200,7 @@ class ModelFiles:
         except Exception as error:  # broken files raise any kind of exception in transformers
             raise StudyError(missing.format(first_line(error))) from error
         if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes load without words
-            raise StudyError(missing.format("it has no words"))
+            raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
 
     def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
@@ -233,7 +235,7 @@ def load(
     dtype: str = "auto",
     device: str = "auto",
     device_map: DeviceMap = None,
-    kind: Any = AutoModelForCausalLM,  # noqa: ANN401 (transformers' own classes)
+    kind: ModelKind = "AutoModelForCausalLM",
 ) -> LoadedModel:
     """Load a model and its tokenizer. Python code that comes with a model is never run.
 
@@ -246,7 +248,7 @@ def load(
         device: A device such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
         device_map: Spread the model over devices: `balanced`, or a table from modules to devices, as in
             transformers.
-        kind: The class of transformers that loads it: `AutoModel` for an encoder.
+        kind: The class of transformers that loads it. `AutoModel` is for an encoder, such as RoBERTa.
 
     Raises:
         StudyError: The model does not exist, does not continue texts or does not fit into memory, files are
@@ -254,7 +256,8 @@ def load(
     """
     target = find_device(device)
     files = ModelFiles.open(location, revision)
-    if kind is AutoModelForCausalLM:
+    is_causal = kind == "AutoModelForCausalLM"
+    if is_causal:
         files.check_causal()
     files.check_quantisation()
     tokenizer = files.read_tokenizer()
@@ -271,7 +274,7 @@ def load(
     small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
     if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
-    if kind is AutoModelForCausalLM and device_map is None:
+    if is_causal and device_map is None:
         pack(model)
     return LoadedModel(
         model=model,
@@ -282,11 +285,6 @@ def load(
         device=_name_devices(model, target),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
-
-
-def load_encoder(location: str, **options: str) -> LoadedModel:
-    """Load an encoder, such as RoBERTa, without a head; see `load`."""
-    return load(location, kind=AutoModel, **options)
 
 
 def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
@@ -346,7 +344,7 @@ def _name_devices(model: Model, device: torch.device) -> str:
 
 
 def _read_weights(
-    kind: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    kind: ModelKind,
     files: ModelFiles,
     dtype: torch.dtype | str,
     device_map: DeviceMap,
@@ -357,7 +355,7 @@ def _read_weights(
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show their own
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
     try:
-        model, report = kind.from_pretrained(
+        model, report = getattr(transformers, kind).from_pretrained(
             files.source, trust_remote_code=False, output_loading_info=True, **options
         )
     except Exception as error:

@@ -426,13 +426,13 @@ class Chain(_Signed):
         for step in self.steps:
             if not isinstance(step, Step):
                 raise StudyError(
-                    f"{step} does not go with + : it chooses the token itself; of the others these do: "
+                    f"{step} cannot be combined with +, because it chooses the token itself; these can: "
                     + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, Step))
                 )
         if len(signature(self)) > _LONGEST_CHAIN:  # it is a file's name
             raise StudyError(
-                f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, and a file is named "
-                f"by it; {_LONGEST_CHAIN} are possible: leave steps or digits out"
+                f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, and it names a "
+                f"file, so at most {_LONGEST_CHAIN} are possible: leave out steps or digits"
             )
 
 

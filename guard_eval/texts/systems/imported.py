@@ -15,7 +15,7 @@ from typing import Any
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, as_shown
 from guard_eval.study.system_settings import NO_SYSTEM
-from guard_eval.texts.generation_files import ECHO, FURTHER, NOT_UTF8, TextTable
+from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import Matched, PromptIndex
 from guard_eval.texts.systems.served_files import text_file
@@ -269,10 +269,6 @@ def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> I
         (empty, f"{empty} empty"),
         (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
         (flaws[FURTHER], f"of {flaws[FURTHER]} prompts only the first of several texts in a record is read"),
-        (
-            flaws[NOT_UTF8],
-            f"{flaws[NOT_UTF8]} hold characters that are not UTF-8: save the file as UTF-8",
-        ),
         (unused, f"{unused} more to other prompts left out"),
     ]
     return replace(system, texts=texts, remarks=tuple(words for applies, words in remarks if applies))

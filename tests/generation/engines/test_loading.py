@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -25,7 +26,6 @@ from guard_eval.generation.engines.loading import (
     check_amateur,
     folder_revision,
     load,
-    load_encoder,
 )
 from guard_eval.study.system_settings import Spread
 
@@ -155,7 +155,7 @@ def test_unknown_devices_and_types_are_refused(folder, option, value, says):
     refused(folder, says, **{option: value})
 
 
-@pytest.mark.parametrize("load", [load, load_encoder])
+@pytest.mark.parametrize("load", [load, partial(load, kind="AutoModel")])
 def test_missing_weights_are_refused(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
@@ -174,7 +174,7 @@ def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
 
 
-@pytest.mark.parametrize("load", [load, load_encoder])
+@pytest.mark.parametrize("load", [load, partial(load, kind="AutoModel")])
 def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     config = json.loads((folder / "config.json").read_text())
     config |= {

@@ -12,10 +12,10 @@ from statistics import fmean
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.choice import TriedSettings
 from guard_eval.metrics.inference import Outcomes
-from guard_eval.metrics.measurement import MeasuredTexts
 from guard_eval.metrics.outcomes import group_texts, mean_outcome
+from guard_eval.metrics.scores import Measured
+from guard_eval.metrics.tuning.choice import TriedSettings
 from guard_eval.records import TIE, Prompt, content_id
 from guard_eval.reporting.data import frame_csv
 from guard_eval.reporting.writing import write_whole
@@ -46,10 +46,10 @@ def metrics_of(rule: Tuning) -> list[str]:
 
 def choose_settings(
     study: Study,
-    measured: MeasuredTexts,
+    measured: Measured,
     texts: FirstTexts,
     prompts: Sequence[Prompt],
-) -> MeasuredTexts:
+) -> Measured:
     """Choose a setting of each strategy, and write tuning.csv and tuning.json.
 
     Args:
@@ -150,6 +150,6 @@ def _refuse_change(study: Study, choice: str) -> None:
         stored = [settings.declared(store, model_study) for model_study in study.declared]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
-            "there are verdicts that rest on another choice of settings, so it cannot change; take back what "
-            "was changed in study.toml or in the texts, or begin a new study"
+            "verdicts were collected with another choice of settings, so the choice cannot change; take back "
+            "what was changed in study.toml or in the texts, or begin a new study"
         )

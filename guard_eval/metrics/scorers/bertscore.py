@@ -17,9 +17,8 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.batches import pad_rows, read_in_batches
-from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
+from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
 
 LAYERS = {
     "roberta-large": 17,
@@ -62,8 +61,7 @@ def token_limit(model: Model, tokenizer: Tokenizer) -> int:
 def bertscore(
     model: Model,
     tokenizer: Tokenizer,
-    texts: Sequence[str],
-    references: Sequence[str],
+    pairs: Sequence[Sequence[str]],
     *,
     layer: int,
     batch_size: int = 32,
@@ -77,8 +75,7 @@ def bertscore(
     Args:
         model: An encoder of transformers.
         tokenizer: Its tokenizer.
-        texts: The texts to score.
-        references: The reference of each text.
+        pairs: A text and its reference, each.
         layer: The layer whose output represents a token. Layer 0 is the embeddings.
         batch_size: The number of pairs in a forward pass.
 
@@ -86,11 +83,11 @@ def bertscore(
         StudyError: The model has no such layer.
     """
     limit = token_limit(model, tokenizer)
-    pairs = list(zip(_encode(tokenizer, texts), _encode(tokenizer, references), strict=True))
-    cut_pairs = [[_cut(row, limit) for row in pair] for pair in pairs]
+    encoded = [_encode(tokenizer, pair) for pair in pairs]
+    cut_pairs = [[_cut(row, limit) for row in pair] for pair in encoded]
     match = partial(_match, model, tokenizer, layer)
     scores = read_in_batches(cut_pairs, _longest, match, max_rows=batch_size)
-    return [(score, _longest(pair) > limit) for score, pair in zip(scores, pairs, strict=True)]
+    return [(score, _longest(pair) > limit) for score, pair in zip(scores, encoded, strict=True)]
 
 
 def _cut(row: list[int], limit: int) -> list[int]:
@@ -156,17 +153,11 @@ def _embed(
 def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield BERTScore's F1 of each strategy against the references."""
     settings = tools.settings
-    encoder = tools.models.open(settings.bertscore_model, loader="load_encoder")
+    encoder = tools.models.open(settings.bertscore_model, kind="AutoModel")
     layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
-
-    def compute(
-        model: Model, tokenizer: Tokenizer, pairs: Sequence[ScoringInput]
-    ) -> list[tuple[float | None, bool]]:
-        return bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
-
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
-    stored = tools.run_model(["bertscore", layer], encoder, pairs, compute)
+    stored = tools.run_model(["bertscore", layer], encoder, pairs, partial(bertscore, layer=layer))
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
         scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]

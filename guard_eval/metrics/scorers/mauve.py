@@ -24,9 +24,9 @@ from scipy.special import rel_entr
 from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.batches import pad_rows, read_in_batches
 from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs
+from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.batches import BATCH_ROWS, pad_rows, read_in_batches
-from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
+from guard_eval.metrics.scorers.batches import BATCH_ROWS, pad_rows, read_in_batches
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
 """The largest number of logits in a batch. In float32 they take 0.25 GiB on a CPU and 2 GiB on a GPU."""
@@ -52,8 +51,7 @@ class _Row(NamedTuple):
 def log_likelihoods(
     model: Model,
     tokenizer: Tokenizer,
-    prompts: Sequence[str],
-    continuations: Sequence[str],
+    pairs: Iterable[Sequence[str]],
     *,
     batch_size: int = BATCH_ROWS,
 ) -> list[LogLikelihood | None]:
@@ -66,8 +64,7 @@ def log_likelihoods(
     Args:
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
-        prompts: The prompt of each continuation.
-        continuations: The texts to score.
+        pairs: A prompt and its continuation, each.
         batch_size: The largest number of texts in a forward pass. Batches of long texts are smaller.
     """
     config = model.config.get_text_config()
@@ -75,15 +72,13 @@ def log_likelihoods(
     limit = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     rows = []
-    for prompt, text in zip(prompts, continuations, strict=True):
+    for prompt, text in pairs:
         words = text if text.strip() else ""
         row = _fit(_encode(tokenizer, prompt), _encode(tokenizer, words), start, limit)
-        is_scored = row.first < len(row.ids)
-        rows.append(row if is_scored else None)
-    scored = [row for row in rows if row is not None]
-    if scored:  # the batch must fit even if the longest text follows the shortest prompt
-        longest = max(len(row.ids) for row in scored)
-        predicted = longest + 1 - min(row.first for row in scored)
+        rows.append(row if row.first < len(row.ids) else None)
+    if scored := [row for row in rows if row is not None]:
+        # The batch must fit even if the longest text follows the shortest prompt.
+        predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
     return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), max_rows=batch_size)
@@ -102,16 +97,13 @@ def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _R
     whole_prompt = start + prompt
     # The text leaves room for the first token, or for one token of the prompt.
     fitted_text = text[: limit - max(1, len(start))] if whole_prompt else text[:limit]
-    room = limit - len(fitted_text)
-    fitted_prompt = whole_prompt
-    if len(whole_prompt) > room:
-        end_length = room - len(start)
-        fitted_prompt = start + whole_prompt[len(whole_prompt) - end_length :]
+    cut = max(0, len(whole_prompt) + len(fitted_text) - limit)
+    fitted_prompt = start + prompt[cut:]
     # Position i − 1 predicts the token at position i, so the first token of all cannot be scored.
     return _Row(
         ids=fitted_prompt + fitted_text,
         first=max(1, len(fitted_prompt)),
-        prompt_cut=len(fitted_prompt) < len(whole_prompt),
+        prompt_cut=cut > 0,
         text_cut=len(fitted_text) < len(text),
     )
 
@@ -146,7 +138,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
-    stored = tools.run_model(["coherence"], scorer, pairs, _score_pairs)
+    stored = tools.run_model(["coherence"], scorer, pairs, log_likelihoods)
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
@@ -171,9 +163,3 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
             facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
             rows = np.where(finite[:, None], sums, 0.0)
             yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)
-
-
-def _score_pairs(
-    model: Model, tokenizer: Tokenizer, pairs: Sequence[ScoringInput]
-) -> list[LogLikelihood | None]:
-    return log_likelihoods(model, tokenizer, *zip(*pairs, strict=True))

@@ -1,0 +1,1 @@
+"""The metrics: each module yields its scores of groups of texts."""

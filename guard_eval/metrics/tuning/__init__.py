@@ -1,0 +1,1 @@
+"""The choice of a setting of each strategy by its scores on the tuning prompts."""
