@@ -38,9 +38,9 @@ class Claim:
         wins, ties, losses: The numbers of ratings.
         win_share: The share of wins, a tie counting half.
         pooled_p: The exact binomial test's p, which takes all ratings for independent.
-        pooled_p_adjusted: It, corrected for all comparisons by Holm's method.
+        pooled_p_adjusted: pooled_p, corrected for all comparisons by Holm's method.
         p: p if the ratings of a pair correlate by `icc`.
-        p_adjusted: It, corrected in the same way.
+        p_adjusted: p, corrected in the same way.
         p_same: p if all raters of a pair say the same.
         tolerated_icc: The correlation above which the difference is not significant: 1 if there is none, and
             nothing if the difference is not significant even without any.
@@ -256,7 +256,7 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
 
 
 def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
-    """Say how many comparisons hold after the correction."""
+    """Count the comparisons that are significant after the correction."""
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
     return (
@@ -266,7 +266,7 @@ def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests:
 
 
 def _list_totals(totals: Sequence[int], ratings: int) -> str:
-    """Say of how many ratings the percentages can be."""
+    """List the numbers of ratings that fit the percentages."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
     listed = and_list([f"{n:,}" for n in totals[:MAX_TOTALS]])

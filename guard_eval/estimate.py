@@ -85,20 +85,19 @@ class Estimate:
 
 
 def join_notes(*notes: str) -> str:
-    """Join the notes that say something."""
+    """Join the notes that are not empty."""
     return "; ".join(filter(None, notes))
 
 
 def why_no_p(smallest: float, alpha: float, *, after: str = "") -> str:
-    """Return why a test that cannot give a p below `smallest` reports none; empty if it can reach `alpha`.
+    """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Empty if it is not.
 
     >>> why_no_p(0.125, 0.05)
-    'no p: with so few that differ it cannot be below 0.125, and so not reach 0.05'
+    'no p: few units differ, so it cannot be below 0.125 and cannot reach 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
         return ""
-    few = f"no p{after}: with so few that differ it cannot be below {smallest:.3g}"
-    return f"{few}, and so not reach {alpha:.3g}"
+    return f"no p{after}: few units differ, so it cannot be below {smallest:.3g} and cannot reach {alpha:.3g}"
 
 
 def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:

@@ -59,7 +59,7 @@ class Comparison:
 
 
 def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
-    """Return the chance that |z| t^¼ ever reaches `peak` in rounds of these sizes if neither is better.
+    """Return the chance that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
 
     >>> round(p_of_peak(1.959964, (40,)), 4)  # one round is the fixed test
     0.05

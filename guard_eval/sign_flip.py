@@ -199,7 +199,7 @@ def _two_sided_p(classes: _Classes, total: float) -> float:
 
 
 def _find_load(classes: _Classes, target: float) -> float:
-    """Return the θ with which the loaded coins have about this mean."""
+    """Return the θ that gives the sum of the loaded coins this mean."""
     sizes = classes.sizes
     weights = sizes * classes.counts
 
@@ -214,7 +214,7 @@ def _find_load(classes: _Classes, target: float) -> float:
 
 
 def _loaded_distribution(classes: _Classes, load: float, points: int) -> Floats:
-    """Return the chances of sums of loaded coins, by their remainders of `points`."""
+    """Return the chances of the sums of loaded coins, modulo `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)
     # Large classes come first: they make most of the transform vanish.

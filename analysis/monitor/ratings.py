@@ -27,8 +27,8 @@ from guard_eval.store.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
-"""Characters a second. People read 238 words a minute silently (Brysbaert 2019), 24 characters a second with
-six of them to a word; this is three times as much."""
+"""Characters a second: three times the usual speed. People read 238 words a minute silently (Brysbaert 2019),
+which is 24 characters a second with six characters a word."""
 
 FAST_PAIRS = 5
 """The smallest number of pairs to call a rater fast: more than half took less time than reading them."""
@@ -43,14 +43,14 @@ LEVEL = 0.95
 """The confidence level of intervals."""
 
 MEANINGS = {
-    "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",
-    "same answer": "one answer so often as fewer than 1 in 1000 would give it at the other raters' rate",
-    "gold": "failed at least two gold answers, and half of them",
-    "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
-    "failed the check": "did not pass the comprehension check in two attempts",
+    "fast": "rates more than half of the pairs faster than people read at three times the usual speed",
+    "same answer": "gives one answer so often that fewer than 1 in 1000 would, at the other raters' rate",
+    "gold": "fails at least two gold answers, and at least half of them",
+    "one side": "prefers one side so often that fewer than 1 rater in 1000 would by chance",
+    "failed the check": "does not pass the comprehension check in two attempts",
     "like a model": f"agrees with a judge or uses the page as if a model answered. {BY_TASTE}",
 }
-"""The flags: why a rater should be looked at. None is a reason to exclude, which a person decides."""
+"""The flags, and the reason for each. A flag is no reason to exclude a rater: a person decides that."""
 
 LETTERS = {1: "A", 0: "tie", -1: "B"}
 SIDES = {"a": 1, "b": -1}
@@ -323,7 +323,7 @@ def _describe_raters(
         raters: The raters.
         sums: Sums over the choices, presentations and checks of each rater, and the median seconds for a
             pair.
-        favourites: The most conspicuous answer of each rater, and its probability by chance.
+        favourites: The least probable answer of each rater, and its probability by chance.
         remarks: The number of remarks of each rater by kind.
         signs: The signs that a model answered for a rater.
     """
@@ -371,7 +371,7 @@ def _describe_raters(
 
 
 def _place_letters(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
-    """Return the choices of these presentations. `side` is 1 for the first method, whichever side it had."""
+    """Return the choices of these presentations; `side` is 1 for the first method and −1 for the second."""
     choices = letters.merge(presentations, on="presentation")
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 
@@ -396,7 +396,7 @@ def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
-    """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
+    """Return the sums over each rater's choices, presentations and checks, and the rater's pace."""
     same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
     rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
     choices = {
@@ -432,7 +432,7 @@ def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFr
 
 
 def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
-    """Return the most conspicuous answer of each rater, such as `B, 12 of 12`, and its probability by chance.
+    """Return the least probable answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
     The probability is that of a rater who answers like the others (binomial), times the number of answers and
     criteria (Bonferroni).
@@ -444,7 +444,7 @@ def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]
         index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0, observed=True
     ).reindex(columns=list(LETTERS), fill_value=0)
     others = counts.groupby("criterion", observed=True).transform("sum") - counts
-    # as if each answer had been given once more, for three may be all there are
+    # Each answer counts once more, because others may have given only three.
     shares = (others + 1).div(others.sum(axis=1) + len(LETTERS), axis=0)
     n = counts.sum(axis=1)
     tries = len(LETTERS) * n.groupby("rater").transform("size").to_numpy()

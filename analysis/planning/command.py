@@ -33,7 +33,7 @@ POINTS = 24
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What a study needs with one number of raters of each item.
+    """The items and verdicts that a study needs with this number of raters of each item.
 
     Attributes:
         raters: The number of raters.

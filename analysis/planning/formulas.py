@@ -98,7 +98,7 @@ class Design:
 
 
 def _list_ranges(d: Design) -> dict[str, tuple[bool, str]]:
-    """Return for each value whether it is possible, and the remedy for an impossible one."""
+    """Return, for each value of the design, whether it is possible, and otherwise the remedy."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF
     most_sd = math.sqrt(max(0.0, (1 - d.icc) * d.rating_variance))

@@ -151,7 +151,7 @@ def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str
 
 
 def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
-    """Return the published name of each rater: a number for people, and the name for all others.
+    """Choose the published name of each rater: a number for a person, and the same name for all others.
 
     The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
     those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
@@ -191,7 +191,7 @@ def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **value
 def _check_private(
     study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
 ) -> None:
-    """Check that nothing typed for the study names a person or holds a key, and that no file holds one.
+    """Check that no text of the study names a person or holds a key, and that no published file holds a key.
 
     Raises:
         StudyError: There is a name or a key; the message lists all of them.
@@ -243,13 +243,13 @@ def _check_private(
 
 
 def _list_typed_texts(system: System) -> list[object]:
-    """Return the published texts that were typed for a system: its name, and its served model and request."""
+    """Return the published texts that a person typed for a system: its name, served model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 
 
 def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
-    """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
+    """Return the report.toml of verdicts.csv, with the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}
     values = {

@@ -37,7 +37,7 @@ from guard_eval.texts.pair import pair
 ROOT = Path("replication")
 """The default folder of replications."""
 _LISTED = ("name", "TeX label", "about", "model", "asks")
-"""What is listed of a table."""
+"""The columns of the list of tables."""
 _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
 """Commands that collect verdicts, for people and for judges."""
 
@@ -158,7 +158,7 @@ def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Rep
 
 
 def _run_experiment(table: PaperTable, study: Study) -> Replication:
-    """Generate texts and measure them, or their verdicts. Say how to collect more verdicts."""
+    """Generate and measure the texts, or compare the verdicts and name the commands that collect more."""
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)

@@ -34,7 +34,7 @@ class SettingDifference(NamedTuple):
     dataset: str = ""
 
     def concerns(self, figures: pd.DataFrame) -> pd.Series:
-        """Return which figures have another setting than the paper's.
+        """Select the figures whose setting differs from the paper's.
 
         The references' diversity is that of the prompts alone, whichever model continues them.
         """
@@ -44,7 +44,7 @@ class SettingDifference(NamedTuple):
 
 
 def describe_setting(differences: Sequence[SettingDifference]) -> str:
-    """Return the sentence that marks another setting; empty if it is the paper's."""
+    """Describe the differences from the paper's setting in a sentence; empty if there are none."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 
@@ -52,14 +52,14 @@ def describe_setting(differences: Sequence[SettingDifference]) -> str:
 def compare(
     figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
-    """Return the paper's figures with ours, their state, and ours as text (`cell`).
+    """Return the paper's figures with ours, the state of each, and our figure as text (`cell`).
 
-    The paper's is rounded: it counts as inside our interval if any number that rounds to it does.
+    A printed figure is rounded. It counts as inside our interval if any number that rounds to it does.
 
     Args:
-        figures: The paper's (`published`).
-        ours: Ours, as `measured` has them.
-        differences: Where the setting differs.
+        figures: The paper's figures (`published`).
+        ours: Our figures (`analysis.replication.measured`).
+        differences: The differences from the paper's setting.
     """
     compared = figures.merge(ours[_OURS].astype({"n": "Int64"}), how="left", on=KEYS)
     value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))

@@ -29,7 +29,7 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 
 
 def figures_from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a study's datasets (`Measured.to_frame`), with the paper's names of these."""
+    """Return the scores of a study (`Measured.to_frame`) under the paper's names of datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
     datasets = ours["dataset"].map(name_dataset)
@@ -103,7 +103,7 @@ def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
-    """Return exact shares in percent from a CSV file of counts; None if it is another file.
+    """Return exact shares in percent from a CSV file of counts, or None if the file has no counts.
 
     Columns are dataset, criterion, ties, and NAME_wins of either strategy. Counts do not say which ratings
     are of the same pair, so there can be no intervals.

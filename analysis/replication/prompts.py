@@ -22,13 +22,13 @@ WHERE = (
 """Where the paper's prompts come from."""
 
 USUAL = Path("prompts")
-"""The folder that is read if none is named."""
+"""The folder that is read by default."""
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 @functools.cache
 def name_dataset(name: str) -> str:
-    """Return the paper's name of a dataset; one that it does not have keeps its own.
+    """Return the paper's name of a dataset. A dataset that the paper does not have keeps its name.
 
     >>> name_dataset("wikitext"), name_dataset("book"), name_dataset("tales")
     ('Wikitext', 'BookCorpus', 'tales')
@@ -69,8 +69,8 @@ def choose_prompts(
 def read_prompt_files(paths: Sequence[Path]) -> list[Prompt]:
     """Return the prompts of files and of the files in folders, with the paper's names of datasets.
 
-    A file holds prompts, or generations with prompt and reference each; the name of its dataset is what its
-    own name begins with. A number in place of an id gets that name before it.
+    A file holds prompts, or generations with a prompt and a reference each. Its name begins with the name of
+    its dataset. If an id is a number, the name of the dataset is put before it.
 
     Raises:
         StudyError: A file cannot be read, or two prompts have one id.

@@ -31,7 +31,7 @@ from guard_eval.texts.prompts import read_study_prompts
 def plan_replication(
     table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
 ) -> tuple[dict[str, Any], list[Prompt]]:
-    """Return the study.toml of a table as tables, and its prompts; the model is the table's first one.
+    """Return the study.toml of a table of the paper, and its prompts. The model is the table's first one.
 
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
@@ -61,7 +61,7 @@ def plan_replication(
 
 
 def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
-    """Write a study's files, unless they are there, and return the study.
+    """Write the files of a study unless they exist, and return the study.
 
     Raises:
         StudyError: The folder has a study with other settings or prompts.
@@ -82,7 +82,7 @@ def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt])
 
 
 def name_model(table: PaperTable, study: Study) -> str:
-    """Return the paper's name of a study's model; of one that it does not have, the table's first model."""
+    """Return the paper's name of the study's model, or else the table's first model."""
     names = (name for name in table.models if MODELS[name] == study.settings.model.name)
     return next(names, table.models[0])
 

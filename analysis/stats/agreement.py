@@ -98,7 +98,7 @@ def _correct_for_chance(
 
 
 def _scale_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
-    """Return the agreement beyond chance, as a share of the largest possible one."""
+    """Return the agreement beyond chance as a share of the largest possible one."""
     return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 

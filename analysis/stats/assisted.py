@@ -30,7 +30,7 @@ class AssistedShare:
 
     Attributes:
         share: The assisted mean with its t interval and the test that it is one half.
-        weight: λ: how much of the judge's difference between all items and people's is added, 0 or more.
+        weight: λ, the factor of the judge's difference between all items and people's items, 0 or more.
         correlation: Pearson's r of people's and the judge's scores of an item within datasets, or None.
         effective: The number of items by people alone that would give so small a variance, or None.
     """

@@ -266,7 +266,7 @@ def rank_sets(
 
 
 def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
-    """Draw the largest error of all differences, in standard errors, [ways, draws], each way sorted.
+    """Draw the largest error of all differences in one or two ways, in standard errors, [ways, draws].
 
     Differences that share a method are correlated. They are drawn in two ways: as a t vector with the shares'
     covariance; and, if units are few enough, from the influences with random signs and the standard errors of
