@@ -22,13 +22,6 @@ def test_recursion_equals_double_sum(t, decay, correlation):
     assert variances(t, decay, correlation)[-1] == direct
 
 
-def test_variance_follows_hand_arithmetic():
-    # t = 2, λ = 1/2: weights 1/3, 2/3; variance 5/9. The limit is (1/2)/(3/2) = 1/3.
-    assert variances(2, Fraction(1, 2)) == [1, Fraction(5, 9)]
-    assert limit(Fraction(1, 2)) == Fraction(1, 3)
-    assert limit(Fraction(1)) == 0
-
-
 @pytest.mark.parametrize(("decay", "correlation"), [(0.91, 0.0), (0.95, 0.5), (0.99, -0.3), (0.5, 0.9)])
 def test_the_variance_tends_to_its_limit(decay, correlation):
     assert variances(3000, decay, correlation)[-1] == pytest.approx(limit(decay, correlation), rel=1e-9)
