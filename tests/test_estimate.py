@@ -92,12 +92,6 @@ def test_adjusted_p_values_agree_with_statsmodels(method, theirs):
     assert adjust(p_values, method) == pytest.approx(multipletests(p_values, method=theirs)[1], rel=1e-12)
 
 
-def test_benjamini_yekutieli_follows_hand_arithmetic():
-    # 4 · p / rank · (1 + 1/2 + 1/3 + 1/4), where 25/12 is the sum: the least of all ranks from its own on.
-    expected = [0.004 * 25 / 12, 0.04 * 25 / 12, 0.04 * 25 / 12, 0.5 * 25 / 12]
-    assert adjust([0.001, 0.024, 0.03, 0.5], "by") == pytest.approx(np.minimum(1, expected))
-
-
 def test_adjust_refuses_an_unknown_correction():
     with pytest.raises(ValueError, match="no correction is called 'max-t'; choose one of holm, bh, by"):
         adjust([0.01], "max-t")
