@@ -117,7 +117,12 @@ def _read_store(
     """Return the state of a study whose pairs are drawn."""
     everybody = raters.read(store)
     criteria = study.settings.annotation.criteria
-    ratings = read_ratings(store, everybody, slots=study.plan.slots, criteria=criteria)
+    ratings = read_ratings(
+        store,
+        everybody,
+        slots=study.plan.slots,
+        criteria=criteria,
+    )
     changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
     replaced = _find_replaced(drawn, texts)
     steps += _verdict_steps(study, store, drawn, everybody, ratings)
@@ -220,7 +225,13 @@ def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, Sy
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
-    text = _describe_step("texts", total=total, needed=needed, missing=missing, kind=kind)
+    text = _describe_step(
+        "texts",
+        total=total,
+        needed=needed,
+        missing=missing,
+        kind=kind,
+    )
     return Step(name, state if total else "missing", text, generate), existing
 
 
@@ -255,7 +266,14 @@ def _metrics_step(study: Study, *, has_texts: bool) -> Step:
     texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"
-    return _page_step("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
+    return _page_step(
+        "metrics",
+        page,
+        texts,
+        missing="not measured",
+        older="the newest text",
+        then=measure,
+    )
 
 
 def _page_step(
@@ -269,7 +287,12 @@ def _page_step(
     return Step(name, "complete", str(page))
 
 
-def _round_steps(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> Iterator[Step]:
+def _round_steps(
+    study: Study,
+    store: Store,
+    drawn: Sequence[Pair],
+    pool: str,
+) -> Iterator[Step]:
     """Yield the rounds of people and of each judge, if comparisons stop after a round."""
     if study.plan.rounds is None:
         return
@@ -285,7 +308,12 @@ def _round_steps(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         values = {"who": who, "done": done, "last": last, "unrated": unrated}
-        text = _describe_step("rounds", **values, eliminated=eliminated, is_over=is_over)
+        text = _describe_step(
+            "rounds",
+            **values,
+            eliminated=eliminated,
+            is_over=is_over,
+        )
         state: State = "complete" if is_over else "partial"
         yield Step("rounds", state if done else "missing", text)
 
@@ -354,7 +382,14 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
         state: State = "partial" if page.is_file() else "missing"
         return Step("report", state, f"waits for {_write_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
-    return _page_step("report", page, written, missing="not written", older="the database", then=report)
+    return _page_step(
+        "report",
+        page,
+        written,
+        missing="not written",
+        older="the database",
+        then=report,
+    )
 
 
 def write_headline(ratings: Ratings) -> str:

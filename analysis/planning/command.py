@@ -266,12 +266,23 @@ def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: 
     """Draw power against items, a line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]
-        axes.plot(list(powers), percentages, marker=marker, markevery=4, label=plural(raters, "rater"))
+        axes.plot(
+            list(powers),
+            percentages,
+            marker=marker,
+            markevery=4,
+            label=plural(raters, "rater"),
+        )
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")
     axes.set_xlim(left=0)
     axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.6)
+    axes.legend(
+        frameon=False,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        handlelength=1.6,
+    )
 
 
 def _encode_figure(drawing: Drawing, ending: str) -> bytes:

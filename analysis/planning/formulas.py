@@ -158,7 +158,12 @@ def _sign_flip_power(design: Design, items: int, raters: int) -> float:
     )
 
 
-def _equivalence_power(design: Design, margin: float, items: int, raters: int) -> float:
+def _equivalence_power(
+    design: Design,
+    margin: float,
+    items: int,
+    raters: int,
+) -> float:
     """Return the power of two one-sided tests where the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     Where nearly all ratings are ties, the test's error is that of a share beyond the margin: of ties and wins
@@ -170,7 +175,12 @@ def _equivalence_power(design: Design, margin: float, items: int, raters: int) -
     return max(0.0, 2 * float(special.ndtr(reach - growth * special.ndtri(1 - design.level))) - 1)
 
 
-def _random_raters_power(design: Design, rater_sd: float, items: int, raters: int) -> float:
+def _random_raters_power(
+    design: Design,
+    rater_sd: float,
+    items: int,
+    raters: int,
+) -> float:
     """Return the power of the t test with items and raters as random effects, with Satterthwaite's freedom.
 
     The expected mean squares are those of the two-way analysis of variance (Shrout and Fleiss 1979).
@@ -189,7 +199,12 @@ def _random_raters_power(design: Design, rater_sd: float, items: int, raters: in
     return _t_power(design, math.sqrt(total / (items * raters)), df)
 
 
-def _assisted_power(design: Design, judge_r: float, items: int, raters: int) -> float:
+def _assisted_power(
+    design: Design,
+    judge_r: float,
+    items: int,
+    raters: int,
+) -> float:
     """Return the power of the t test of people's share, assisted by a judge (`stats.assisted`)."""
     worth = effective_items(items, design.judged, judge_r)
     variance = design.item_variance(raters) * (items / worth + PRIOR_UNITS / items) / (items + PRIOR_UNITS)

@@ -118,7 +118,12 @@ def replicate(
     return _run_experiment(entry, study)
 
 
-def _forecast(table: PaperTable, folder: Path, tables: Mapping[str, Any], prompts: Sequence[Prompt]) -> str:
+def _forecast(
+    table: PaperTable,
+    folder: Path,
+    tables: Mapping[str, Any],
+    prompts: Sequence[Prompt],
+) -> str:
     """Describe the study that would be written and the number of its texts."""
     grids = map(read_grid, tables["generation"]["strategies"])
     texts = len(prompts) * sum(len(grid.settings) for grid in grids)
@@ -136,7 +141,14 @@ def list_tables() -> Replication:
         model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
         rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
     return Replication(
-        tables=(Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED)),),
+        tables=(
+            Table(
+                columns=_LISTED,
+                rows=tuple(rows),
+                caption="",
+                text_columns=len(_LISTED),
+            ),
+        ),
         figures=pd.DataFrame(rows, columns=_LISTED),
         next=("guard-eval replicate NAME --dry-run",),
     )
@@ -176,7 +188,12 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             rows = unblind.tidy(store)
         if not rows:
             lines = ("There are no verdicts yet.",)
-            return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
+            return Replication(
+                table=table.label,
+                folder=study.folder,
+                lines=lines,
+                next=tuple(following),
+            )
         if all(row.rater_kind in SIMULATED for row in rows):
             notes.append("SIMULATED raters: no person rated")
         ours = figures_from_verdicts(table_of(rows))

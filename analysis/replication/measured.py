@@ -99,7 +99,14 @@ def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
     both = people.merge(judge[[*_SUBJECT, "lead"]], on=_SUBJECT)
     same = both["lead_x"] * both["lead_y"] > 0
     metric = "both." + both["criterion"] + ".agree"
-    return both.assign(metric=metric, ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
+    return both.assign(
+        metric=metric,
+        ours=same * 1.0,
+        low=None,
+        high=None,
+        n=None,
+        is_exact=True,
+    )
 
 
 def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
@@ -132,7 +139,13 @@ def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
     first, second = (_name_strategy(name.removesuffix("_wins")) for name in wins)
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
     datasets = counts["dataset"].map(name_dataset)
-    counts = counts.assign(who=who, first=first, second=second, dataset=datasets, unit=datasets)
+    counts = counts.assign(
+        who=who,
+        first=first,
+        second=second,
+        dataset=datasets,
+        unit=datasets,
+    )
     return _compute_shares(counts).assign(low=None, high=None, is_exact=True)
 
 

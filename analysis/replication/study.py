@@ -57,7 +57,13 @@ def plan_replication(
         if isinstance(settings.get(key), str):
             settings[key] = seen_from(folder, settings[key])
     check_settings(tables, folder)
-    return tables, choose_prompts(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
+    return tables, choose_prompts(
+        table,
+        paths,
+        limit=limit,
+        bundled=is_bundled,
+        seed=tables["seed"],
+    )
 
 
 def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:

@@ -44,7 +44,13 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     def by_chance(shares: Floats) -> Floats:
         return np.asarray((shares**2).sum(axis=-1))
 
-    return _correct_for_chance(counts, unit, by_chance, name="Fleiss' κ", level=level)
+    return _correct_for_chance(
+        counts,
+        unit,
+        by_chance,
+        name="Fleiss' κ",
+        level=level,
+    )
 
 
 def gwet_ac1(
@@ -66,7 +72,13 @@ def gwet_ac1(
         return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
 
     name = f"Gwet's AC1, {q} categories"
-    estimate = _correct_for_chance(counts, unit, by_chance, name=name, level=level)
+    estimate = _correct_for_chance(
+        counts,
+        unit,
+        by_chance,
+        name=name,
+        level=level,
+    )
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
 
 
@@ -94,7 +106,14 @@ def _correct_for_chance(
         mean_shares = sums[..., 3:] / items[..., None]
         return _scale_beyond_chance(agreed / paired, by_chance(mean_shares))
 
-    return _estimate_coefficient(table, unit, columns, function, name=name, level=level)
+    return _estimate_coefficient(
+        table,
+        unit,
+        columns,
+        function,
+        name=name,
+        level=level,
+    )
 
 
 def _scale_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
@@ -128,7 +147,14 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
     columns = [*paired.T, *coincidences.T]
     units = None if unit is None else np.asarray(unit)[is_paired]
     name = "Krippendorff's α, ordinal"
-    return _estimate_coefficient(paired, units, columns, _ordinal_alpha, name=name, level=level)
+    return _estimate_coefficient(
+        paired,
+        units,
+        columns,
+        _ordinal_alpha,
+        name=name,
+        level=level,
+    )
 
 
 def _ordinal_alpha(sums: Floats) -> Floats:
@@ -146,7 +172,13 @@ def _ordinal_alpha(sums: Floats) -> Floats:
     return np.asarray(1 - (n - 1) * observed / expected)
 
 
-def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: float = 0.95) -> Estimate:
+def cohen_kappa(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    unit: ArrayLike,
+    level: float = 0.95,
+) -> Estimate:
     """Estimate Cohen's κ of two raters who chose categories 0, 1 or 2 of each item (Cohen 1960)."""
     first_choices = np.eye(3)[np.asarray(first)]
     second_choices = np.eye(3)[np.asarray(second)]
@@ -161,7 +193,14 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: 
         return _scale_beyond_chance(agreed, by_chance.sum(axis=-1))
 
     counts = first_choices + second_choices
-    return _estimate_coefficient(counts, unit, [*cells.T], function, name="Cohen's κ", level=level)
+    return _estimate_coefficient(
+        counts,
+        unit,
+        [*cells.T],
+        function,
+        name="Cohen's κ",
+        level=level,
+    )
 
 
 def _estimate_coefficient(
@@ -191,7 +230,13 @@ def _estimate_coefficient(
     has_other_verdict = counts < sizes[:, None]
     if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
-    return replace(estimate, low=None, high=None, error=None, df=None).with_note(FEW_OFF)
+    return replace(
+        estimate,
+        low=None,
+        high=None,
+        error=None,
+        df=None,
+    ).with_note(FEW_OFF)
 
 
 def intraclass_correlation(
@@ -221,5 +266,10 @@ def intraclass_correlation(
 
     units = np.unique(unit, return_inverse=True)[1]
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
-    estimate = jackknife(sum_by_unit(units, *columns), function, level=level, bounds=(-1.0, 1.0))
+    estimate = jackknife(
+        sum_by_unit(units, *columns),
+        function,
+        level=level,
+        bounds=(-1.0, 1.0),
+    )
     return replace(estimate, method=method)

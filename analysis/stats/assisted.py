@@ -110,7 +110,12 @@ def assisted_share(
         share = alone
     elif share.error is not None and share.df is not None and alone.error is not None:
         variance = (n * share.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS)
-        share = share.with_error(math.sqrt(variance), share.df, null=0.5, bounds=(0.0, 1.0))
+        share = share.with_error(
+            math.sqrt(variance),
+            share.df,
+            null=0.5,
+            bounds=(0.0, 1.0),
+        )
         effective = rated * alone.error**2 / variance
     total = _Moments.of(sums.sum(axis=0))
     return AssistedShare(
@@ -173,7 +178,12 @@ class _Moments(NamedTuple):
         return float((worth * self.products).sum()) / spread if spread > 1e-12 else None
 
 
-def _sums(scores: Floats, predictions: Floats, stratum: NDArray[np.int64], unit: NDArray[np.int64]) -> Floats:
+def _sums(
+    scores: Floats,
+    predictions: Floats,
+    stratum: NDArray[np.int64],
+    unit: NDArray[np.int64],
+) -> Floats:
     """Return the sums over units, [units, strata · 8]: n, Σy, Σf, Σf², Σyf, Σy², N and Σf of all items."""
     rated = ~np.isnan(scores)
     y = np.where(rated, scores, 0.0)

@@ -45,12 +45,22 @@ def share_at_equal_length(
     if why := _why_undefined(y, design, index):
         return empty.with_note(why), empty.with_note(why)
     order = np.argsort(index, kind="stable")
-    model = GEE(y[order], design[order], groups=index[order], cov_struct=Independence())
+    model = GEE(
+        y[order],
+        design[order],
+        groups=index[order],
+        cov_struct=Independence(),
+    )
     fit = model.fit(cov_type="bias_reduced", maxiter=1)
     df = units - design.shape[1]
     (at_equal, rise, *_) = fit.params.tolist()
     (error, error_of_rise, *_) = np.sqrt(np.diag(fit.cov_params())).tolist()
-    share = replace(empty, value=at_equal).with_error(error, df, null=0.5, bounds=(0.0, 1.0))
+    share = replace(empty, value=at_equal).with_error(
+        error,
+        df,
+        null=0.5,
+        bounds=(0.0, 1.0),
+    )
     slope = replace(empty, value=rise).with_error(error_of_rise, df, null=0.0)
     if not 0 <= at_equal <= 1:
         share = empty.with_note(BEYOND)

@@ -13,7 +13,12 @@ from scipy.stats import binom
 from guard_eval.estimate import Floats
 
 
-def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, judged: ArrayLike) -> Floats:
+def compare_with_judge(
+    items: ArrayLike,
+    raters: ArrayLike,
+    labels: ArrayLike,
+    judged: ArrayLike,
+) -> Floats:
     """Compare the agreement of each person with a judge to that of other people, [raters, 4].
 
     The columns are the number of items that the person, the judge and another person rated; the number of

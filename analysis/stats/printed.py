@@ -70,7 +70,13 @@ def _count_decimals(percentage: str) -> int:
     return len(percentage.partition(".")[2])
 
 
-def clustered_p(wins: int, losses: int, *, per_pair: float, icc: float) -> float:
+def clustered_p(
+    wins: int,
+    losses: int,
+    *,
+    per_pair: float,
+    icc: float,
+) -> float:
     """Return the p of wins against losses if two ratings of a pair correlate by `icc`.
 
     It is that of the exact binomial test, for as many independent ratings as the design effect leaves. Where
@@ -91,7 +97,13 @@ def clustered_p(wins: int, losses: int, *, per_pair: float, icc: float) -> float
     return min(1.0, max(p, sys.float_info.min))
 
 
-def tolerated_icc(wins: int, losses: int, *, per_pair: float, alpha: float) -> float | None:
+def tolerated_icc(
+    wins: int,
+    losses: int,
+    *,
+    per_pair: float,
+    alpha: float,
+) -> float | None:
     """Return the correlation above which p is above `alpha`: 1 if none is, and None if every one is.
 
     >>> round(tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)

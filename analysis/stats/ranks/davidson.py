@@ -40,7 +40,12 @@ class ComparedPairs:
     information: Floats
 
     @classmethod
-    def of(cls, parameters: Floats, first: Numbers, second: Numbers) -> ComparedPairs:
+    def of(
+        cls,
+        parameters: Floats,
+        first: Numbers,
+        second: Numbers,
+    ) -> ComparedPairs:
         """Apply the model to comparisons of `first` and `second`, method numbers [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
         places = np.stack([first, second, log_nu], axis=-1)
@@ -50,7 +55,12 @@ class ComparedPairs:
         products = UTILITIES[:, :, None] * UTILITIES[:, None, :]
         mean_products = np.tensordot(chances, products, 1)
         information = mean_products - expected[:, :, None] * expected[:, None, :]
-        return cls(places=places, chances=chances, expected=expected, information=information)
+        return cls(
+            places=places,
+            chances=chances,
+            expected=expected,
+            information=information,
+        )
 
     def total_information(self, weights: Floats) -> Floats:
         """Return the weighted sum of all information, `[K + 1, K + 1]`, made invertible.

@@ -129,7 +129,12 @@ class Comparisons:
             covariance = covariance + over_raters - over_cells
             variances = np.maximum(variances, difference_variances(covariance))
             df = np.clip(variances**2 / spread, 1.0, freedom)
-        return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
+        return ShareErrors(
+            influence=influence,
+            covariance=covariance,
+            variances=variances,
+            df=df,
+        )
 
     def _clustered(self, codes: Numbers) -> Comparisons:
         """Return the comparisons with these clusters in place of their units."""
