@@ -37,10 +37,12 @@ def share_at_equal_length(
     x = np.asarray(ratios, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
     units = int(index.max(initial=-1)) + 1
-    is_in = np.eye(int(np.max(strata, initial=0)) + 1)[np.asarray(strata, dtype=np.int64)]
+    codes = np.asarray(strata, dtype=np.int64)
+    is_in = np.eye(codes.max(initial=0) + 1)[codes]
     design = np.column_stack([np.ones(len(x)), x])
     if is_in.sum(axis=0).min() >= 2:  # else datasets are ignored
-        design = np.column_stack([design, (is_in - is_in.mean(axis=0))[:, 1:]])
+        centred = is_in - is_in.mean(axis=0)
+        design = np.column_stack([design, centred[:, 1:]])
     empty = Estimate(level=level, n=units, method=METHOD)
     if why := _why_undefined(y, design, index):
         return empty.with_note(why), empty.with_note(why)
@@ -53,8 +55,9 @@ def share_at_equal_length(
     )
     fit = model.fit(cov_type="bias_reduced", maxiter=1)
     df = units - design.shape[1]
-    (at_equal, rise, *_) = fit.params.tolist()
-    (error, error_of_rise, *_) = np.sqrt(np.diag(fit.cov_params())).tolist()
+    at_equal, rise, *_ = fit.params.tolist()
+    variances = np.diag(fit.cov_params())
+    error, error_of_rise, *_ = np.sqrt(variances).tolist()
     share = replace(empty, value=at_equal).with_error(
         error,
         df,
