@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from analysis.scores.likeness import Conduct
 from analysis.scores.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
+from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
@@ -33,7 +33,7 @@ MAX_IN_FULL = 24
 """With more results than this, comparisons of several methods are not all analysed in full."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Exclusion:
     """A rater whose verdicts the owner of the study excluded.
 
@@ -54,7 +54,7 @@ class Exclusion:
     verdicts: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class MetricRow:
     """The score of one strategy by one automatic metric, over all datasets or in one.
 
@@ -96,7 +96,7 @@ Facts = Mapping[str, Any]
 """What the study's database knows of one thing, by name."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
@@ -116,7 +116,7 @@ class JudgeUsage:
     checked: tuple[Facts, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Context:
     """A study's name, plan and circumstances.
 
@@ -143,7 +143,7 @@ class Context:
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
-        judging: How judges were asked; `None` if none was.
+        judging: How judges were asked; empty if none was.
         choice: How [tuning] chose a setting of each strategy; None if it chose none.
         unknown_searches: Systems in files whose name is a setting, and of which no other setting is known.
         exclusions: The raters whose verdicts were left out.
@@ -176,7 +176,7 @@ class Context:
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
-    judging: JudgeUsage | None = None
+    judging: JudgeUsage = field(default_factory=JudgeUsage)
     choice: Choice | None = None
     unknown_searches: tuple[str, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
@@ -222,21 +222,14 @@ class Context:
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
-ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
-"""The keys that concern only the test of which method is better."""
+SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
+"""The keys that change a win share, its interval or its test."""
+DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
+"""The keys whose effect on every analysis is known. An analysis refuses another key unless it uses it."""
 R = TypeVar("R")
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Honoured:
-    """The keys of the plan that an analysis uses, and those that do not bear on it; it refuses all others."""
-
-    uses: frozenset[str]
-    unaffected: frozenset[str]
-
-
-HONOURED: dict[Callable[..., object], Honoured] = {}
-"""What each analysis declares of the plan's keys."""
+HONOURED: dict[Callable[..., object], frozenset[str]] = {}
+"""The keys of the plan that each analysis uses."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -344,19 +337,17 @@ class Evidence:
 
 def honours(
     *uses: str,
-    unaffected: Collection[str] = (),
     refuses: Mapping[str, str] = MappingProxyType({}),
     needs: Callable[[Evidence], object] = lambda _: True,
 ) -> Callable[[Callable[[Evidence], list[R]]], Callable[[Evidence], list[R]]]:
-    """Declare which keys of the plan an analysis honours. It refuses any other key that has been chosen.
+    """Declare which keys of the plan an analysis uses. The other decided keys do not change its rows.
 
     Args:
-        uses: The keys that change its result.
-        unaffected: The keys that do not change its results.
+        uses: The keys that change its rows.
         refuses: Why the analysis cannot honour a key, and the remedy.
         needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """
-    if unknown := {*uses, *unaffected, *refuses}.difference(PLAN_KEYS):
+    if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
     def declare(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
@@ -364,12 +355,13 @@ def honours(
         def checked(evidence: Evidence) -> list[R]:
             if not needs(evidence):
                 return []
-            for key in sorted(evidence.plan.chosen().difference(uses, unaffected)):
-                why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
-                raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
+            for key in sorted(evidence.plan.chosen()):
+                if key in refuses or key not in DECIDED.union(uses):
+                    why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
+                    raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
             return analyse(evidence)
 
-        HONOURED[checked] = Honoured(uses=frozenset(uses), unaffected=frozenset(unaffected))
+        HONOURED[checked] = frozenset(uses)
         return checked
 
     return declare

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.evidence import Context, Evidence
 from analysis.scores.win_share import fixed_share
-from analysis.sections.ranking import ranking
+from analysis.sections.results.ranking import ranking
 from analysis.stats.agreement import fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.checks import validate

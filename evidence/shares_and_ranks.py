@@ -18,7 +18,7 @@ from simulated_studies import Truth, simulate
 
 from analysis.evidence import Context, Evidence
 from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision
-from analysis.sections.ranking import ranking
+from analysis.sections.results.ranking import ranking
 from analysis.stats.assisted import assisted_share
 from analysis.verdicts.checks import validate
 from guard_eval.estimate import adjust

@@ -9,9 +9,18 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass with slots, whose fields are given by name."""
+    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
+
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""

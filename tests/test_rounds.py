@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.sections.rounds import find_limits, find_peak
+from analysis.sections.results.rounds import find_limits, find_peak
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare, find_stopping, p_of_peak
 

@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from analysis.evidence import Evidence, Facts
-from analysis.sections.agreement import section as agreement_section
-from analysis.sections.shares import coverage
+from analysis.sections.raters.agreement import section as agreement_section
+from analysis.sections.results.shares import coverage
 from guard_eval.records import Gold
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,12 +12,13 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.files import write_report
-from analysis.sections import by_column
-from analysis.sections.by_column import find_column
+from analysis.sections.results import by_column
+from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
+from guard_eval.records import record
 from guard_eval.reporting.words import and_list, plural
 from guard_eval.reporting.writing import check_folder
 from guard_eval.results import Result
@@ -31,7 +32,7 @@ NEEDED = {
 """The columns that an analysis needs, in addition to those of every table."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Report(Result):
     """A written report.
 

@@ -15,7 +15,7 @@ from analysis.evidence import Context
 from analysis.scores.combined import Composite
 from analysis.scores.family import declared_results
 from analysis.scores.scores import PROMPT, UnitScores, with_units
-from analysis.sections.by_column import find_column
+from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.table import Declared
 from guard_eval.errors import StudyError

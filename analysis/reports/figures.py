@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence
-from analysis.reports.first_screen import is_simulated
-from analysis.sections.answering import answering
-from analysis.sections.ranking import RankingRow, rankings
+from analysis.reports.sentences import is_simulated
+from analysis.sections.results.answering import answering
+from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.shares import WinShareRow, win_shares
 from analysis.sections.section import Cells, different_labels, group_by, group_name
-from analysis.sections.shares import WinShareRow, win_shares
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import (
     FIRST,

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.evidence import Context, Evidence
-from analysis.reports.first_screen import FirstScreen
-from analysis.reports.page import build_page
-from analysis.sections import ANALYSES
-from analysis.sections.answering import answering
-from analysis.sections.section import frame_of
+from analysis.reports.first_screen import FirstScreen, first_screen
+from analysis.reports.sentences import TEMPLATES, is_simulated, limitations, methods
+from analysis.scores.scores import by_cell, with_judges
+from analysis.sections import ANALYSES, SECTIONS
+from analysis.sections.results.answering import answering
+from analysis.sections.section import frame_of, group_name
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, Pair, record
 from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import use_titles
+from guard_eval.reporting.words import title, use_titles
 from guard_eval.reporting.writing import write_folder
 
-_TEMPLATES = Path(__file__).parent / "templates"
 UNKNOWN_RATERS = (
     "nothing says whether these raters are people or models, so nothing is written for a paper; declare it: "
     "--set rater_kind=person (or model), or a column rater_kind"
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class WrittenReport:
     """The files of a report. A notebook shows the answer.
 
@@ -70,18 +70,18 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     with use_titles(context.titles):
         if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(answering)):
             raise StudyError(UNKNOWN_RATERS)
-        page = build_page(evidence)
+        screen = first_screen(evidence)
+        page = _page(evidence, screen)
         files: dict[str, str | bytes] = {
-            name: render(_TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
+            name: render(TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
         frames = build_frames(evidence)
-        files["report.json"] = to_json({**_facts(context, page.screen), "tables": frames})
+        files["report.json"] = to_json({**_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)
-        if context.judging is not None:
-            files |= {
-                f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
-            }
+        files |= {
+            f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
+        }
         if paper:
             # matplotlib is loaded only for a paper and for notebooks: it takes as long as a small report.
             from analysis.reports.paper import manuscript  # noqa: PLC0415
@@ -91,9 +91,36 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
                 from analysis.reports.checklist import FILE_NAME, write_checklist  # noqa: PLC0415
 
                 files[f"paper/{FILE_NAME}"] = write_checklist(context.people, evidence)
-    return WrittenReport(
-        question=context.question, summary=page.screen.summary, paths=write_folder(folder, files)
-    )
+    return WrittenReport(question=context.question, summary=screen.summary, paths=write_folder(folder, files))
+
+
+def _page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
+    """Return the content of the page for the templates, with all sections that have rows."""
+    context = evidence.context
+    sections = [section(evidence) for section in SECTIONS]
+    return {
+        "context": context,
+        "simulated": is_simulated(evidence),
+        "screen": screen,
+        "sections": [section for section in sections if section is not None],
+        "examples": [(pair, _verdicts_on(pair, evidence.frame)) for pair in context.examples],
+        "methods": methods(evidence),
+        "limits": limitations(evidence),
+    }
+
+
+def _verdicts_on(pair: Pair, frame: pd.DataFrame) -> list[str]:
+    """Count the verdicts for each text of a pair, by criterion and kind of rater."""
+    methods = (pair.method_a, pair.method_b)
+    example = frame[
+        (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
+    ]
+    counted = []
+    for key, rows in by_cell(with_judges(example)):
+        a, b = (int((rows["verdict"] == method).sum()) for method in methods)
+        text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
+        counted.append(f"{title(key.criterion)} ({group_name(key)}): {text}")
+    return counted
 
 
 def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:

@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from itertools import chain
 
 from analysis.evidence import Evidence
-from analysis.sections.answering import answering
-from analysis.sections.audits import UNBALANCED, audits
-from analysis.sections.equivalence import equivalence
-from analysis.sections.excluded import describe_exclusions
-from analysis.sections.judge_run import calibration
-from analysis.sections.ranking import NO_RANK, RankingRow, rankings
-from analysis.sections.rounds import describe_rounds
-from analysis.sections.search import describe_search
-from analysis.sections.section import group_by, group_name, plain_name, share_limits
-from analysis.sections.shares import (
+from analysis.reports.sentences import (
+    MAX_CRITERIA,
+    count_raters,
+    describe_coverage,
+    name_judge,
+    write_sentences,
+)
+from analysis.sections.raters.audits import UNBALANCED, audits
+from analysis.sections.raters.judge_run import calibration
+from analysis.sections.results.answering import answering
+from analysis.sections.results.equivalence import equivalence
+from analysis.sections.results.ranking import RankingRow, ranking, rankings
+from analysis.sections.results.rounds import describe_rounds
+from analysis.sections.results.shares import (
     BALANCED,
     NO_EVIDENCE,
     NO_TEST,
     TOO_FEW,
-    CoverageRow,
     ShareRow,
     WinShareRow,
     conclude,
     coverage,
     verdict_word,
 )
+from analysis.sections.search import describe_search
+from analysis.sections.section import group_by, group_name, plain_name
 from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
-from guard_eval.records import SIMULATED
-from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import (
-    KIND_PLACE,
-    and_list,
-    capital,
-    equals,
-    p_value,
-    percent,
-    plural,
-    some_of,
-    title,
-)
+from guard_eval.records import record
+from guard_eval.reporting.words import and_list, capital, p_value, percent, plural, some_of, title
 
 MAX_LINES = 12
 """Lines of the first screen."""
@@ -56,19 +50,8 @@ MAX_FACTS = 4
 MAX_NAMED = 3
 """Methods that a sentence names before it counts the rest."""
 PREFERRED = "preferred"
-UNDECIDED = {
-    NO_EVIDENCE: "No difference between {first} and {second} was found on {names}.",
-    TOO_FEW: "Too few {unit}s favour {first} or {second} to tell them apart on {names}.",
-    NO_TEST: "On {names} there is no test of {first} against {second}: {note}.",
-    BALANCED: "On {names} every {unit} is balanced between {first} and {second}.",
-}
-"""The words for a result without evidence, or for the reason why there is no p."""
-LOOKED_AT_EARLY = (
-    "These results were looked at early: {what}. Whoever stops or goes on because of them finds differences "
-    "too often."
-)
-"""The first warning if ratings are missing, unless early looks were declared."""
-TEMPLATES = Path(__file__).parent / "templates"
+CONCLUSIONS = (PREFERRED, NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED)
+"""The conclusions on a result, in the order of the answer."""
 CLEAR_LEAD = 0.505
 """A share that is not printed as 50 %."""
 CALIBRATED = {
@@ -81,7 +64,7 @@ CALIBRATED = {
 of the pairs, and the others if it does so in no more than half."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AnswerLine:
     """A line of the first screen: a bar from 0 to 100 % with its figures.
 
@@ -100,11 +83,6 @@ class AnswerLine:
     tied: float = 0.0
 
     @property
-    def figures(self) -> tuple[str, str, str]:
-        """Return share, interval and word, as they are printed."""
-        return percent(self.interval.value), share_limits(self.interval), self.word
-
-    @property
     def outcomes(self) -> str:
         """Return wins and ties as text; empty for a ranked method."""
         if self.won is None:
@@ -112,7 +90,7 @@ class AnswerLine:
         return f"{percent(self.won, 0)} won, {percent(self.tied, 0)} tied"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ResultBars:
     """The bars of one comparison, or of one ranking.
 
@@ -120,14 +98,16 @@ class ResultBars:
         lines: One line for each criterion, or for each ranked method.
         heads: The headings of the lines' columns.
         sides: The methods on the left and on the right of the bars, or what the sides mean.
+        is_ranking: Whether methods are ranked.
     """
 
     lines: tuple[AnswerLine, ...]
     heads: tuple[str, ...]
-    sides: tuple[str, str]
+    sides: tuple[str, str] = ("loses", "wins")
+    is_ranking: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FirstScreen:
     """The content of the first screen.
 
@@ -156,46 +136,71 @@ class FirstScreen:
 
 def first_screen(evidence: Evidence) -> FirstScreen:
     """Return the first screen of a report."""
-    context = evidence.context
-    results = sorted(evidence.rows(answering), key=lambda row: KIND_PLACE[row.rater_kind])
     # Of people and of each judge, the results of the family, or all of them.
     groups = [
         [row for row in rows if row.family] or rows
-        for rows in group_by(results, lambda row: row.who).values()
+        for rows in group_by(evidence.rows(answering), lambda row: row.who).values()
     ]
-    ranked = {(*row.who, row.criterion, row.method) for rows in rankings(evidence) for row in rows}
-    is_declared = context.planned is not None and 0 < groups[0][0].family <= MAX_DECLARED
+    first = groups[0]
+    is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
     ranks_first = evidence.is_ranked and not is_declared
-
-    def is_told(row: WinShareRow) -> bool:
-        """Return whether a comparison has a sentence. The ranking covers undeclared comparisons."""
-        return not ranks_first or (*row.who, row.criterion, row.method_a) not in ranked
-
-    answered = [row for row in groups[0] if is_told(row)]
-    answers = list(_answer_comparisons(answered, evidence.plan.alpha))
-    if ranks_first:
-        answers.insert(0, _answer_rankings(evidence))
-    people = [rows for rows in groups if not rows[0].judge] or groups
-    compared = [row for rows in people for row in rows if is_told(row)]
-    share_bars = [
-        _share_bars(rows, evidence) for rows in group_by(compared, lambda row: row.methods).values()
-    ]
-    ranking_bars = [_ranking_bars(rows) for rows in rankings(evidence)]
-    unfinished = and_list(context.unfinished) if context.unfinished else ""
-    warnings = [context.choice.same_prompts] if context.choice else []
-    if unfinished and not evidence.plan.sequential:
-        warnings.append(LOOKED_AT_EARLY.format(what=unfinished))
+    # A ranking that comes first speaks of the comparisons of its methods, too.
+    ranked = {(*row.who, row.criterion, row.method) for row in evidence.rows(ranking) if ranks_first}
+    told = [row for row in chain(*groups) if (*row.who, row.criterion, row.method_a) not in ranked]
+    answered = [row for row in told if row.who == first[0].who]
+    compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
+    bars = [_ranking_bars(rows) for rows in rankings(evidence)]
+    bars += [_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
-        warning=" ".join(filter(None, warnings)),
-        facts=_describe_raters(evidence),
-        answer=" ".join(answers),
-        more=" ".join(filter(None, _list_remarks(evidence, groups, answered, ranks_first=ranks_first))),
-        bars=_limit_bars([*ranking_bars, *share_bars] if ranks_first else [*share_bars, *ranking_bars]),
-        foot=" ".join(_describe_test(evidence, groups[0], ranks_first=ranks_first)),
+        warning=" ".join(write_sentences("warning", evidence)),
+        facts=tuple(_describe_raters(evidence)),
+        answer=" ".join(_answer(evidence, answered, ranks_first=ranks_first)),
+        more=" ".join(_remark(evidence, groups, answered, ranks_first=ranks_first)),
+        bars=_limit_bars(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
+        foot=" ".join(_describe_test(evidence, first, ranks_first=ranks_first)),
     )
 
 
-def _list_remarks(
+def _describe_raters(evidence: Evidence) -> Iterator[str]:
+    """Describe the raters: a line for people, and a line for each of the first judges."""
+    covered = evidence.rows(coverage)
+    for row in covered[:MAX_FACTS]:
+        yield describe_coverage(row, evidence)
+    if len(covered) > MAX_FACTS:
+        yield f"{len(covered) - MAX_FACTS} more judges"
+    yield from reading_of(evidence.frame).left_out
+    yield from describe_search(evidence)
+
+
+def _answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+    """Say which method leads each ranking, and which was preferred in each of these comparisons."""
+    alpha = evidence.plan.alpha
+    comparisons = [_group_results(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
+    clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
+    unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
+    return write_sentences(
+        "answer",
+        evidence,
+        ranks_first=ranks_first,
+        comparisons=clear[:MAX_SPELT_OUT],
+        further=len(clear) - MAX_SPELT_OUT,
+        unclear=some_of(unclear, MAX_NAMED, join=" or between "),
+        list_shares=_list_shares,
+    )
+
+
+def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
+    """Return the results of one comparison by conclusion. Those with a preferred method come first."""
+
+    def conclusion(row: WinShareRow) -> tuple[str, str]:
+        is_clear = row.is_significant(alpha)
+        return (PREFERRED, row.leader) if is_clear else (conclude(row, alpha), "")
+
+    groups = [(word, rows) for (word, _), rows in group_by(rows, conclusion).items()]
+    return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
+
+
+def _remark(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
@@ -216,13 +221,11 @@ def _list_remarks(
     same = [row for row in evidence.rows(equivalence) if row.who == first[0].who and row.is_equivalent]
     sides = [row for row in evidence.rows(audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
-    return render_lines(
-        TEMPLATES / "remarks.txt.j2",
-        context=evidence.context,
-        plan=evidence.plan,
+    return write_sentences(
+        "remarks",
+        evidence,
         ranks_first=ranks_first,
         rounds=describe_rounds(evidence),
-        ranking=_answer_rankings(evidence),
         results=first,
         criteria=len({row.criterion for row in first}),
         different=sum(row.is_significant(alpha) for row in first),
@@ -230,8 +233,11 @@ def _list_remarks(
         is_significant_alone=any(row.p is not None and row.p <= alpha for row in unclear),
         detectable=_find_detectable_share(unclear, evidence),
         units=plural(max((row.units for row in unclear), default=0), first[0].unit),
-        equivalent=_list_criteria(same) if same else "",
-        judges=list(_answer_judges(judges, first, evidence)),
+        equivalent=same,
+        judges=[
+            _answer_judge(rows, evidence, also=any(row.is_significant(alpha) for row in first))
+            for rows in judges
+        ],
         uneven=[row.what for row in sides],
         failed=_failed_calibrations(evidence),
     )
@@ -248,68 +254,39 @@ def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
     return tuple(blocks)
 
 
-def _describe_raters(evidence: Evidence) -> tuple[str, ...]:
-    """Describe the raters: a line for people, and a line for each of the first judges."""
-    facts = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
-    more = len(facts) - MAX_FACTS
-    uncounted = [f"{more} more judges"] if more > 0 else []
-    return (*facts[:MAX_FACTS], *uncounted, *reading_of(evidence.frame).left_out, *describe_search(evidence))
-
-
-def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
-    """Describe the pairs, ratings and criteria of people or of a judge."""
-    context = evidence.context
-    pairs = plural(row.pairs, "pair")
-    if row.judge:
-        judge = _name_judge(row.judge, bare=True)
-        return f"{capital(judge) if judge.startswith('the ') else judge} judged {pairs}"
-    prompts = plural(row.units, "prompt")
-    of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
-    criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
-    raters = count_raters(row.raters, row.rater_kind)
-    excluded = describe_exclusions(context.exclusions, row.rater_kind)
-    parts = (
-        f"{raters} rated {pairs} of {context.texts}{of_prompts} on {criteria}",
-        plural(row.ratings, "rating"),
-        " to ".join(day for day in dict.fromkeys((row.first_day, row.last_day)) if day),
-        excluded or ("no rater excluded" if context.study_hash else ""),
-    )
-    return " · ".join(filter(None, parts))
-
-
-def count_raters(count: int, kind: str) -> str:
-    """Count the raters and name their kind."""
-    names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
-    singular, many = names.get(kind, ("rater", "raters"))
-    return f"{count}\u00a0{singular if count == 1 else many}"
-
-
-def _name_judge(judge: str, *, bare: bool = False) -> str:
-    """Return a judge within a sentence: `the judge gpt`, or `the panel …`; a `bare` name stays as it is."""
-    name = plain_name(judge)
-    if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
-        return f"the {name}"
-    return name if bare else f"the judge {name}"
-
-
 def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
     """Return a line for each criterion of one comparison, with the share of its first method."""
     first = rows[0]
-    labels = [capital(title(row.criterion)) for row in rows]
-    if len({row.who for row in rows}) > 1:
-        labels = [f"{label} · {group_name(row)}" for label, row in zip(labels, rows, strict=True)]
-    if len({row.units for row in rows}) > 1:
-        labels = [f"{label} · n = {row.units}" for label, row in zip(labels, rows, strict=True)]
+    has_many_raters = len({row.who for row in rows}) > 1
+    has_many_sizes = len({row.units for row in rows}) > 1
     lines = []
-    for label, row in zip(labels, rows, strict=True):
+    for row in rows:
+        label = [capital(title(row.criterion))]
+        if has_many_raters:
+            label.append(group_name(row))
+        if has_many_sizes:
+            label.append(f"n = {row.units}")
         word = verdict_word(row, evidence.plan.alpha)
-        p = "" if row.deciding_p is None else f"{p_value(row.deciding_p)} · "
-        won, tied = row.wins / row.ratings, row.ties / row.ratings
-        lines.append(AnswerLine(label=label, interval=row.win_share, word=f"{p}{word}", won=won, tied=tied))
+        lines.append(
+            AnswerLine(
+                label=" · ".join(label),
+                interval=row.win_share,
+                word=word if row.deciding_p is None else f"{p_value(row.deciding_p)} · {word}",
+                won=row.wins / row.ratings,
+                tied=row.ties / row.ratings,
+            )
+        )
     corrected = f" ({first.correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
-    level = percent(first.level, 0)
-    heads = ("Criterion", f"Share of {first.method_a}, ties half", f"{level} interval", f"p{corrected}")
-    return ResultBars(lines=tuple(lines), heads=heads, sides=(first.method_b, first.method_a))
+    return ResultBars(
+        lines=tuple(lines),
+        heads=(
+            "Criterion",
+            f"Share of {first.method_a}, ties half",
+            f"{percent(first.level, 0)} interval",
+            f"p{corrected}",
+        ),
+        sides=(first.method_b, first.method_a),
+    )
 
 
 def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
@@ -324,47 +301,16 @@ def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     )
     first = rows[0]
     who = f" · {group_name(first)}" if first.judge else ""
-    level = percent(first.level, 0)
-    heads = (
-        f"{capital(title(first.criterion))}{who}",
-        "Expected share",
-        f"{level} interval",
-        "Ranks possible",
+    return ResultBars(
+        lines=lines,
+        heads=(
+            f"{capital(title(first.criterion))}{who}",
+            "Expected share",
+            f"{percent(first.level, 0)} interval",
+            "Ranks possible",
+        ),
+        is_ranking=True,
     )
-    return ResultBars(lines=lines, heads=heads, sides=("loses", "wins"))
-
-
-def _answer_comparisons(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
-    """Say which method was preferred in each comparison. One sentence lists all without a difference."""
-    comparisons = list(group_by(rows, lambda row: row.methods).values())
-    unclear = [rows for rows in comparisons if {conclude(row, alpha) for row in rows} == {NO_EVIDENCE}]
-    clear = [rows for rows in comparisons if rows not in unclear]
-    for comparison in clear[:MAX_SPELT_OUT]:
-        yield from _answer_comparison(comparison, alpha)
-    if unclear:
-        pairs = [" and ".join(comparison[0].methods) for comparison in unclear]
-        between = some_of(pairs, MAX_NAMED, join=" or between ")
-        yield f"No difference between {between} was found."
-    if len(clear) > MAX_SPELT_OUT:
-        yield f"The tables below show {plural(len(clear) - MAX_SPELT_OUT, 'more comparison')}."
-
-
-def _answer_comparison(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
-    """Say which method was preferred in one comparison, and on which criteria there is no difference."""
-    by_word = group_by(rows, lambda row: PREFERRED if row.is_significant(alpha) else conclude(row, alpha))
-    winners = group_by(by_word.get(PREFERRED, ()), lambda row: (row.leader, row.other_method))
-    for (winner, loser), won in winners.items():
-        yield f"{winner} was preferred to {loser} on {_list_shares(won)}."
-    for word, text in UNDECIDED.items():
-        if undecided := by_word.get(word):
-            first = undecided[0]
-            yield text.format(
-                first=first.method_a,
-                second=first.method_b,
-                names=_list_criteria(undecided),
-                unit=first.unit,
-                note=first.note,
-            )
 
 
 def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
@@ -391,95 +337,25 @@ def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> f
     return max(shares, default=1.0)
 
 
-def _list_criteria(rows: Sequence[ShareRow] | Sequence[RankingRow]) -> str:
-    return some_of([title(row.criterion) for row in rows], MAX_SPELT_OUT)
-
-
 def _list_shares(rows: Sequence[ShareRow]) -> str:
     """List criteria with the share of the first method. Name that method if the other one leads."""
     parts = []
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
-    return some_of(parts, MAX_SPELT_OUT)
+    return some_of(parts, MAX_CRITERIA)
 
 
-def _answer_judges(
-    groups: Sequence[Sequence[WinShareRow]], first: Sequence[WinShareRow], evidence: Evidence
-) -> Iterator[str]:
-    """Give the result of each judge in a sentence."""
-    alpha = evidence.plan.alpha
-    is_first_different = any(row.is_significant(alpha) for row in first)
+def _answer_judge(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
+    """Give the result of a judge in a sentence, with "also" if people's result is of this kind."""
     is_single = len(evidence.comparisons) == 1
-    for rows in groups[:MAX_NAMED]:
-        parts = [
-            f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
-            for row in rows
-            if row.is_significant(alpha)
-        ]
-        also = "also " if bool(parts) == is_first_different else ""
-        outcome = f"preferred {and_list(parts[:MAX_SPELT_OUT])}" if parts else "found no difference"
-        yield f"{capital(_name_judge(rows[0].judge))} {also}{outcome}."
-    if len(groups) > MAX_NAMED:
-        yield f"The table has {len(groups) - MAX_NAMED} more judges."
-
-
-def _answer_rankings(evidence: Evidence) -> str:
-    """Say which method leads each ranking. One sentence lists rankings without a difference."""
-    alpha = evidence.plan.alpha
-    tables = rankings(evidence)
-    is_mixed = len({rows[0].who for rows in tables}) > 1
-    unclear = [rows for rows in tables if _is_unclear(rows[0], alpha)]
-    together = unclear if len(unclear) > 1 and not is_mixed else []
-    alone = [rows for rows in tables if rows not in together]
-    sentences = [
-        ranking_sentence(rows, alpha, who=f", judged by {group_name(rows[0])}," if is_mixed else "")
-        for rows in alone[:MAX_SPELT_OUT]
+    preferred = [
+        f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
+        for row in rows
+        if row.is_significant(evidence.plan.alpha)
     ]
-    if together:
-        where = _list_criteria([rows[0] for rows in together])
-        sentences.append(f"On {where} {_no_evidence(max(map(len, together)))}.")
-    if len(alone) > MAX_SPELT_OUT:
-        sentences.append(f"{plural(len(alone) - MAX_SPELT_OUT, 'more ranking')} stand below.")
-    return " ".join(sentences)
-
-
-def _no_evidence(methods: int) -> str:
-    return f"there is no evidence that one of {methods} methods is better than another"
-
-
-def _is_unclear(row: RankingRow, alpha: float) -> bool:
-    """Return whether a ranking has no evidence that any method is better."""
-    p = row.p_any_difference_adjusted
-    return NO_RANK not in row.note and (p is None or p > alpha)
-
-
-def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
-    """Name the leading method, others that may lead, and the last one; or say that no method is better."""
-    first = rows[0]
-    count = len(rows)
-    p = first.p_any_difference_adjusted
-    about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
-    may_lead = [row.method for row in rows if row.possible_best == 1]
-    may_be_last = [row.method for row in reversed(rows) if row.possible_worst == count]
-    if NO_RANK in first.note:
-        text = f"{first.method} is first of {count} methods, and no rank is sure ({about})"
-    elif _is_unclear(first, alpha):
-        text = f"{_no_evidence(count)} ({about})"
-    elif first.possible_best is None:
-        text = f"the {count} methods differ ({about}); {first.method} is first, and no rank is sure"
-    elif len(may_lead) == count == len(may_be_last):
-        text = f"the {count} methods differ ({about}), and no rank is sure; {first.method} is first"
-    else:
-        others = [name for name in may_lead if name != first.method]
-        text = f"{first.method} leads, ahead of all others"
-        if others:
-            text = f"{first.method} leads and cannot be told apart from {some_of(others, MAX_NAMED)}"
-        if len(may_lead) + len(may_be_last) <= count or len(may_be_last) == 1:
-            comes = "comes" if len(may_be_last) == 1 else "may come"
-            text += f"; {some_of(may_be_last, MAX_NAMED)} {comes} last"
-        text += f" ({about})"
-    return f"On {title(first.criterion)}{who} {text}."
+    outcome = f"preferred {and_list(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
+    return f"{capital(name_judge(rows[0].judge))} {'also ' if bool(preferred) == also else ''}{outcome}."
 
 
 def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
@@ -492,49 +368,26 @@ def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
         items = sum(row.items for row in rows)
         is_good = 2 * hits <= items if check == "padded" else 2 * hits > items
         if items and not is_good:
-            failed.setdefault(_name_judge(judge), []).append(f"{CALIBRATED[check]} {hits} of {items} checks")
+            failed.setdefault(name_judge(judge), []).append(f"{CALIBRATED[check]} {hits} of {items} checks")
     return failed
 
 
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Return the unit, the test and its correction, and the raters about whom the answer is."""
-    first = rows[0]
-    covered = next(row for row in evidence.rows(coverage) if row.who == first.who)
-    raters = count_raters(covered.raters, covered.rater_kind)
-    unclear = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
-    return render_lines(
-        TEMPLATES / "foot.txt.j2",
-        context=evidence.context,
-        plan=evidence.plan,
-        first=first,
+    covered = next(row for row in evidence.rows(coverage) if row.who == rows[0].who)
+    units = [row.units for row in rows]
+    shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
+    return write_sentences(
+        "foot",
+        evidence,
+        first=rows[0],
         covered=covered,
-        sizes=dict.fromkeys((min(row.units for row in rows), max(row.units for row in rows))),
-        test=_test_name(evidence, first),
+        sizes=dict.fromkeys((min(units), max(units))),
         ranks_first=ranks_first and not evidence.stops_early,
         judge=plain_name(covered.judge),
-        raters=raters if covered.raters > 1 else raters.partition("\u00a0")[2],
-        excludes_half=any(map(_excludes_half, unclear)),
+        raters=count_raters(covered.raters, covered.rater_kind),
+        excludes_half=any(
+            share.low is not None and share.high is not None and not share.low <= 0.5 <= share.high
+            for share in shares
+        ),
     )
-
-
-def _test_name(evidence: Evidence, row: WinShareRow) -> str:
-    """Return the test that decides, in a few words."""
-    plan = evidence.plan
-    if plan.sequential:
-        return "test that holds whenever one looks"
-    if evidence.stops_early:
-        return "test that holds at whichever round a comparison stops"
-    if plan.raters == "random" and not row.judge:
-        return "t test over raters and prompts"
-    if plan.assisted_by is not None:
-        return f"prediction-powered t test, assisted by {plan.assisted_by}"
-    return "exact sign-flip test" if "exact sign-flip" in row.method else "sign-flip test"
-
-
-def _excludes_half(share: Estimate) -> bool:
-    return share.low is not None and share.high is not None and not share.low <= 0.5 <= share.high
-
-
-def is_simulated(evidence: Evidence) -> bool:
-    """Return whether some verdicts are simulated."""
-    return any(row.rater_kind in SIMULATED for row in evidence.rows(answering))

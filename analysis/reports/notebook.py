@@ -12,11 +12,11 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import TableSettings, check_settings, table_context
 from analysis.reports.files import WrittenReport, write_report
-from analysis.sections import agreement as agreement_section
-from analysis.sections import judges as judge_section
-from analysis.sections import order_and_length
-from analysis.sections import ranking as ranking_section
-from analysis.sections import shares as share_section
+from analysis.sections.raters import agreement as agreement_section
+from analysis.sections.raters import judges as judge_section
+from analysis.sections.raters import order_and_length
+from analysis.sections.results import ranking as ranking_section
+from analysis.sections.results import shares as share_section
 from analysis.sections.section import Analyse, frame_of
 from analysis.verdicts.reading import Reading, reading_of, warn_of
 from analysis.verdicts.sources import read_verdicts

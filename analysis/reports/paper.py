@@ -9,42 +9,40 @@ from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
 from analysis.reports.figures import main_figure, name_share
-from analysis.reports.first_screen import (
+from analysis.reports.sentences import (
     TEMPLATES,
     count_raters,
     describe_coverage,
     is_simulated,
-    ranking_sentence,
+    methods,
+    write_sentences,
 )
-from analysis.reports.methods import methods
-from analysis.sections.agreement import agreement
-from analysis.sections.answering import answering
-from analysis.sections.equivalence import equivalence
-from analysis.sections.ranking import RankingRow, rankings
+from analysis.sections.raters.agreement import agreement
+from analysis.sections.results.answering import answering
+from analysis.sections.results.equivalence import equivalence
+from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.shares import CoverageRow, WinShareRow, coverage, verdict_word, win_shares
 from analysis.sections.section import (
     Cells,
     different_labels,
     group_by,
     group_name,
     labelled_table,
-    share_limits,
 )
-from analysis.sections.shares import CoverageRow, WinShareRow, coverage, verdict_word, win_shares
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
-from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
 from guard_eval.reporting.words import (
     and_list,
     capital,
-    equals,
     names_of,
     number,
     p_value,
     plural,
     rate,
+    share_limits,
     title,
 )
 from guard_eval.rubric import CRITERIA
@@ -208,24 +206,19 @@ def _write_sentence(evidence: Evidence) -> str:
         test = ranked[0][0].any_difference_test
     if len(ranked) > 1:
         test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(ranked)} criteria"
-    lines = render_lines(
-        TEMPLATES / "sentence.txt.j2",
-        context=evidence.context,
-        alpha=evidence.plan.alpha,
+    lines = write_sentences(
+        "sentence",
+        evidence,
         level=f"{100 * evidence.plan.level:g}",
         raters=_name_raters(covered),
         pairs=and_list([plural(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)]),
         results=() if ranked else rows[:MAX_RESULTS],
         further=0 if ranked else len(rows) - MAX_RESULTS,
         ranked=ranked[:MAX_RESULTS],
-        is_mixed=len({row.who for row in rows}) > 1,
+        has_many_raters=len({row.who for row in rows}) > 1,
         test=test,
         software=_software(evidence),
-        equals=equals,
-        group_name=group_name,
-        ranking_sentence=ranking_sentence,
         sizes=_describe_sizes,
-        title=title,
         verdict_word=verdict_word,
     )
     return "".join(lines)
@@ -275,9 +268,9 @@ def _write_methods(evidence: Evidence) -> tuple[str, ...]:
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
-    return render_lines(
-        TEMPLATES / "paper_methods.txt.j2",
-        context=evidence.context,
+    return write_sentences(
+        "paper_methods",
+        evidence,
         coverage=[capital(words.replace(" · ", ", ")) for words in covered],
         criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined],
         methods=methods(evidence),

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from analysis.sections.by_column import SPLITTING
+from analysis.sections.results.by_column import SPLITTING
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Pair
 from guard_eval.study import Study

@@ -107,7 +107,6 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     with_excluded = _only_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
     stored = {name: store_settings.declared(store, name) for name in study.declared}
-    usage = read_usage(store)
     return Context(
         name=settings.name,
         question=settings.question,
@@ -134,7 +133,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         ties=True,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=JudgeUsage(**usage) if usage else None,
+        judging=JudgeUsage(**read_usage(store)),
         choice=study.choice,
         unknown_searches=_unknown_searches(settings),
         exclusions=_exclusions(store, with_excluded),

@@ -163,10 +163,7 @@ def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
 
 def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rank of each number among the distinct ones, and the first row of each distinct one."""
-    index, values = pd.factorize(numbers, sort=True)
-    first = np.empty(len(values), dtype=np.int64)
-    # The first row of a number is written last, so it remains.
-    first[index[::-1]] = np.arange(len(numbers))[::-1]
+    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return index, first
 
 
@@ -196,15 +193,19 @@ def with_units(frame: pd.DataFrame) -> pd.DataFrame:
     return with_judges(frame).assign(unit=units)
 
 
+def by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """Yield each kind of raters and group of values of columns with its rows, sorted, and people first."""
+    groups = table.groupby(["rater_kind", *columns], sort=True)
+    named = {tuple(map(str, key)): rows for key, rows in groups}
+    for key in sorted(named, key=lambda key: (KIND_PLACE[key[0]], key)):
+        yield key, named[key]
+
+
 def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
     """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
-
-    def sort_key(cell: ResultKey) -> tuple[int, str, ResultKey]:
-        return KIND_PLACE[cell.rater_kind], cell.judge, cell
-
-    cells = {ResultKey(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
-    for cell in sorted(cells, key=sort_key):
-        yield cell, cells[cell]
+    for key, rows in by_raters(table, "judge", "method_a", "method_b", "criterion"):
+        kind, judge, a, b, criterion = key
+        yield ResultKey(a, b, kind, judge, criterion), rows
 
 
 def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
@@ -250,6 +251,24 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
 def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each row's item, numbered in the order of the items' keys, and each item's first row."""
     return _group_rows(scores["item"].to_numpy())
+
+
+def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
+    """Return the numbers of wins, ties and losses of method_a."""
+    wins, ties, losses = np.bincount(_outcomes(scores), minlength=3).tolist()
+    return wins, ties, losses
+
+
+def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
+    """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
+    item, first = item_numbers(scores)
+    counts = np.bincount(3 * item + _outcomes(scores), minlength=3 * len(first))
+    return counts.astype(np.int64).reshape(-1, 3)
+
+
+def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
+    """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
+    return (1 - np.sign(scores["net"].to_numpy())).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,52 +1,85 @@
-"""The sections of the report, in the order of the page. A new section is one file and its name here."""
+"""The sections of the report, in the order of the page, and the analyses by the name of their CSV file.
+
+A new section is one module, and its names here.
+"""
 
 from __future__ import annotations
 
-from analysis.sections import (
-    agreement,
-    assisted,
-    audits,
-    by_column,
-    disagreements,
-    equivalence,
-    excluded,
-    judge_run,
-    judges,
-    likeness,
-    metrics,
-    order_and_length,
-    other_raters,
-    ranking,
-    raters,
-    rounds,
-    search,
-    sensitivity,
-    sequential,
-    shares,
-)
-from analysis.sections.section import Analyse, SectionModule
+from collections.abc import Callable
 
-SECTIONS: tuple[SectionModule, ...] = (
-    rounds,
-    ranking,
+from analysis.evidence import Evidence
+from analysis.sections import metrics, search
+from analysis.sections.raters import (
+    agreement,
+    audits,
+    disagreements,
     excluded,
-    shares,
+    habits,
+    judge_run,
+    judges,
+    likeness,
+    order_and_length,
+)
+from analysis.sections.results import (
+    assisted,
     by_column,
     equivalence,
-    sequential,
-    agreement,
+    ranking,
+    rounds,
     sensitivity,
-    other_raters,
-    order_and_length,
-    judges,
-    disagreements,
-    assisted,
-    raters,
-    likeness,
-    audits,
-    judge_run,
-    search,
-    metrics,
+    sequential,
+    shares,
 )
-ANALYSES: dict[str, Analyse] = {name: analyse for module in SECTIONS for name, analyse in module.CSV.items()}
-"""The analyses by the name of their CSV file."""
+from analysis.sections.section import Analyse, Section
+
+SECTIONS: tuple[Callable[[Evidence], Section | None], ...] = (
+    rounds.section,
+    ranking.section,
+    excluded.section,
+    shares.section,
+    by_column.section,
+    equivalence.section,
+    sequential.section,
+    agreement.section,
+    sensitivity.section,
+    sensitivity.other_raters,
+    order_and_length.section,
+    judges.section,
+    disagreements.section,
+    assisted.section,
+    habits.section,
+    likeness.section,
+    audits.section,
+    judge_run.section,
+    search.section,
+    metrics.section,
+)
+ANALYSES: dict[str, Analyse] = {
+    "rounds": rounds.rounds,
+    "ranking": ranking.ranking,
+    "excluded_raters": excluded.excluded_raters,
+    "with_excluded_raters": excluded.with_excluded_raters,
+    "win_shares": shares.win_shares,
+    "coverage": shares.coverage,
+    "by_value": by_column.by_value,
+    "interactions": by_column.interactions,
+    "equivalence": equivalence.equivalence,
+    "sequential": sequential.sequential,
+    "agreement": agreement.agreement,
+    "sensitivity": sensitivity.sensitivity,
+    "position": order_and_length.position,
+    "length": order_and_length.length,
+    "judges": judges.judges,
+    "disagreements": disagreements.disagreements,
+    "assisted": assisted.assisted,
+    "raters": habits.raters,
+    "likeness": likeness.likeness,
+    "audits": audits.audits,
+    "judge_spending": judge_run.spending,
+    "judge_failures": judge_run.failures,
+    "judge_models": judge_run.models,
+    "judge_calibration": judge_run.calibration,
+    "search": search.search,
+    "expected_best": search.expected_best,
+    "metrics": metrics.metrics,
+}

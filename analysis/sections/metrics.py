@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.evidence import ALL, PLAN_KEYS, Evidence, MetricRow, honours
-from analysis.sections.section import Csv, Section, coefficient
+from analysis.evidence import ALL, Evidence, MetricRow, honours
+from analysis.sections.section import Section, coefficient
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -16,7 +16,7 @@ MAX_NAMED = 2
 """Metrics in the answer."""
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def metrics(evidence: Evidence) -> list[MetricRow]:
     """Return the measured scores, over all datasets and in each dataset."""
     return list(evidence.context.metrics)
@@ -65,6 +65,3 @@ def _answer(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: S
         if methods and all((method, title) in cells for method in methods)
     ]
     return "; ".join(scores) or "See the tables"
-
-
-CSV: Csv = {"metrics": metrics}

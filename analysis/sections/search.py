@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
-from analysis.sections.answering import answering
-from analysis.sections.section import Csv, Section, group_by, group_name, labelled_table, row_table
+from analysis.evidence import Evidence, honours
+from analysis.sections.results.answering import answering
+from analysis.sections.section import Section, group_by, group_name, labelled_table, row_table
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, capital, number, percent, spaced
@@ -29,7 +29,7 @@ SHOWN_COUNTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000)
 """The numbers of settings for which the page has the score to expect."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SettingRow:
     """A setting that was tried.
 
@@ -54,7 +54,7 @@ class SettingRow:
     chosen_share: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ExpectedBestRow:
     """The expected score of the best of several settings, on prompts that were not used to choose it."""
 
@@ -63,7 +63,7 @@ class ExpectedBestRow:
     score: float | None
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def search(evidence: Evidence) -> list[SettingRow]:
     """Return a row for each setting that was tried."""
     choice = evidence.context.choice
@@ -85,7 +85,7 @@ def search(evidence: Evidence) -> list[SettingRow]:
     ]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
     """Return the expected best score for each number of tried settings."""
     choice = evidence.context.choice
@@ -179,6 +179,3 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
     heading = f"{score} against diversity of all settings; diamonds: chosen"
     words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in points)
     return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
-
-
-CSV: Csv = {"search": search, "expected_best": expected_best}

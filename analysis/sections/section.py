@@ -3,27 +3,26 @@
 A module of `analysis.sections` has
 - a row: a frozen dataclass whose fields are the columns of the CSV file,
 - an analysis: a function from the evidence to a list of rows,
-- `section`: a function from the evidence to a `Section`, or to None if there is nothing to show,
-- `CSV`: its analyses by the name of their CSV file.
+- `section`: a function from the evidence to a `Section`, or to None if there is nothing to show.
 
-`analysis/sections/__init__.py` lists the modules in the order of the page.
+`analysis/sections/__init__.py` lists the sections in the order of the page, and the analyses by CSV file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
 from analysis.evidence import Evidence
 from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capital, number, percent, sentence, title
+from guard_eval.reporting.words import capital, number, percent, sentence, share_limits, title
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,8 +33,6 @@ MAX_NOTES = 4
 """Notes of rows below a table. The CSV file has all."""
 IF_DIFFERENT = ("Comparison", "Judged by", "Dataset")
 """Labels that are left out if all rows have the same."""
-NO_WIDTH = 1e-9
-"""Limits that are closer than this belong to a method whose verdicts do not vary."""
 
 R = TypeVar("R")
 K = TypeVar("K")
@@ -43,8 +40,6 @@ J = TypeVar("J", bound="JudgedRow | ComparisonRow")
 Cells = Mapping[str, Cell]
 """The cells of a row by the heading of their column."""
 Analyse = Callable[[Evidence], "Sequence[DataclassInstance]"]
-Csv = Mapping[str, Analyse]
-"""Analyses by the name of their CSV file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,7 @@ class ComparisonRow:
         return self.method_a, self.method_b
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Section:
     """A question with its answer, which unfolds on the page.
 
@@ -123,15 +118,6 @@ class Section:
     notes: tuple[str, ...] = ()
     is_open: bool = False
     figures: tuple[Escaped, ...] = ()
-
-
-class SectionModule(Protocol):
-    """What a module of `analysis.sections` has."""
-
-    CSV: Csv
-
-    def section(self, evidence: Evidence, /) -> Section | None:
-        """Return the section; None if there is nothing to show."""
 
 
 def limits(prefix: str = "") -> dict[str, str]:
@@ -298,13 +284,6 @@ def plain_name(name: str) -> str:
     'judge'
     """
     return name.replace("SIMULATED ", "") or name
-
-
-def share_limits(share: Estimate, digits: int = 1) -> str:
-    """Return the limits of a share in percent."""
-    if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
-        return NOTHING
-    return f"{100 * share.low:.{digits}f} to {100 * share.high:.{digits}f}"
 
 
 def share_with_limits(share: Estimate) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from statsmodels.genmod.cov_struct import Independence
-from statsmodels.genmod.generalized_estimating_equations import GEE
+from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats
+from guard_eval.estimate import Estimate, Floats, sum_by_unit
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
 BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
@@ -37,33 +35,26 @@ def share_at_equal_length(
     x = np.asarray(ratios, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
     units = int(index.max(initial=-1)) + 1
-    codes = np.asarray(strata, dtype=np.int64)
-    is_in = np.eye(codes.max(initial=0) + 1)[codes]
+    is_in = np.eye(int(np.max(strata, initial=0)) + 1)[np.asarray(strata, dtype=np.int64)]
     design = np.column_stack([np.ones(len(x)), x])
     if is_in.sum(axis=0).min() >= 2:  # else datasets are ignored
-        centred = is_in - is_in.mean(axis=0)
-        design = np.column_stack([design, centred[:, 1:]])
+        design = np.column_stack([design, (is_in - is_in.mean(axis=0))[:, 1:]])
     empty = Estimate(level=level, n=units, method=METHOD)
-    if why := _why_undefined(y, design, index):
+    q, r = np.linalg.qr(design)
+    scores = q.T @ y
+    off = y - q @ scores
+    products = q[:, :, None] * q[:, None, :]
+    leverage = np.zeros((units, *products.shape[1:]))
+    np.add.at(leverage, index, products)
+    if why := _why_undefined(design, off, leverage):
         return empty.with_note(why), empty.with_note(why)
-    order = np.argsort(index, kind="stable")
-    model = GEE(
-        y[order],
-        design[order],
-        groups=index[order],
-        cov_struct=Independence(),
-    )
-    fit = model.fit(cov_type="bias_reduced", maxiter=1)
-    df = units - design.shape[1]
-    at_equal, rise, *_ = fit.params.tolist()
-    variances = np.diag(fit.cov_params())
-    error, error_of_rise, *_ = np.sqrt(variances).tolist()
-    share = replace(empty, value=at_equal).with_error(
-        error,
-        df,
-        null=0.5,
-        bounds=(0.0, 1.0),
-    )
+    # A unit's residuals are weighed by the inverse of one minus its leverage.
+    influence = np.linalg.solve(np.eye(len(r)) - leverage, sum_by_unit(index, *(q.T * off))[:, :, None])
+    to_coefficients = np.linalg.inv(r)
+    df = units - len(r)
+    (at_equal, rise, *_) = (to_coefficients @ scores).tolist()
+    (error, error_of_rise, *_) = np.linalg.norm(to_coefficients @ influence, axis=(0, 2)).tolist()
+    share = replace(empty, value=at_equal).with_error(error, df, null=0.5, bounds=(0.0, 1.0))
     slope = replace(empty, value=rise).with_error(error_of_rise, df, null=0.0)
     if not 0 <= at_equal <= 1:
         share = empty.with_note(BEYOND)
@@ -72,9 +63,9 @@ def share_at_equal_length(
     return share, slope
 
 
-def _why_undefined(y: Floats, design: Floats, unit: NDArray[np.int64]) -> str:
+def _why_undefined(design: Floats, residuals: Floats, leverage: Floats) -> str:
     """Return the reason why the model cannot be fitted, or nothing."""
-    units = int(unit.max(initial=-1)) + 1
+    units = len(leverage)
     k = design.shape[1]
     if units <= k:
         return f"{units} units are too few for {k} coefficients"
@@ -82,10 +73,6 @@ def _why_undefined(y: Floats, design: Floats, unit: NDArray[np.int64]) -> str:
         return "the length ratio is the same in every pair"
     if np.linalg.matrix_rank(design) < k:
         return "the length ratio does not vary within datasets"
-    residuals = y - design @ (np.linalg.pinv(design) @ y)
-    leverage = np.zeros((units, k, k))
-    q = np.linalg.qr(design)[0]
-    np.add.at(leverage, unit, q[:, :, None] * q[:, None, :])
     # One unit alone determines a coefficient, or all items lie on the line.
     if np.linalg.eigvalsh(leverage).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
         return "the line goes through some or all items, so their spread about it is unknown"

@@ -6,7 +6,6 @@ Each check names the lines, the value and the remedy.
 from __future__ import annotations
 
 import re
-import shlex
 from typing import get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ import pandas as pd
 
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.table import (
+    MAX_NUMBERS,
     METHODS,
     NUMBERS,
     REQUIRED,
@@ -27,10 +27,11 @@ from analysis.verdicts.table import (
     refuse,
     with_shared_texts,
 )
-from analysis.verdicts.words import declarations, is_model_name
+from analysis.verdicts.words import declare_word, is_model_name, set_options
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import skeleton
 from guard_eval.records import TIE, RaterKind
+from guard_eval.reporting.words import some_of
 
 UNKNOWN_KIND = "unknown"
 """The kind of raters if nobody has said whether they are people or models."""
@@ -48,7 +49,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     """Return a checked copy of `frame`: texts as categoricals, numbers as float, `rater_kind` filled in.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
-    has one order in it (`orient`), and `remarks` holds what a reader must be warned of.
+    has one order in it (`orient`), and `attrs["reading"]` has what a reader must be warned of.
 
     Args:
         frame: A row per verdict.
@@ -61,12 +62,14 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
             f"{', '.join(REQUIRED)}. Say which of your headings they are: "
-            f"{' '.join(f'--set columns.{name}=HEADING' for name in missing)}"
+            f"{set_options(*(f'columns.{name}=HEADING' for name in missing))}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header, but no rows")
     table = numbered(frame)
-    cells = {name: pd.Series(as_texts(table[name]), table.index) for name in TEXTS if name in table}
+    empty = pd.Series(None, table.index, dtype=object)
+    texts = [name for name in TEXTS if name in table or name == "rater_kind"]
+    cells = {name: pd.Series(as_texts(table.get(name, empty)), table.index) for name in texts}
     cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
     table = table.assign(**cells)
     for name in REQUIRED:
@@ -183,33 +186,29 @@ def _check_methods(table: pd.DataFrame) -> None:
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
         "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
-        offers=" ".join(f"--set {shlex.quote(setting)}" for setting in declarations(unknown)),
+        offers=set_options(*map(declare_word, unknown)),
     )
 
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     """Refuse raters with a model's name if the table does not give their kind."""
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
-    if "rater_kind" in table:
-        named &= table["rater_kind"].isna()
+    named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
-    listed = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     refuse(
         table,
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
         "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
         "rater_kind with {kinds} in every row",
-        names=listed,
-        kinds=" or ".join([", ".join(KINDS[:3]), KINDS[3]]),
+        names=some_of(list(map(repr, names)), MAX_NUMBERS, join=", "),
+        kinds=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}",
     )
 
 
 def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
     """Return the kind of rater of each row: the table's, or else `declared`, or else unknown."""
     default = declared or UNKNOWN_KIND
-    if "rater_kind" not in table:
-        return pd.Series(pd.Categorical([default] * len(table)), table.index)
     kinds = table["rater_kind"]
     refuse(
         table,

@@ -7,7 +7,6 @@ columns can name the prompt, the one with the fewest values is used. An uncertai
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,9 +19,9 @@ from analysis.verdicts.table import (
     METHODS,
     UNKNOWN_RATER,
     Mask,
-    Numbers,
     Table,
     name_lines,
+    offer_columns,
     plain_heading,
     refuse,
 )
@@ -78,25 +77,19 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
         refuse(table.frame, table.cells(name).isna(), message, name=name)
     prompt: object = None
     if items.prompt:
-        cells = table.texts(items.prompt)[items.prompt]
-        prompt = _number_names(table.codes(items.prompt)) if is_made else cells
+        prompt = table.codes(items.prompt) + 1 if is_made else table.frame[items.prompt]
     if is_made:
         codes = table.pair_codes(name) if name else np.arange(len(table.frame))
-        table.use("pair_id", items.pair[:1], items.why, pair_id=_number_names(codes))
+        table.use("pair_id", items.pair[:1], items.why, pair_id=codes + 1)
     elif name != "pair_id":
-        table.use("pair_id", [name], items.why, pair_id=table.texts(name)[name])
+        table.use("pair_id", [name], items.why, pair_id=table.frame[name])
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use("prompt_id", [items.prompt], why, prompt_id=prompt)
     datasets = [name for name in table.named("dataset") if name in table.free]
     datasets = [name for name in datasets if table.is_fixed_by(name, ["pair_id"])]
     if datasets and not table.has("dataset"):
-        table.choose("dataset", datasets[:1], table.is_same)
-
-
-def _number_names(codes: Numbers) -> list[str]:
-    """Return names for codes: numbers from 1 in the order of their first rows."""
-    return [str(number + 1) for number in pd.factorize(codes)[0]]
+        table.use("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
 def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
@@ -137,7 +130,7 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
         if not table.is_fixed_by(other, [finest]):
             raise StudyError(
                 f"{finest} or {other} could name the pair, and they contradict each other; say which does: "
-                f"--set 'columns.pair_id={finest}' or --set 'columns.pair_id={other}'"
+                f"{offer_columns('pair_id', [finest, other])}"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
     if numbers and len(rated) > len(METHODS) and table.count(finest, *rated) < rows:
@@ -183,7 +176,7 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
         return 2 * count <= rows
     if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or table.is_boolean(name):
         return False
-    repeats = table.cells(name).dropna().duplicated().any()
+    repeats = count > 1 and table.cells(name).dropna().duplicated().any()
     if not repeats or any(map(_DECIMAL.fullmatch, table.values(name))):
         return False
     if items.pair and not (count < table.count(*items.pair) and table.is_fixed_by(name, items.pair)):
@@ -193,7 +186,7 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
     fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
     if any(table.is_fixed_by(name, names) for names in fixed):
         return False
-    return count > 1 and (is_judged_once or (count > 2 and heading not in HEADINGS["groups"]))
+    return is_judged_once or (len(table.values(name)) > 2 and heading not in HEADINGS["groups"])
 
 
 def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
@@ -211,12 +204,11 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
         role = "pair_id"
         why = "each row would count as a separate pair, and may not be one"
         none = "If each row is a separate pair, write --set columns.pair_id="
-    offers = " or ".join(f"--set 'columns.{role}={name}'" for name in unknown[:MAX_OFFERS])
     listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
     verb = "repeats" if len(unknown) == 1 else "repeat"
     raise StudyError(
         f"{listed} {verb}, and nothing says whether it names what was compared: {why}. Say which does: "
-        f"{offers}. {none}"
+        f"{offer_columns(role, unknown[:MAX_OFFERS])}. {none}"
     )
 
 
@@ -291,15 +283,14 @@ def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str
     who = "pairs have several verdicts, and no column is known to name the rater"
     roles = ["rater"]
     if table.has("rater"):
-        rater, pair = table.frame[["rater", "pair_id"]].iloc[int(repeated.argmax())]
+        rater, pair = table.texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
         roles = ["criterion", "presentation"]
     offers = []
     for name in parting:
         if 1 < table.count(name) < len(table.frame):
             is_turn = plain_heading(name) in HEADINGS["turns"]
-            settings = [f"columns.{role}={name}" for role in (["criterion"] if is_turn else roles)]
-            offers += [f"--set {shlex.quote(setting)}" for setting in settings]
+            offers += [offer_columns(role, [name]) for role in (["criterion"] if is_turn else roles)]
     if not table.has("rater"):
         offers.append("--set columns.rater= if the raters were not recorded")
     remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"

@@ -75,16 +75,18 @@ def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
     couples = []
     for match in matches:
         group = next(name for name, text in match.groupdict().items() if text)
-        start, end = match.span(group)
-        other = match.string[:start] + _SECOND[match[group]] + match.string[end:]
-        third = match.string[:start] + _THIRD.get(match[group], "") + match.string[end:]
-        if third in plain:
+        side = match[group]
+        pattern = match.string[: match.start(group)] + "{}" + match.string[match.end(group) :]
+        first = plain[match.string]
+        second = plain.get(pattern.format(_SECOND[side]))
+        third = plain.get(pattern.format(_THIRD.get(side)))
+        if third is not None:
             raise StudyError(
-                f"{plain[match.string]} and {plain[third]} are two of three or more options, and a verdict "
-                "compares two; write a row for each two of them, with the better one"
+                f"{first} and {third} are two of three or more options, and a verdict compares two; write a "
+                "row for each two of them, with the better one"
             )
-        if other in plain:
-            couples.append(((plain[match.string], plain[other]), match[group] in {"left", "first"}))
+        if second is not None:
+            couples.append(((first, second), side in {"left", "first"}))
     return couples
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from analysis.verdicts.table import (
     is_missing_word,
     plain_heading,
 )
-from analysis.verdicts.words import TIED, A, B, is_tie, meaning, names_side
+from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -36,7 +35,7 @@ MAX_WORDS = 50
 
 MAX_OUTCOMES = 3
 """A column with more different cells does not say whether rows are ties."""
-_GRID = re.compile(r"(.+?)\s*[\[_](.+?)\]?")
+_GRID = re.compile(r"^(?P<pair_id>.+?)\s*[\[_](?P<criterion>[^\[\]_]+)\]?$")
 """A heading of a survey's grid, such as `Q1 [Fluency]`."""
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
@@ -261,12 +260,10 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
-        grid = [match.groups() for name in names if (match := _GRID.fullmatch(name))]
-        questions, criteria = (set(parts) for parts in zip(*grid, strict=True)) if grid else (set(), set())
-        is_grid = min(len(questions), len(criteria)) > 1 and len(questions) * len(criteria) == len(names)
-        if is_grid and table.declared.columns[HEADS] == "pair_id":
-            return {"pair_id": [item for item, _ in grid], "criterion": [part for _, part in grid]}
-        return {table.declared.columns[HEADS]: names}
+        role = table.declared.columns[HEADS]
+        grid = pd.Series(names).str.extract(_GRID)
+        is_grid = grid.notna().all(axis=None) and grid.nunique().between(2, len(names) - 1).all()
+        return dict(grid) if is_grid and role == "pair_id" else {role: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
     missing = [name for name in ("criterion", "rater") if not table.has(name)]
     if len(matches) == len(names) and "rater" in missing:
@@ -300,14 +297,13 @@ def _survey_problem(table: Table, names: Sequence[str]) -> str:
     listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     start = f"verdicts are in {len(names)} columns ({listed}), and nothing says what their headings are"
     if table.has(*METHODS):
-        heads = " or ".join(f"--set columns.headings={head}" for head in ("criterion", "rater", "pair_id"))
-        return f"{start}: {heads}"
+        heads = [f"columns.headings={head}" for head in ("criterion", "rater", "pair_id")]
+        return f"{start}: {set_options(*heads, join=' or ')}"
     sides = filter(names_side, dict.fromkeys(table.values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading('rater', 'HEADING')}"]
-    parts += [f'verdicts."{word}"=METHOD' for word in sides]
-    options = " ".join(f"--set {shlex.quote(setting)}" for setting in parts)
+    parts += [declare_word(word, "METHOD") for word in sides]
     return (
         f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
-        f"column for each question write: {options}. If the methods changed sides, "
+        f"column for each question write: {set_options(*parts)}. If the methods changed sides, "
         "give a second file with the columns item, A and B in place of METHOD"
     )

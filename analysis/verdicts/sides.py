@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,7 +20,7 @@ from analysis.verdicts.table import (
     plain_heading,
     refuse,
 )
-from analysis.verdicts.words import TIED, A, B, Word, meaning
+from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, some_of
@@ -149,11 +148,11 @@ def _find_first(
 def _place_problem(table: Table, kinds: pd.Series) -> str:
     """Return how to declare the methods at places such as left."""
     words = table.cells("verdict")[kinds == "place"].unique()
-    offers = [f'verdicts."{text}"={"a" if _word(table, text).side == A else "b"}' for text in words]
+    offers = [declare_word(text, "a" if _word(table, text).side == A else "b") for text in words]
     return (
         f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
         "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
-        f"always method_a: {' '.join(f'--set {shlex.quote(offer)}' for offer in offers)}"
+        f"always method_a: {set_options(*offers)}"
     )
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.verdicts.reading import Reading, Role
+from analysis.verdicts.words import set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list, some_of
@@ -63,6 +64,11 @@ def plain_heading(heading: str) -> str:
 def is_missing_word(word: str) -> bool:
     """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
+
+
+def offer_columns(role: str, names: Sequence[str]) -> str:
+    """Return the options of the command line that declare one of several columns."""
+    return set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
 
 
 def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
@@ -247,8 +253,7 @@ class Table:
             StudyError: Two of them are not the same.
         """
         if not all(is_same(names[0], name) for name in names[1:]):
-            setting = f"--set 'columns.{role}={names[0]}'"
-            raise StudyError(f"{role} could be {and_list(names)}; say which: {setting}")
+            raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
         self.use(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
     def texts(self, *names: str) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+import shlex
 from typing import Literal, NamedTuple
 
 from guard_eval.lookalike import skeleton
@@ -117,9 +117,18 @@ def names_side(word: str) -> bool:
     return known is not None and known.side != TIED
 
 
-def declarations(words: Iterable[str], value: str = "SIDE") -> list[str]:
-    """Return the settings that declare the meaning of words: `verdicts."left one"=SIDE`."""
-    return [f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}" for word in words]
+def declare_word(word: str, value: str = "SIDE") -> str:
+    """Return the setting that declares the meaning of a word: `verdicts."left one"=SIDE`."""
+    return f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}"
+
+
+def set_options(*settings: str, join: str = " ") -> str:
+    """Return settings as options of the command line.
+
+    >>> set_options("columns.rater=Who", "columns.item=Item No", join=" or ")
+    "--set columns.rater=Who or --set 'columns.item=Item No'"
+    """
+    return join.join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
 def is_model_name(name: str) -> bool:

@@ -36,29 +36,17 @@ finally:
 FIRST = "#3a86c8"
 SECOND = "#d97b1f"
 """Blue and orange, distinct to colour-blind readers: areas under dark letters, on light and dark."""
-SIZE = 9.5
+_STYLE = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
+SIZE: float = _STYLE["font.size"]
 """Points of text."""
 DPI = 200
 """Of files of pixels."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 """What SVG asks its reader for; matplotlib measures with DejaVu Sans, which is wider than any of them."""
 
-INK = "#010203"
+INK: str = _STYLE["text.color"]
 """Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
 
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "font.family": ["DejaVu Sans"],
-    "font.size": SIZE,
-    "text.parse_math": False,
-    "axes.formatter.useoffset": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.dpi": 100,
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
-    **dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none"),
-}
 WIDTH = 6.6
 ROW = 0.29
 LINE = 0.07
@@ -252,7 +240,7 @@ def standalone(drawing: Drawing) -> str:
 @contextmanager
 def style(salt: str) -> Iterator[None]:
     """Set the look of figures for what is drawn and saved inside; ids within an SVG are made from `salt`."""
-    with mpl.rc_context(_STYLE | {"svg.hashsalt": salt}), warnings.catch_warnings():
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
         # Letters that the measuring font lacks are there in the reader's browser.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield

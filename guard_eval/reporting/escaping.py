@@ -10,8 +10,10 @@ import html
 import io
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 Cell = str | int | float | bool | None
 
@@ -85,55 +87,9 @@ def escape_markdown(value: object) -> str:
     return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", one_line(_text(value))))
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{character: rf"\{character}" for character in "{}$&%#_"},
-    **{character: f"{{{character}}}" for character in "[]*"},  # after \\ or \item they would be its argument
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",  # \textquotedbl is not in every font encoding
-    "'": r"\textquotesingle{}",
-    "`": r"\textasciigrave{}",
-    "\x00": r"\allowbreak{}",
-    "\x01": "{}",
-    "κ": r"$\kappa$",
-    "α": r"$\alpha$",
-    "ε": r"$\varepsilon$",
-    "λ": r"$\lambda$",
-    "ρ": r"$\rho$",
-    "τ": r"$\tau$",
-    "ω": r"$\omega$",
-    "Σ": r"$\Sigma$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≠": r"$\neq$",
-    "≡": r"$\equiv$",
-    "×": r"$\times$",
-    "−": r"$-$",
-    "·": r"$\cdot$",
-    "→": r"$\rightarrow$",
-    "←": r"$\leftarrow$",
-    "½": r"$\frac{1}{2}$",
-    "²": r"\textsuperscript{2}",
-    "³": r"\textsuperscript{3}",
-    "°": r"\textdegree{}",
-    "€": "EUR",
-    "⁻": r"\textsuperscript{$-$}",
-    "–": "--",
-    "—": "---",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-    "…": r"\dots{}",
-    "\u00a0": "~",
-    "\u202f": r"\,",
-    "\n": " ",
-    "\t": " ",
-}
+_LATEX: dict[str, str] = tomllib.loads(Path(__file__).with_name("latex.toml").read_text("utf-8"))
+"""Characters as LaTeX prints them."""
+_LATEX |= {"\x00": r"\allowbreak{}", "\x01": "{}"}
 _LATEX_ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
 _LATEX_LETTERS = "ßæÆøØœŒłŁı"
 """Letters, and accents on ASCII letters, that LaTeX's UTF-8 input has in every font encoding."""

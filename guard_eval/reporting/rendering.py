@@ -9,8 +9,19 @@ import jinja2
 
 from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
-from guard_eval.reporting.words import and_list, percent, plural
+from guard_eval.reporting.words import (
+    and_list,
+    capital,
+    equals,
+    percent,
+    plural,
+    share_limits,
+    some_of,
+    title,
+)
 
+WORDS = (and_list, capital, equals, percent, plural, share_limits, some_of, title)
+"""The functions that a template can call."""
 _OWN = Path(__file__).parent / "templates"
 
 
@@ -63,7 +74,7 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.variable_end_string = ">>"
         environment.comment_start_string = "<#"
         environment.comment_end_string = "#>"
-    environment.globals |= {"and_list": and_list, "percent": percent, "plural": plural}
+    environment.globals |= {word.__name__: word for word in WORDS}
     environment.filters["table"] = table
     environment.filters["fence"] = _fence
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped

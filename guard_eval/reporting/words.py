@@ -21,6 +21,8 @@ RATERS = {
     "simulated": "SIMULATED raters",
     "simulated_model": "SIMULATED judges",
 }
+NO_WIDTH = 1e-9
+"""Limits that are closer than this belong to a method whose verdicts do not vary."""
 NO_P = "none"
 """Written in place of a p-value where the test cannot give a small one."""
 
@@ -71,6 +73,13 @@ def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) ->
         return NOTHING
     low, high = (number(limit, decimals, scale=scale) for limit in (interval.low, interval.high))
     return f"{low} to {high}"
+
+
+def share_limits(share: Estimate, decimals: int = 1) -> str:
+    """Return the limits of a share in percent. Limits without a distance say nothing."""
+    if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
+        return NOTHING
+    return number_limits(share, decimals, scale=100)
 
 
 def p_value(value: float | None) -> str:

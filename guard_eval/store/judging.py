@@ -100,12 +100,12 @@ _CALIBRATION = query("""
 """)
 
 
-def read_usage(store: Store) -> dict[str, Any] | None:
-    """Return the report's `JudgeUsage`; None if no judge was asked."""
+def read_usage(store: Store) -> dict[str, Any]:
+    """Return the fields of the report's `JudgeUsage`; none if no judge was asked."""
     with store.read() as db:
         spending = read_spending(db)
         if not spending:
-            return None
+            return {}
         return {
             "prompts": tuple(row._asdict() for row in _INSTRUCTIONS(db)),
             "spent": tuple(row._asdict() for row in spending),

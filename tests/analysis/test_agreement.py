@@ -10,7 +10,7 @@ import pytest
 from statsmodels.stats import inter_rater
 from verdicts_by_hand import as_table, evidence, table
 
-from analysis import sections
+from analysis.sections import ANALYSES
 from analysis.stats.agreement import (
     cohen_kappa,
     fleiss_kappa,
@@ -21,7 +21,7 @@ from analysis.stats.agreement import (
 )
 from analysis.verdicts.checks import validate
 
-agreement = as_table(sections.agreement.agreement)
+agreement = as_table(ANALYSES["agreement"])
 GOLDEN = Path(__file__).parents[1] / "golden"
 # irrCAC's distrib.6raters (Gwet 2014): 15 patients, 6 psychiatrists, 5 diagnoses.
 SIX_RATERS = [

@@ -7,27 +7,28 @@ import statsmodels.api as sm
 from scipy import stats
 from verdicts_by_hand import COMPARED, as_table, drawn_verdicts, evidence, listed, papers_people, table
 
-from analysis import sections
 from analysis.evidence import ALL, JudgeUsage
-from analysis.sections.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
+from analysis.sections import ANALYSES
+from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
+from analysis.sections.results.shares import shares as all_shares
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
-agreement = as_table(sections.agreement.agreement)
-assisted = as_table(sections.assisted.assisted)
-audits = as_table(sections.audits.audits)
-equivalence = as_table(sections.equivalence.equivalence)
-judges = as_table(sections.judges.judges)
-length = as_table(sections.order_and_length.length)
-position = as_table(sections.order_and_length.position)
-ranking = as_table(sections.ranking.ranking)
-raters = as_table(sections.raters.raters)
-sensitivity = as_table(sections.sensitivity.sensitivity)
-sequential = as_table(sections.sequential.sequential)
-shares = as_table(sections.shares.shares)
+agreement = as_table(ANALYSES["agreement"])
+assisted = as_table(ANALYSES["assisted"])
+audits = as_table(ANALYSES["audits"])
+equivalence = as_table(ANALYSES["equivalence"])
+judges = as_table(ANALYSES["judges"])
+length = as_table(ANALYSES["length"])
+position = as_table(ANALYSES["position"])
+ranking = as_table(ANALYSES["ranking"])
+raters = as_table(ANALYSES["raters"])
+sensitivity = as_table(ANALYSES["sensitivity"])
+sequential = as_table(ANALYSES["sequential"])
+shares = as_table(all_shares)
 
 
 def rows(frame):
@@ -283,6 +284,15 @@ def test_audit_counts_ratings_before_texts_were_seen():
     assert finding.severity == "warning"  # 15 %, more than one in ten
 
 
+def test_audit_takes_an_empty_presentation_as_one_showing():
+    people = listed("pair_id verdict shown_first", [(str(pair), "x", "x") for pair in range(12)])
+    judged = [(str(pair), "x", "xy"[n % 2], "gpt", n) for pair in range(12) for n in range(2)]
+    judge = listed("pair_id verdict shown_first rater presentation", judged).assign(rater_kind="model")
+    findings = audits(evidence(joined(people, judge)))
+    assert only(findings, kind="unbalanced sides").what.startswith("x was shown first in 12 of 12")
+    assert only(findings, kind="one place").where == "rater r, x against y, people"
+
+
 def test_audit_names_raters_who_do_not_read():
     places = {"always x": "x" * 12, "the first": "xy" * 6, "both": "xxyyxxyyxxyy"}
     rows_ = [
@@ -377,11 +387,11 @@ def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missi
     common = {"judge": "m", "check": check, "criterion": "fluency", "asked": orders}
     checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
     collected = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
-    (row,) = sections.judge_run.calibration(collected)
+    (row,) = ANALYSES["judge_calibration"](collected)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)
 
 
-ANALYSES = (shares, agreement, raters, position, length, sensitivity, ranking, judges, audits)
+TESTED = (shares, agreement, raters, position, length, sensitivity, ranking, judges, audits)
 
 
 @pytest.fixture(scope="module")
@@ -389,7 +399,7 @@ def verdicts():
     return validate(drawn_verdicts(prompts=12, compared=COMPARED))
 
 
-@pytest.mark.parametrize("analysis", [analysis for analysis in ANALYSES if analysis not in {judges, audits}])
+@pytest.mark.parametrize("analysis", TESTED[:-2])
 def test_analyses_never_pool_kinds_of_raters(analysis, verdicts):
     person = verdicts["rater_kind"] == "person"
     apart = [analysis(evidence(validate(kind))) for kind in (verdicts[person], verdicts[~person])]
@@ -400,7 +410,7 @@ def test_analyses_never_pool_kinds_of_raters(analysis, verdicts):
 def test_analysis_leaves_its_input_unchanged(verdicts):
     collected = evidence(verdicts)
     before = collected.frame.copy(deep=True)
-    first = {analysis: analysis(collected) for analysis in ANALYSES}
-    for analysis in reversed(ANALYSES):
+    first = {analysis: analysis(collected) for analysis in TESTED}
+    for analysis in reversed(TESTED):
         pd.testing.assert_frame_equal(analysis(collected), first[analysis])
     pd.testing.assert_frame_equal(collected.frame, before)

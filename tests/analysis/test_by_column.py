@@ -11,12 +11,12 @@ from scipy import stats
 
 import analysis
 from analysis.evidence import Evidence
-from analysis.reports.methods import methods
 from analysis.reports.notebook import evidence_of
+from analysis.reports.sentences import methods
 from analysis.reports.study_columns import trace_columns
-from analysis.sections import by_column
-from analysis.sections.by_column import by_value, interactions
-from analysis.sections.shares import totals
+from analysis.sections.results import by_column
+from analysis.sections.results.by_column import by_value, interactions
+from analysis.sections.results.shares import totals
 from analysis.stats.interaction import interaction
 from guard_eval.errors import StudyError
 
@@ -146,7 +146,9 @@ def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
     assert "Does the share depend on genre and country?" in ran.out
     assert "not used" not in ran.out
     folder = tmp_path / "votes-report"
-    assert "Does the result depend on genre and country?" in (folder / "index.html").read_text("utf-8")
+    page = (folder / "report.md").read_text("utf-8")
+    assert "## Does the result depend on genre and country?" in page
+    assert "Interaction: 9,999 random permutations of the values" in page
     assert len(pd.read_csv(folder / "csv" / "by_value.csv")) == 4
     assert len(pd.read_csv(folder / "csv" / "interactions.csv")) == 2
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import evidence, table
 
-from analysis.sections.disagreements import disagreements, section
-from analysis.sections.order_and_length import position
+from analysis.sections.raters.disagreements import disagreements, section
+from analysis.sections.raters.order_and_length import position
 from analysis.verdicts.checks import validate
 
 PEOPLE = table({"p1": "xxyy", "p2": "xxx-", "p3": "xxxx", "p4": "y"})

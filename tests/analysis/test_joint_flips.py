@@ -10,8 +10,8 @@ from verdicts_by_hand import evidence, listed
 
 from analysis.scores.scores import item_scores, rater_scores
 from analysis.scores.win_share import weigh_by_precision
-from analysis.sections.sensitivity import FIXED, PRECISION, sensitivity
-from analysis.sections.shares import totals
+from analysis.sections.results.sensitivity import FIXED, PRECISION, sensitivity
+from analysis.sections.results.shares import totals
 from analysis.verdicts.checks import orient
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t

@@ -7,10 +7,10 @@ from scipy import stats
 from verdicts_by_hand import evidence
 
 from analysis.scores.likeness import describe_signs
-from analysis.sections import likeness as section
-from analysis.sections.audits import audits
-from analysis.sections.likeness import likeness
-from analysis.sections.shares import totals
+from analysis.sections.raters import likeness as section
+from analysis.sections.raters.audits import audits
+from analysis.sections.raters.likeness import likeness
+from analysis.sections.results.shares import totals
 from analysis.stats.likeness import compare_with_judge
 from analysis.verdicts.checks import validate
 

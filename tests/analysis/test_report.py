@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 import pytest
+from app_study import chromium, shared_browser  # noqa: F401
 from factories import make_pair
 from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
@@ -231,6 +232,23 @@ def test_first_screen_and_tables_have_one_orientation(tmp_path):
     assert line.outcomes == "11\u00a0% won, 33\u00a0% tied"
     assert screen.bars[0].heads[1] == "Share of x, ties half"
     assert screen.answer == "y was preferred to x on coherence (x 28\u00a0%)."
+
+
+@pytest.mark.browser
+def test_wins_fill_the_bar_from_the_end_of_their_method(chromium, tmp_path):  # noqa: F811
+    """Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie."""
+    frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
+    analysis.report(frame, tmp_path)
+    page = chromium.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    boxes = {name: page.locator(f".bar {name}").bounding_box() for name in ("", ".won", ".lost")}
+    left, width = boxes[""]["x"], boxes[""]["width"]
+    assert boxes[".lost"]["x"] == pytest.approx(left, abs=1)
+    assert boxes[".lost"]["width"] == pytest.approx(width * 50 / 90, abs=2)
+    assert boxes[".won"]["x"] + boxes[".won"]["width"] == pytest.approx(left + width, abs=1)
+    assert boxes[".won"]["width"] == pytest.approx(width * 10 / 90, abs=2)
+    ends = [page.get_by_text(f"{name} wins").bounding_box()["x"] for name in "yx"]
+    assert ends[0] < left + width / 2 < ends[1]
 
 
 def test_answer_names_no_winner_if_all_verdicts_are_ties(tmp_path):

@@ -1,7 +1,8 @@
 """The sections of the report: each is one module, listed once; the fields of its rows are its columns."""
 
 from dataclasses import fields
-from pkgutil import iter_modules
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pandas as pd
 import pytest
@@ -9,29 +10,33 @@ from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, table
 
 import analysis
 from analysis import sections
-from analysis.evidence import honours
-from analysis.sections import SECTIONS
-from analysis.sections.agreement import AgreementRow, agreement
+from analysis.evidence import HONOURED, honours
+from analysis.sections import ANALYSES, SECTIONS
+from analysis.sections.raters.agreement import AgreementRow, agreement
 from analysis.sections.section import MAX_ROWS, frame_of, row_table
 from analysis.verdicts.checks import validate
+from guard_eval.errors import StudyError
 
-SHARED = {"section", "answering"}
-"""The modules of the folder that are no section."""
-
-
-def test_section_modules_are_all_listed():
-    modules = {module.name for module in iter_modules(sections.__path__)}
-    assert modules - SHARED == {section.__name__.rpartition(".")[2] for section in SECTIONS}
+UNLISTED = {"totals", "answering", "shares"}
+"""The analyses that write no CSV file."""
 
 
-def test_anchors_and_files_have_unique_names():
+def test_sections_and_analyses_are_all_listed():
+    names = {
+        module.name
+        for module in walk_packages(sections.__path__, "analysis.sections.")
+        if hasattr(import_module(module.name), "section") and not module.ispkg
+    }
+    assert names == {section.__module__ for section in SECTIONS}
+    analyses = {analyse for analyse in HONOURED if analyse.__name__ not in UNLISTED}
+    assert set(ANALYSES.values()) == analyses
+
+
+def test_anchors_are_unique():
     collected = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
-    on_page = [section.section(collected) for section in SECTIONS]
-    anchors = [section.anchor for section in on_page if section is not None]
+    anchors = [page.anchor for section in SECTIONS if (page := section(collected))]
     assert len(anchors) > 8
     assert len(set(anchors)) == len(anchors)
-    files = [name for section in SECTIONS for name in section.CSV]
-    assert len(set(files)) == len(files)
 
 
 def test_frame_has_fields_and_limits_as_columns():
@@ -74,7 +79,7 @@ def test_long_table_names_the_file_of_all_rows():
 
 def test_unknown_plan_key_is_refused():
     with pytest.raises(ValueError, match="wieghts: not a key of the plan; use alpha, correction"):
-        honours("alpha", unaffected=("wieghts",))
+        honours("alpha", "wieghts")
 
 
 @pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
@@ -83,3 +88,9 @@ def test_margin_without_a_test_is_undecided(letters, tmp_path):
     analysis.report(verdicts, tmp_path, margin=0.1)
     row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]
     assert (row["conclusion"], row["p"] >= 0) == ("undecided", False)
+
+
+def test_undecided_plan_key_is_refused(monkeypatch):
+    monkeypatch.setattr("analysis.evidence.DECIDED", frozenset())
+    with pytest.raises(StudyError, match=r"margin = 0\.1: agreement does not honour it; leave it out"):
+        agreement(evidence(table({"1": "xy"}), margin=0.1))

@@ -1,10 +1,12 @@
 """Texts of prompts as the engine of transformers writes them, and tokens as its loops do."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from guard_eval import progress
 from guard_eval.generation.engines.batch import Batch, Decoded
 from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.loading import LoadedModel
@@ -62,3 +64,13 @@ def continue_rows(
     keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
     batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit)
     return decode(model, batch, parse(strategy), **options)
+
+
+@contextmanager
+def collect_notices() -> Iterator[list[str]]:
+    """Collect the notices to the user within the block."""
+    reporter = progress.Reporter()
+    notices: list[str] = []
+    reporter.notice = notices.append
+    with progress.attached(reporter):
+        yield notices

@@ -16,9 +16,9 @@ from analysis.replication.command import replicate
 from analysis.reports.command import report
 from analysis.reports.notebook import evidence_of
 from analysis.reports.study_report import study_verdicts
-from analysis.sections.agreement import AgreementRow
-from analysis.sections.agreement import agreement as agreement_rows
-from analysis.sections.shares import totals
+from analysis.sections.raters.agreement import AgreementRow
+from analysis.sections.raters.agreement import agreement as agreement_rows
+from analysis.sections.results.shares import totals
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured

@@ -94,51 +94,47 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
 
 @a_llama
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("options", "message"),
     [
-        (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
-        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is not a strategy; write Guard\(\)"),
-        (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
+        ({"prompts": [3]}, "prompt 1 is of type int; give text or a Prompt"),
+        ({"prompts": {"a": 1}}, "prompts is of type dict; give a list"),
+        ({"prompts": Texts([], []).to_frame()}, "prompts is of type DataFrame"),
+        ({"prompts": "\ud800"}, r"the prompt '\\ud800': not valid Unicode"),
         (
-            lambda loaded: generate("x", model=loaded, batch_size=0),
-            "batch_size: 0: input should be greater",
+            {"prompts": [Prompt(id="a", dataset="", text=text) for text in "xy"]},
+            "two prompts have the id 'a'",
         ),
-        (lambda loaded: generate("x", model=loaded, runs="3"), "runs: '3': input should be a valid integer"),
-        (
-            lambda loaded: generate("x", model=loaded, stop=[5]),
-            r"stop\[1\]: 5: input should be",
-        ),
-        (
-            lambda loaded: generate("x", model=loaded, stop=""),
-            r"stop\[1\]: '': string should",
-        ),
-        (lambda loaded: generate("x", model=loaded, stop=5), "stop: 5: input should be a valid list"),
-        (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
-        (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
-        (lambda loaded: generate("x", model=None), "model = None is not a model; give a Hugging Face"),
-        (lambda loaded: generate("x", model=loaded, seed="a"), "seed: 'a': input should be a valid integer"),
-        (
-            lambda loaded: generate("x", model=loaded, dtype="float16"),
-            "dtype have no effect on a loaded model",
-        ),
-        (lambda loaded: generate({"a": 1}, model=loaded), "prompts is of type dict; give a list"),
-        (lambda loaded: generate(Texts([], []).to_frame(), model=loaded), "prompts is of type DataFrame"),
-        (lambda loaded: generate("\ud800", model=loaded), r"the prompt '\\ud800': not valid Unicode"),
-        (
-            lambda loaded: show_text(loaded, "Once\x1b", max_new_tokens=10**6),
-            r"the prompt 'Once\\x1b': with max_new_tokens = 1000000 more",
-        ),
-        (
-            lambda loaded: generate([Prompt(id="a", dataset="", text=text) for text in "xy"], model=loaded),
-            "two prompts have the id 'a' and differ",
-        ),
-        (lambda loaded: measure(["x"]), "measure got a list; give it what generate returned"),
-        (lambda loaded: measure(Texts([], []), metrics=["divers"]), "'divers'"),
+        ({"strategy": Guard}, r"Guard'> is not a strategy; write Guard\(\)"),
+        ({"strategy": "gaurd"}, "did you mean 'guard'"),
+        ({"batch_size": 0}, "batch_size: 0: input should be greater"),
+        ({"runs": "3"}, "runs: '3': input should be a valid integer"),
+        ({"seed": "a"}, "seed: 'a': input should be a valid integer"),
+        ({"stop": [5]}, r"stop\[1\]: 5: input should be"),
+        ({"stop": ""}, r"stop\[1\]: '': string should"),
+        ({"stop": 5}, "stop: 5: input should be a valid list"),
+        ({"dtype": "float16"}, "dtype have no effect on a loaded model"),
+        ({"model": "./missing"}, "there is no folder .*/missing, and"),
+        ({"model": ""}, "the model's name is empty; give"),
+        ({"model": None}, "model = None is not a model; give a Hugging Face"),
     ],
+    ids=str,
 )
-def test_generate_names_wrong_values(loaded, wrong, message):
+def test_generate_names_wrong_values(loaded, options, message):
     with pytest.raises(StudyError, match=message):
-        wrong(loaded)
+        generate(**{"prompts": "x", "model": loaded} | options)
+
+
+@a_llama
+def test_show_text_names_a_text_that_is_too_long(loaded):
+    with pytest.raises(StudyError, match=r"the prompt 'Once\\x1b': with max_new_tokens = 1000000 more"):
+        show_text(loaded, "Once\x1b", max_new_tokens=10**6)
+
+
+def test_measure_names_wrong_texts_and_metrics():
+    with pytest.raises(StudyError, match="measure got a list; give it what generate returned"):
+        measure(["x"])
+    with pytest.raises(StudyError, match="'divers'"):
+        measure(Texts([], []), metrics=["divers"])
 
 
 @a_llama

@@ -7,7 +7,7 @@ from written_texts import write
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import local
 from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.engines.encoding import continuation_text, encode, eos_ids
+from guard_eval.generation.engines.encoding import continuation_text, eos_ids
 from guard_eval.generation.engines.loading import load
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
@@ -83,15 +83,6 @@ def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
     assert ended.text == loaded.tokenizer.decode(new[: index + 1])
 
 
-@a_llama
-def test_a_long_prompt_keeps_its_last_tokens(loaded):
-    ids = loaded.tokenizer(PROMPTS[4].text)["input_ids"]
-    assert encode(loaded, PROMPTS[4:], 5)[0].ids == ids[-5:]
-    assert encode(loaded, PROMPTS[4:], len(ids))[0].ids == ids
-    cut = next(write(loaded, PROMPTS[4:], "greedy", **{**SETTINGS, "max_prompt_tokens": 5}))[0]
-    assert cut.prompt_tokens == 5
-
-
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
 def test_prompt_and_text_join_to_the_tokens(loaded):
     """Tokens are cut at all positions but within a character. Prompt and continuation are the whole text."""
@@ -121,12 +112,6 @@ def test_prompts_beyond_the_context_are_named(loaded):
         list(write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 500}))
     texts = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
     assert next(texts)[0].prompt_tokens == 8
-
-
-@a_llama
-def test_an_empty_prompt_needs_a_first_token(loaded):
-    with pytest.raises(StudyError, match="'nothing': empty"):
-        next(write(loaded, [Prompt(id="nothing", dataset="d", text="")], "greedy", **SETTINGS))
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "guard", "top_k", "contrastive"])

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_tokenizers import bytes_of
 from tokenizers import processors
 from transformers import BertTokenizer, ByT5Tokenizer, CanineTokenizer, PerceiverTokenizer, T5Tokenizer
-from written_texts import write
+from written_texts import collect_notices, write
 
-from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.encoding import (
     absent_ids,
@@ -41,31 +39,16 @@ def write_texts(loaded, strategy="greedy", prompts=PROMPTS, **options):
     return [text for batch in batches for text in batch]
 
 
-def replace_processor(loaded, pair: str):
-    """Make the tokenizer add a token before and after every text."""
+def test_a_token_before_every_prompt_stays(folder):
+    """A token after it is removed."""
+    loaded = load(str(folder))
+    plain = encode(loaded, PROMPTS, 32)[0].ids
     tokenizer = loaded.tokenizer
     tokenizer.add_special_tokens({"cls_token": "<first>", "sep_token": "<last>"})
-    ids = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("<first>", "<last>")]
+    first, last = tokenizer.convert_tokens_to_ids(["<first>", "<last>"])
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single=pair, special_tokens=ids
+        single="<first> $A <last>", special_tokens=[("<first>", first), ("<last>", last)]
     )
-    return dict(ids)
-
-
-def test_a_token_after_every_prompt_is_removed(folder):
-    loaded = load(str(folder))
-    plain = encode(loaded, PROMPTS, 32)[0].ids
-    expected = write_texts(loaded)[0].text
-    replace_processor(loaded, "$A <last>")
-    assert loaded.tokenizer("the cat sat")["input_ids"][:-1] == plain
-    assert encode(loaded, PROMPTS, 32)[0].ids == plain
-    assert write_texts(loaded)[0].text == expected
-
-
-def test_a_token_before_every_prompt_stays(folder):
-    loaded = load(str(folder))
-    plain = encode(loaded, PROMPTS, 32)[0].ids
-    first = replace_processor(loaded, "<first> $A <last>")["<first>"]
     assert encode(loaded, PROMPTS, 32)[0].ids == [first, *plain]
     assert encode(loaded, PROMPTS, 3)[0].ids == [first, *plain[-2:]]
     assert encode(loaded, [Prompt(id="e", dataset="d", text="")], 3)[0].ids == [first]
@@ -193,24 +176,11 @@ def test_published_tokenizers_keep_only_first_tokens(folder, tokenizer, before, 
     assert encode(loaded, PROMPTS, 32)[0].ids == whole[: len(whole) - after]
 
 
-class Notices(progress.Reporter):
-    """Collects the notices."""
-
-    def __init__(self):
-        self.texts = []
-
-    def notice(self, text):
-        self.texts.append(text)
-
-
 def test_a_prompt_with_a_control_token_is_named(folder):
-    notices, loaded = Notices(), load(str(folder))
     prompts = [*PROMPTS, Prompt(id="odd", dataset="d", text="the <|endoftext|> cat")]
-    with progress.attached(notices):
-        write_texts(loaded, prompts=prompts)
-    assert notices.texts == [
-        "the prompt 'odd': the model reads <|endoftext|> as a control token, not as text"
-    ]
+    with collect_notices() as notices:
+        write_texts(load(str(folder)), prompts=prompts)
+    assert notices == ["the prompt 'odd': the model reads <|endoftext|> as a control token, not as text"]
 
 
 TEMPLATE = (
@@ -241,7 +211,3 @@ def test_control_tokens_of_tokenizers_in_python_are_known(kind):
     tokenizer = byte_tokens(kind)
     assert set(tokenizer.all_special_tokens) <= set(control_tokens(tokenizer))
     assert stop_ids(tokenizer, [tokenizer.eos_token]) == [tokenizer.eos_token_id]
-
-
-def test_bytes_of_has_a_control_token():
-    assert control_tokens(bytes_of(["a"], 300)) == {"<|endoftext|>": 0}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
-from analysis.sections.section import Csv, Section, plain_name, row_table
+from analysis.sections.section import Section, plain_name, row_table
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, p_value, percent, title
 
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def likeness(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters
@@ -60,6 +60,3 @@ def section(evidence: Evidence) -> Section | None:
         notes=(*(f"{plain_name(name)}: {what}." for name, what in signs.items()), BY_TASTE),
         tables=table,
     )
-
-
-CSV: Csv = {"likeness": likeness}

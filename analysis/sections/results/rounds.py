@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 from scipy import optimize, special
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
+from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
-    Csv,
     Section,
     distinct_notes,
     group_by,
@@ -20,9 +20,8 @@ from analysis.sections.section import (
     name_result,
     row_table,
 )
-from analysis.sections.shares import TestedRow
 from guard_eval.estimate import NO_DATA, Estimate
-from guard_eval.records import Contest
+from guard_eval.records import Contest, record
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
 from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, p_of_peak
 
@@ -34,7 +33,7 @@ HOW_TO_READ = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RoundsRow(TestedRow):
     """The result of the rounds for two systems.
 
@@ -54,7 +53,7 @@ class RoundsRow(TestedRow):
     method: str = METHOD
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def rounds(evidence: Evidence) -> list[RoundsRow]:
     """Return a row for each comparison that stops as soon as it is decided, by people and by each judge."""
     rows = []
@@ -161,6 +160,3 @@ def section(evidence: Evidence) -> Section | None:
         tables=table,
         is_open=True,
     )
-
-
-CSV: Csv = {"rounds": rounds}

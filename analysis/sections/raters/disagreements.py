@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
-import numpy as np
 import pandas as pd
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
-from analysis.scores.scores import ResultKey, by_cell, judged_by_both
-from analysis.sections.section import ComparisonRow, Csv, Section, group_by, name_result, row_table
-from guard_eval.records import PEOPLE_OF
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import CELL, count_verdicts, item_numbers
+from analysis.sections.section import ComparisonRow, Section, group_by, name_result, row_table
+from analysis.stats.agreement import agreement_by_item
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import percent
 
 SHOWN = 10
 """Pairs of each kind on the page."""
 PAIR = ["dataset", "pair_id"]
+FIGURES = ["people", "share", "disagreement"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class DisagreementRow(ComparisonRow):
     """A pair on which people disagree with each other or, in the row of a judge, with that judge.
 
@@ -40,40 +39,44 @@ class DisagreementRow(ComparisonRow):
     disagreement: float
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the worst first."""
+    scores = evidence.in_full_only.scored.raters
+    is_judge = scores["rater_kind"].isin(PEOPLE_OF)
+    people = _describe_pairs(scores[~is_judge])
+    judged = _compare_with_people(scores[is_judge], people)
+    pairs = pd.concat([people[people["people"] > 1], judged])
+    pairs = pairs[pairs["disagreement"] > 0]
+    columns = [pairs[name].tolist() for name in (*CELL, *PAIR, *FIGURES)]
     rows = [
-        DisagreementRow(
-            *key, dataset=str(name), pair_id=str(pair), people=people, share=share, disagreement=d
-        )
-        for key, table in _tables(evidence)
-        for (name, pair), people, share, d in table[table["disagreement"] > 0].itertuples(name=None)
+        DisagreementRow(*key, dataset=dataset, pair_id=pair, people=count, share=share, disagreement=value)
+        for *key, dataset, pair, count, share, value in zip(*columns, strict=True)
     ]
     return sorted(rows, key=lambda row: (row.judge, -row.disagreement, row.key, row.dataset, row.pair_id))
 
 
-def _tables(evidence: Evidence) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
-    """Yield each result of people, and of each judge with people, with a row for each pair."""
-    scores = evidence.in_full_only.scored.raters
-    for key, rated in by_cell(scores):
-        if key.rater_kind not in PEOPLE_OF:
-            yield key, _describe_pairs(rated)
-    for key, rated, judged in judged_by_both(scores):
-        people = _describe_pairs(rated)
-        judge_share = judged.set_index(PAIR).eval("0.5 + net / showings / 2")
-        yield key, people.assign(disagreement=(people["share"] - judge_share).abs())
-
-
-def _describe_pairs(rated: pd.DataFrame) -> pd.DataFrame:
-    """Return for each pair the number of people, their share, and how often two people disagree."""
-    side = np.sign(rated["net"])
-    verdicts = rated[PAIR].assign(wins=side > 0, ties=side == 0, losses=side < 0)
-    counts = verdicts.groupby(PAIR, observed=True).sum()
+def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return for each pair of a result the number of people, their share, and how often two disagree."""
+    counts = count_verdicts(scores)
+    first = item_numbers(scores)[1]
     people = counts.sum(axis=1)
-    alike = (counts * (counts - 1)).sum(axis=1) / (people * (people - 1))
-    share = (counts["wins"] + counts["ties"] / 2) / people
-    return pd.DataFrame({"people": people, "share": share, "disagreement": 1 - alike})
+    share = (counts[:, 0] + counts[:, 1] / 2) / people
+    figures = {"people": people, "share": share, "disagreement": 1 - agreement_by_item(counts.astype(float))}
+    return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
+
+
+def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
+    """Return for each pair of a judge's result the distance of its share from people's."""
+    judged = judged.assign(
+        people_kind=judged["rater_kind"].map(PEOPLE_OF),
+        judge_share=0.5 + judged["net"] / judged["showings"] / 2,
+    )
+    keys = ["method_a", "method_b", "people_kind", "criterion", *PAIR]
+    both = judged.merge(
+        people.rename(columns={"rater_kind": "people_kind"})[[*keys, "people", "share"]], on=keys
+    )
+    return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
 def section(evidence: Evidence) -> Section | None:
@@ -100,6 +103,3 @@ def section(evidence: Evidence) -> Section | None:
         answer=f"all {len(rows)} are in csv/disagreements.csv",
         tables=table,
     )
-
-
-CSV: Csv = {"disagreements": disagreements}

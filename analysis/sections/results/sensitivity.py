@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, by_cell, item_scores
+from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
 from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
+from analysis.sections.results.shares import FlippedRow, correct, coverage, plan_order
 from analysis.sections.section import (
     Cells,
-    Csv,
     Section,
     group_by,
     name_result,
     people_or_first_judge,
-    share_limits,
     table_section,
 )
-from analysis.sections.shares import FlippedRow, correct, plan_order
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import equals, p_value, percent, plural, some_of, title
+from guard_eval.reporting.words import (
+    and_list,
+    equals,
+    p_value,
+    percent,
+    plural,
+    share_limits,
+    some_of,
+    title,
+)
 from guard_eval.study.test_plan import TestPlan
 
 FIXED = "exact sign-flip test"
@@ -46,7 +53,15 @@ PAPERS_TEST = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+AS_A_SAMPLE = (
+    "Here raters are a sample: how they differ is part of the error. More raters help more than more "
+    "pairs do."
+)
+MAX_NAMED = 3
+"""Results whose limits the answer gives."""
+
+
+@record
 class SensitivityRow(FlippedRow):
     """One result, analysed in one way. Each way has the same correction as the report.
 
@@ -59,10 +74,7 @@ class SensitivityRow(FlippedRow):
     default: bool
 
 
-@honours(
-    *("alpha", "correction", "weights", "raters", "panel", "composite"),
-    unaffected=("margin", "sequential", "assisted_by"),
-)
+@honours(*SHARE_KEYS)
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges are never a sample of raters."""
     if not evidence.in_full or evidence.stops_early:
@@ -111,9 +123,8 @@ def _alternatives(
     if are_sample:
         name = SHARES[plan.weights]
         yield RANDOM, random_share(scores, ways[name], fixed[name])
-    wins = int((scores["net"] > 0).sum())
-    losses = int((scores["net"] < 0).sum())
-    share = (wins + (len(scores) - wins - losses) / 2) / len(scores)
+    wins, ties, losses = count_outcomes(scores)
+    share = (wins + ties / 2) / len(scores)
     yield POOLED, replace(pooled_binomial(wins, losses), value=share)
     untied = scores[scores["net"] != 0]
     if 0 < len(untied) < len(scores):
@@ -184,4 +195,34 @@ def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
 
 
-CSV: Csv = {"sensitivity": sensitivity}
+def other_raters(evidence: Evidence) -> Section | None:
+    """Ask whether other raters would say the same."""
+    return table_section(
+        [row for row in evidence.rows(sensitivity) if row.analysis == RANDOM],
+        name_result,
+        share_cells,
+        csv="sensitivity",
+        caption="For all raters of the same kind",
+        anchor="other-raters",
+        question="Would other raters say the same?",
+        answer=partial(_answer_other_raters, evidence),
+        notes=(AS_A_SAMPLE,),
+    )
+
+
+def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
+    estimated = [row for row in rows if row.win_share.low is not None]
+    if not estimated:
+        return f"Unknown: {rows[0].note}"
+    first = estimated[0].method_a
+    is_single = len({row.methods for row in estimated}) == 1
+
+    def name(row: SensitivityRow) -> str:
+        against = "" if is_single else f" of {row.method_a} against {row.method_b}"
+        return f"{title(row.criterion)}{against}"
+
+    sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
+    raters = max(row.raters for row in evidence.rows(coverage) if not row.judge)
+    shares = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
+    lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
+    return f"{lead}: {and_list(shares)}{f' for {first}' if is_single else ''}"

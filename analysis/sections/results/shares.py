@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import ALL, ANSWER_KEYS, CORRECTION_NAMES, Evidence, honours
-from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell
+from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honours
+from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
 from analysis.scores.win_share import (
     fixed_share,
     random_share,
@@ -21,7 +21,6 @@ from analysis.scores.win_share import (
 from analysis.sections.section import (
     Cells,
     ComparisonRow,
-    Csv,
     JudgedRow,
     Section,
     group_by,
@@ -29,13 +28,12 @@ from analysis.sections.section import (
     name_first,
     name_result,
     row_table,
-    share_limits,
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.joint_flips import max_t
-from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural
+from guard_eval.records import PEOPLE_OF, record
+from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
 from guard_eval.rubric import COMPOSITE
 
 NO_EVIDENCE = "no evidence"
@@ -53,7 +51,7 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TestedRow(ComparisonRow):
     """A result with a test, which is corrected for all tests of its family.
 
@@ -84,7 +82,7 @@ class TestedRow(ComparisonRow):
         return self.deciding_p is not None and self.deciding_p <= alpha
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ShareRow(TestedRow):
     """A result about a win share.
 
@@ -119,7 +117,7 @@ class ShareRow(TestedRow):
         return replace(share, value=value, low=low, high=high)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FlippedRow(ShareRow):
     """A win share with a sign-flip test, or with a test whose p is never smaller than that.
 
@@ -142,7 +140,7 @@ class FlippedRow(ShareRow):
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CountedRow(FlippedRow):
     """A win share with its numbers of pairs, raters, units and ratings.
 
@@ -165,7 +163,7 @@ class CountedRow(FlippedRow):
     losses: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class WinShareRow(CountedRow):
     """The win share of one result, over all datasets or in one.
 
@@ -201,7 +199,7 @@ class WinShareRow(CountedRow):
         return self.wins + self.ties + self.losses
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CoverageRow(JudgedRow):
     """The number of raters, pairs and ratings of people, or of one judge.
 
@@ -223,10 +221,7 @@ class CoverageRow(JudgedRow):
 
 
 T = TypeVar("T", bound=TestedRow)
-honours_shares = honours(
-    *("alpha", "correction", "weights", "raters", "panel", "composite"),
-    unaffected=("margin", "sequential", "assisted_by"),
-)
+honours_shares = honours(*SHARE_KEYS)
 
 
 @honours_shares
@@ -302,9 +297,7 @@ def _row(
     if evidence.stops_early:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
-    wins = int((scores["net"] > 0).sum())
-    losses = int((scores["net"] < 0).sum())
-    ties = len(scores) - wins - losses
+    wins, ties, losses = count_outcomes(scores)
     pooled = pooled_binomial(wins, losses)
     smallest = 1.0 if evidence.stops_early else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
@@ -396,21 +389,21 @@ def correct(
     return corrected
 
 
-@honours("panel", unaffected=("alpha", "composite", *ANSWER_KEYS))
+@honours("panel")
 def coverage(evidence: Evidence) -> list[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame
     scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
-    for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
+    for (kind, judge), group in by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
         times = frame.loc[is_by_them, "at"].astype(str) if "at" in frame else pd.Series(dtype=str)
         days = set(times.str[:10]) - {"", "nan", "None"}
         rows.append(
             CoverageRow(
-                str(kind),
-                str(judge),
+                kind,
+                judge,
                 raters=int(group["rater"].nunique()),
                 pairs=len(group[pair].drop_duplicates()),
                 unit=UnitScores.of(group).name,
@@ -421,7 +414,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
                 last_day=max(days, default=None),
             )
         )
-    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge))
+    return rows
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
@@ -493,6 +486,3 @@ def _rows_on_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinSh
     if evidence.context.compare:
         return [row for row in rows if row.methods == evidence.in_full[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]
-
-
-CSV: Csv = {"win_shares": win_shares, "coverage": coverage}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, side_of_a, with_units
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, by_raters, side_of_a, with_units
 from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
-    Csv,
     Section,
     distinct_notes,
     limits,
@@ -21,20 +20,20 @@ from analysis.sections.section import (
     name_result,
     people_or_first_judge,
     row_table,
-    share_limits,
 )
 from analysis.stats.equal_length import METHOD, share_at_equal_length
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import KIND_PLACE, capital, number, p_value, percent, plural
+from guard_eval.reporting.words import capital, number, p_value, percent, plural, share_limits
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
 """What a rater's verdicts on a pair in both orders share."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PositionRow(CriterionRow):
     """How verdicts depend on the order of the texts.
 
@@ -65,7 +64,7 @@ class PositionRow(CriterionRow):
     contradictions: Estimate = field(metadata=limits("contradictions_"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class LengthRow(ComparisonRow):
     """How verdicts depend on the length of the texts.
 
@@ -93,7 +92,7 @@ class LengthRow(ComparisonRow):
     note: str
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def position(evidence: Evidence) -> list[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
@@ -106,7 +105,7 @@ def position(evidence: Evidence) -> list[PositionRow]:
     level = evidence.plan.level
     rows = []
     by_order = _by_order(with_units(frame[frame["shown_first"].notna()]))
-    for (kind, judge, criterion), group in by_order.groupby(["rater_kind", "judge", "criterion"], sort=True):
+    for key, group in by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
@@ -115,9 +114,7 @@ def position(evidence: Evidence) -> list[PositionRow]:
         differ = (repeated["answers"] > 1).to_numpy()
         rows.append(
             PositionRow(
-                str(kind),
-                str(judge),
-                str(criterion),
+                *key,
                 first=int(for_first.sum()),
                 second=int((~for_first).sum()),
                 ties=len(group) - len(untied),
@@ -131,7 +128,7 @@ def position(evidence: Evidence) -> list[PositionRow]:
                 contradictions=unit_proportion(differ, repeated["unit"].to_numpy(), level=level),
             )
         )
-    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion))
+    return rows
 
 
 def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
@@ -143,7 +140,7 @@ def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(side=np.sign(rows["net"])).reset_index()
 
 
-@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
+@honours("alpha", "panel", "composite")
 def length(evidence: Evidence) -> list[LengthRow]:
     """Return a row per comparison and criterion, of people and of each judge; none without both lengths.
 
@@ -256,6 +253,3 @@ def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> s
         won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)
         parts.append(f"the longer text won {percent(won_by_longer / pairs, 0)}")
     return capital("; ".join(parts)) or "See the tables"
-
-
-CSV: Csv = {"position": position, "length": length}

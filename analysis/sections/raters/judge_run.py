@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import ANSWER_KEYS, PLAN_KEYS, Evidence, JudgeUsage, honours
-from analysis.sections.section import Csv, Section, group_by, limits, row_table, share_with_limits
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import Section, group_by, limits, row_table, share_with_limits
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, plural, title
 
@@ -39,7 +40,7 @@ ASKED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SpendingRow:
     """Tokens and dollars of one judge over all runs, including calibration.
 
@@ -78,7 +79,7 @@ class SpendingRow:
         return f"{dollars(self.usd)} or more" if self.unpriced else dollars(self.usd)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FailureRow:
     """A reason for missing verdicts: the judge, the kind, the number, and one example."""
 
@@ -88,7 +89,7 @@ class FailureRow:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ModelRow:
     """A model and fingerprint that answered a judge's requests: how often, first and last, in UTC."""
 
@@ -100,7 +101,7 @@ class ModelRow:
     last: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CalibrationRow:
     """Results of one judge on pairs with a known answer, in one check on one criterion.
 
@@ -126,30 +127,30 @@ class CalibrationRow:
     share: Estimate = field(metadata=limits())
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
-    return [SpendingRow(**row) for row in _usage(evidence).spent]
+    return [SpendingRow(**row) for row in evidence.context.judging.spent]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
-    return [FailureRow(**row) for row in _usage(evidence).failed]
+    return [FailureRow(**row) for row in evidence.context.judging.failed]
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def models(evidence: Evidence) -> list[ModelRow]:
     """Return the models that answered each judge's requests. There should be one for each judge."""
-    return [ModelRow(**row) for row in _usage(evidence).seen]
+    return [ModelRow(**row) for row in evidence.context.judging.seen]
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []
     groups = group_by(
-        _usage(evidence).checked, lambda item: (item["judge"], item["check"], item["criterion"])
+        evidence.context.judging.checked, lambda item: (item["judge"], item["check"], item["criterion"])
     )
     for (judge, check, criterion), items in groups.items():
         complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
@@ -196,7 +197,7 @@ def changed_models(evidence: Evidence) -> tuple[str, ...]:
 def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
     """Say which judges were asked for verdicts in more than one form, a sentence for each judge."""
     forms: dict[str, list[str]] = {}
-    for row in _usage(evidence).prompts:
+    for row in evidence.context.judging.prompts:
         if row["verdicts"]:
             forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
     return tuple(
@@ -204,10 +205,6 @@ def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
         for judge, ways in forms.items()
         if len(ways) > 1
     )
-
-
-def _usage(evidence: Evidence) -> JudgeUsage:
-    return evidence.context.judging or JudgeUsage()
 
 
 def dollars(amount: float) -> str:
@@ -260,7 +257,7 @@ def section(evidence: Evidence) -> Section | None:
     )
     if not tables:
         return None
-    prompts = [ASKED.format_map(row) for row in _usage(evidence).prompts]
+    prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
     dollars_spent = dollars(sum(row.usd for row in spent))
     without = plural(sum(row.count for row in failed), "showing")
     return Section(
@@ -270,11 +267,3 @@ def section(evidence: Evidence) -> Section | None:
         notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
         tables=tables,
     )
-
-
-CSV: Csv = {
-    "judge_spending": spending,
-    "judge_failures": failures,
-    "judge_models": models,
-    "judge_calibration": calibration,
-}

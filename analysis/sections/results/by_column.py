@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import ResultKey, by_cell
-from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
-from analysis.sections.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.section import Section, name_first, name_result, row_table
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.table import KNOWN, STORED, as_texts
 from guard_eval.errors import StudyError, nearest
-from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
+from guard_eval.records import record
+from guard_eval.reporting.words import (
+    and_list,
+    equals,
+    names_of,
+    p_value,
+    percent,
+    plural,
+    share_limits,
+    title,
+)
 
 MAX_VALUES = 12
 """A column of numbers with more different values is cut into thirds; one of texts is refused."""
@@ -32,7 +42,7 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ValueRow(CountedRow):
     """The win share of one result in the verdicts with one value of a column.
 
@@ -45,7 +55,7 @@ class ValueRow(CountedRow):
     value: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class InteractionRow(TestedRow):
     """Whether the win share of one result depends on a column.
 
@@ -106,11 +116,7 @@ def group_columns(frame: pd.DataFrame) -> list[str]:
 NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
 
 
-@honours(
-    *("alpha", "correction", "weights", "raters", "composite"),
-    unaffected=("panel", "margin", "sequential", "assisted_by"),
-    needs=columns_of,
-)
+@honours("alpha", "correction", "weights", "raters", "composite", needs=columns_of)
 def by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
@@ -128,12 +134,7 @@ def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
-@honours(
-    *("correction", "composite"),
-    unaffected=("alpha", "raters", "panel", "margin", "sequential", "assisted_by"),
-    refuses={"weights": NO_WEIGHTS},
-    needs=columns_of,
-)
+@honours("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=columns_of)
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 
@@ -243,24 +244,23 @@ def section(evidence: Evidence) -> Section | None:
         for row in tests
         if row.column in evidence.context.by and row.is_significant(alpha)
     ]
-    empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in columns}
-    notes = [
-        f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
-    ]
-    if evidence.context.explored:
-        notes.append(f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}.")
-    methods = (
-        and_list(sorted({row.method for row in tests}))
-        if tests
-        else "not tested where comparisons stop early"
-    )
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
         answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
-        notes=(*NOTES, f"Interaction: {and_list(methods)}.", *notes),
+        notes=(*NOTES, *_describe_columns(evidence, tests)),
         tables=(*figures, *dependence),
     )
+
+
+def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
+    """Name the test, the verdicts that are left out, and the columns that support no claim."""
+    yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
+    for name in columns_of(evidence):
+        if missing := as_texts(evidence.frame[name]).isna().sum():
+            yield f"{plural(missing, 'verdict')} without {name} are left out."
+    if evidence.context.explored:
+        yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."
 
 
 def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
@@ -272,6 +272,3 @@ def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> st
     )
     interaction_p = equals(test.deciding_p)
     return f"{title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {interaction_p}"
-
-
-CSV: Csv = {"by_value": by_value, "interactions": interactions}

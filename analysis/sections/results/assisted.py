@@ -7,7 +7,7 @@ interval as far as it agrees with them, and does not move it if it does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,8 @@ from scipy import stats
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import ResultKey, UnitScores, by_cell, judged_by_both
 from analysis.scores.win_share import fixed_share
+from analysis.sections.results.shares import TestedRow, correct
 from analysis.sections.section import (
-    Csv,
     Section,
     distinct_notes,
     limits,
@@ -25,10 +25,9 @@ from analysis.sections.section import (
     share_with_limits,
     table_section,
 )
-from analysis.sections.shares import TestedRow, correct
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, number, p_value, plural
 
@@ -44,7 +43,7 @@ PREDICTION_POWERED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AssistedRow(TestedRow):
     """People's share, assisted by the judge of the row.
 
@@ -77,10 +76,7 @@ class AssistedRow(TestedRow):
     method: str
 
 
-@honours(
-    *("alpha", "correction", "panel", "composite"),
-    unaffected=("weights", "margin", "sequential", "raters", "assisted_by"),
-)
+@honours("alpha", "correction", "panel", "composite")
 def assisted(evidence: Evidence) -> list[AssistedRow]:
     """Return people's share assisted by each judge that judged more pairs than people rated.
 
@@ -198,6 +194,3 @@ def _answer(rows: Sequence[AssistedRow]) -> str:
     if not gained:
         return "Not possible: see the reasons"
     return f"As much as {plural(max(0, round(max(gained))), 'more rating')} would"
-
-
-CSV: Csv = {"assisted": assisted}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from scipy import special
 
-from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
-from analysis.sections.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
+from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.sections.results.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
+from analysis.sections.section import Section, name_result, table_section
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
-from guard_eval.reporting.words import and_list, percent
+from guard_eval.records import record
+from guard_eval.reporting.words import and_list, percent, share_limits
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
 OTHER_TEST = (
@@ -23,7 +24,7 @@ OTHER_TEST = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class EquivalenceRow(ShareRow):
     """A test whether the share of one result lies within the margin.
 
@@ -46,13 +47,8 @@ class EquivalenceRow(ShareRow):
 
 
 @honours(
-    "alpha",
-    "correction",
-    "weights",
+    *SHARE_KEYS,
     "margin",
-    "raters",
-    "panel",
-    "composite",
     refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
     needs=lambda evidence: evidence.plan.margin,
 )
@@ -129,6 +125,3 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(rows: Sequence[EquivalenceRow]) -> str:
     counts = Counter(row.conclusion for row in rows)
     return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])
-
-
-CSV: Csv = {"equivalence": equivalence}

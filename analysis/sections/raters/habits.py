@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
-from analysis.scores.scores import item_numbers, with_units
-from analysis.sections.audits import audits
-from analysis.sections.section import MAX_NOTES, Csv, Section, limits, plain_name, table_section
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import by_raters, item_numbers, with_units
+from analysis.sections.raters.audits import audits
+from analysis.sections.section import MAX_NOTES, Section, limits, plain_name, table_section
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import TIE
-from guard_eval.reporting.words import KIND_PLACE, number, percent
+from guard_eval.records import TIE, record
+from guard_eval.reporting.words import number, percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """Findings of the audits that are about one rater."""
 KEYS = ["rater_kind", "rater"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RaterRow:
     """The habits of one rater over all comparisons and criteria.
 
@@ -48,7 +48,7 @@ class RaterRow:
     seconds: float | None
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def raters(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater, over all comparisons and criteria: people first, then by name."""
     scores = evidence.scored.by_kind
@@ -59,7 +59,7 @@ def raters(evidence: Evidence) -> list[RaterRow]:
     frame = with_units(evidence.frame)
     frame = frame.assign(**{name: None for name in ("shown_first", "seconds") if name not in frame})
     rows = []
-    for (kind, name), group in frame.groupby(KEYS, sort=True):
+    for (kind, name), group in by_raters(frame, "rater"):
         same, compared = agreeing[kind, name]
         is_tie = group["verdict"] == TIE
         placed = group[group["shown_first"].notna() & ~is_tie]
@@ -67,8 +67,8 @@ def raters(evidence: Evidence) -> list[RaterRow]:
         pace = group["seconds"].astype(float).median()
         rows.append(
             RaterRow(
-                rater_kind=str(kind),
-                rater=str(name),
+                rater_kind=kind,
+                rater=name,
                 pairs=int(group["pair_id"].nunique()),
                 verdicts=len(group),
                 tie_share=float(is_tie.mean()),
@@ -80,7 +80,7 @@ def raters(evidence: Evidence) -> list[RaterRow]:
                 seconds=None if np.isnan(pace) else float(pace),
             )
         )
-    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.rater))
+    return rows
 
 
 def section(evidence: Evidence) -> Section | None:
@@ -105,6 +105,3 @@ def section(evidence: Evidence) -> Section | None:
         answer=lambda _: f"{who} answered in a fixed way",
         notes=(f"{plain_name(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
     )
-
-
-CSV: Csv = {"raters": raters}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 import numpy as np
@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
 from analysis.scores.scores import CELL, UnitScores, connected_methods
-from analysis.sections.rounds import find_eliminated, rounds
+from analysis.sections.results.rounds import find_eliminated, rounds
 from analysis.sections.section import (
     CriterionRow,
-    Csv,
     Section,
     group_by,
     group_name,
     limits,
     row_table,
-    share_limits,
 )
 from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
@@ -34,8 +32,19 @@ from analysis.stats.ranks.rank_sets import (
     simultaneous_line,
 )
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.records import record
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    and_list,
+    capital,
+    equals,
+    number,
+    percent,
+    plural,
+    share_limits,
+    title,
+)
 from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
 
@@ -60,7 +69,7 @@ HOW_TO_READ = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RankingRow(CriterionRow):
     """The rank of one method, by people or by one judge, on one criterion.
 
@@ -114,8 +123,13 @@ class RankingRow(CriterionRow):
         low, high = self.possible_best, self.possible_worst
         return f"{low}" if low == high else f"{low} to {high}"
 
+    def is_unclear(self, alpha: float) -> bool:
+        """Return whether the test finds no evidence that any method is better."""
+        p = self.p_any_difference_adjusted
+        return NO_RANK not in self.note and (p is None or p > alpha)
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@record
 class _Ranking:
     """The rows of one ranking, with the smallest p that its test of any difference could give."""
 
@@ -123,7 +137,7 @@ class _Ranking:
     smallest_p: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class _Group:
     """Methods that comparisons connect, as raters of one kind judged them on one criterion.
 
@@ -145,8 +159,13 @@ class _Group:
 
 
 @honours(
-    *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
-    unaffected=("weights", "margin"),
+    "alpha",
+    "correction",
+    "sequential",
+    "raters",
+    "assisted_by",
+    "panel",
+    "composite",
     needs=lambda evidence: evidence.is_ranked,
 )
 def ranking(evidence: Evidence) -> list[RankingRow]:
@@ -393,6 +412,3 @@ def _describe_basis(row: RankingRow) -> str:
     difference = "no test" if p is None else equals(p)
     basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
     return f"{basis}; any difference: {difference}. {capital(row.note)}".strip()
-
-
-CSV: Csv = {"ranking": ranking}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-import numpy as np
 import pandas as pd
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, item_numbers
+from analysis.evidence import Evidence, honours
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
 from analysis.sections.section import (
     ComparisonRow,
-    Csv,
     Section,
     coefficient,
     distinct_notes,
@@ -29,7 +27,7 @@ from analysis.stats.agreement import (
     raw_agreement,
 )
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import number, percent
 
 LANDIS_KOCH = (
@@ -49,7 +47,7 @@ DESIGN_EFFECT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AgreementRow(ComparisonRow):
     """Agreement between raters of one kind on one result. Judges are compared with each other.
 
@@ -93,7 +91,7 @@ class AgreementRow(ComparisonRow):
         return self.raw_agreement >= HIGH_RAW and ac1 - kappa > KAPPA_GAP
 
 
-@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+@honours("alpha")
 def agreement(evidence: Evidence) -> list[AgreementRow]:
     """Measure the agreement of raters of one kind, a row per comparison and criterion.
 
@@ -111,8 +109,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
     item, first = item_numbers(scores)
     by_unit = UnitScores.of(scores.iloc[first])
-    verdict = 1 - np.sign(scores["net"].to_numpy())  # 0, 1, 2 for method_a, tie, method_b
-    counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
+    counts = count_verdicts(scores)
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
@@ -189,6 +186,3 @@ def _answer(rows: Sequence[AgreementRow]) -> str:
 
 def _value(kappa: Estimate) -> float:
     return kappa.value or 0.0
-
-
-CSV: Csv = {"agreement": agreement}

@@ -6,7 +6,7 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal, cast
 
@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
-from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.scores.likeness import describe_signs
 from analysis.scores.scores import side_of_a
-from analysis.sections.likeness import likeness
-from analysis.sections.section import Csv, Section, plain_name, table_section
+from analysis.sections.raters.likeness import likeness
+from analysis.sections.section import Section, plain_name, table_section
 from guard_eval.estimate import Floats
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
 from guard_eval.sign_flip import sign_flip
 
@@ -45,7 +45,7 @@ FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, nothing is found."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FindingRow:
     """A finding, and the comparison or rater that it is about.
 
@@ -62,7 +62,7 @@ class FindingRow:
     severity: Severity = "warning"
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def audits(evidence: Evidence) -> list[FindingRow]:
     """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []
@@ -99,7 +99,9 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
         ends_seen=frame.get("ends_seen", np.nan),
         presentation=frame.get("presentation", first),
     )
-    table["showing"] = table.groupby(["cell", "rater", "pair", "presentation"], sort=True).ngroup()
+    # An empty presentation is one showing, too.
+    showing = ["cell", "rater", "pair", "presentation"]
+    table["showing"] = table.groupby(showing, sort=True, dropna=False).ngroup()
     groups = table.groupby("showing")
     showings = groups[["cell", "rater", "pair", "first"]].first()
     showings[["criteria", "lowest", "highest"]] = groups["side"].agg(["size", "min", "max"])
@@ -278,6 +280,3 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(rows: Sequence[FindingRow]) -> str:
     warnings = sum(row.severity == "warning" for row in rows)
     return f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}"
-
-
-CSV: Csv = {"audits": audits}

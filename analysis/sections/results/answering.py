@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import SHARE_KEYS, Evidence, honours
 from analysis.scores.scores import ResultKey
-from analysis.sections.assisted import AssistedRow, assisted
-from analysis.sections.rounds import RoundsRow, rounds
-from analysis.sections.sequential import SequentialRow, sequential
-from analysis.sections.shares import WinShareRow, totals
+from analysis.sections.results.assisted import AssistedRow, assisted
+from analysis.sections.results.rounds import RoundsRow, rounds
+from analysis.sections.results.sequential import SequentialRow, sequential
+from analysis.sections.results.shares import WinShareRow, totals
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 
 
-@honours(
-    *("alpha", "correction", "weights", "sequential", "raters", "assisted_by", "panel", "composite"),
-    unaffected=("margin",),
-)
+@honours(*SHARE_KEYS, "sequential", "assisted_by")
 def answering(evidence: Evidence) -> list[WinShareRow]:
     """Return the rows for the answer, over all datasets.
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
-from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
-from analysis.sections.shares import ShareRow, correct, p_or_reason, plan_order
+from analysis.sections.results.shares import ShareRow, correct, p_or_reason, plan_order
+from analysis.sections.section import Section, name_result, table_section
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
-from guard_eval.reporting.words import number, percent, plural
+from guard_eval.records import record
+from guard_eval.reporting.words import number, percent, plural, share_limits
 from guard_eval.rubric import COMPOSITE
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SequentialRow(ShareRow):
     """The win share of one result, with limits and a p that hold at all times together.
 
@@ -39,14 +39,7 @@ class SequentialRow(ShareRow):
     method: str
 
 
-@honours(
-    "alpha",
-    "correction",
-    "sequential",
-    "panel",
-    "composite",
-    unaffected=("weights", "margin", "raters", "assisted_by"),
-)
+@honours("alpha", "correction", "sequential", "panel", "composite")
 def sequential(evidence: Evidence) -> list[SequentialRow]:
     """Return a row per comparison and criterion, of people and of each judge.
 
@@ -155,6 +148,3 @@ def section(evidence: Evidence) -> Section | None:
 def _answer(rows: Sequence[SequentialRow]) -> str:
     reached = sum(row.reached_after is not None for row in rows)
     return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"
-
-
-CSV: Csv = {"sequential": sequential}

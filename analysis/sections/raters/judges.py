@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.evidence import Evidence, honours
 from analysis.scores.scores import ResultKey, UnitScores, judged_by_both
-from analysis.sections.answering import answering
+from analysis.sections.results.answering import answering
 from analysis.sections.section import (
     ComparisonRow,
-    Csv,
     Section,
     coefficient,
     limits,
@@ -26,7 +25,7 @@ from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, Floats, join_notes
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import capital, percent
 
 EPSILON = 0.15
@@ -37,7 +36,7 @@ ALTERNATIVE_ANNOTATOR = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JudgeRow(ComparisonRow):
     """The agreement of one judge with people, on pairs that both judged.
 
@@ -65,7 +64,7 @@ class JudgeRow(ComparisonRow):
     note: str
 
 
-@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
+@honours("alpha", "panel", "composite")
 def judges(evidence: Evidence) -> list[JudgeRow]:
     """Measure the agreement of each judge with people, a row per comparison, criterion and judge.
 
@@ -158,6 +157,3 @@ def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
         return capital(answer)
     lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
     return f"{lead}, and {answer}"
-
-
-CSV: Csv = {"judges": judges}

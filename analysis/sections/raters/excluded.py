@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.evidence import PLAN_KEYS, Evidence, Exclusion, honours
-from analysis.sections.section import Csv, Section, name_first, name_result, plain_name, row_table
-from analysis.sections.shares import WinShareRow, honours_shares, share_cells, totals
+from analysis.evidence import Evidence, Exclusion, honours
+from analysis.sections.results.shares import WinShareRow, honours_shares, share_cells, totals
+from analysis.sections.section import Section, name_first, name_result, plain_name, row_table
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural, title
 
@@ -15,7 +15,7 @@ MAX_NAMED = 4
 """Results in the answer."""
 
 
-@honours(unaffected=PLAN_KEYS)
+@honours()
 def excluded_raters(evidence: Evidence) -> list[Exclusion]:
     """Return the excluded raters: when and why, and whether results were shown before."""
     return list(evidence.context.exclusions)
@@ -97,6 +97,3 @@ def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
             count = plural(reasons.total(), "rater")
             parts.append(f"{count} excluded {when} the results were first seen ({why})")
     return " and ".join(parts)
-
-
-CSV: Csv = {"excluded_raters": excluded_raters, "with_excluded_raters": with_excluded_raters}

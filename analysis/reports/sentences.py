@@ -1,0 +1,146 @@
+"""Sentences about raters, rankings, methods and limits. Templates have the words of most of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from analysis.evidence import Evidence
+from analysis.sections.raters.agreement import agreement
+from analysis.sections.raters.excluded import describe_exclusions
+from analysis.sections.raters.judge_run import failures, mixed_forms
+from analysis.sections.raters.order_and_length import position
+from analysis.sections.results.answering import answering
+from analysis.sections.results.ranking import NO_RANK, rankings
+from analysis.sections.results.shares import CoverageRow, WinShareRow
+from analysis.sections.section import ComparisonRow, CriterionRow, group_by, group_name, plain_name
+from analysis.verdicts.reading import reading_of
+from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.reporting.rendering import render_lines
+from guard_eval.reporting.words import capital, names_of, plural, sentence, some_of, title
+
+TEMPLATES = Path(__file__).parent / "templates"
+MAX_CRITERIA = 6
+"""Criteria that a sentence names before it counts the rest."""
+MAX_NOTES = 4
+"""Notes of results that are repeated among the limits."""
+
+
+def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
+    """Return the sentences that a template makes of the evidence and of further facts."""
+    tables = rankings(evidence)
+    is_mixed = len({rows[0].who for rows in tables}) > 1
+    unclear = [rows for rows in tables if rows[0].is_unclear(evidence.plan.alpha)]
+    # One sentence lists several rankings without a difference.
+    together = unclear if len(unclear) > 1 and not is_mixed else []
+    return render_lines(
+        TEMPLATES / f"{name}.txt.j2",
+        evidence=evidence,
+        context=evidence.context,
+        plan=evidence.plan,
+        rankings=[rows for rows in tables if rows not in together],
+        together=together,
+        is_mixed=is_mixed,
+        no_rank=NO_RANK,
+        group_name=group_name,
+        list_criteria=list_criteria,
+        is_simulated=is_simulated(evidence),
+        **facts,
+    )
+
+
+def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
+    """List the criteria of rows."""
+    return some_of([title(row.criterion) for row in rows], MAX_CRITERIA)
+
+
+def is_simulated(evidence: Evidence) -> bool:
+    """Return whether some verdicts are simulated."""
+    return any(row.rater_kind in SIMULATED for row in evidence.rows(answering))
+
+
+def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
+    """Describe the pairs, ratings and criteria of people or of a judge."""
+    context = evidence.context
+    pairs = plural(row.pairs, "pair")
+    if row.judge:
+        judge = name_judge(row.judge, bare=True)
+        return f"{capital(judge) if judge.startswith('the ') else judge} judged {pairs}"
+    prompts = plural(row.units, "prompt")
+    of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
+    criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
+    raters = count_raters(row.raters, row.rater_kind)
+    excluded = describe_exclusions(context.exclusions, row.rater_kind)
+    parts = (
+        f"{raters} rated {pairs} of {context.texts}{of_prompts} on {criteria}",
+        plural(row.ratings, "rating"),
+        " to ".join(day for day in dict.fromkeys((row.first_day, row.last_day)) if day),
+        excluded or ("no rater excluded" if context.study_hash else ""),
+    )
+    return " · ".join(filter(None, parts))
+
+
+def count_raters(count: int, kind: str) -> str:
+    """Count the raters and name their kind."""
+    names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
+    singular, many = names.get(kind, ("rater", "raters"))
+    return f"{count}\u00a0{singular if count == 1 else many}"
+
+
+def name_judge(judge: str, *, bare: bool = False) -> str:
+    """Return a judge within a sentence: `the judge gpt`, or `the panel …`; a `bare` name stays as it is."""
+    name = plain_name(judge)
+    if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
+        return f"the {name}"
+    return name if bare else f"the judge {name}"
+
+
+def methods(evidence: Evidence) -> tuple[str, ...]:
+    """Describe how the figures were computed, in a sentence or two for each."""
+    rows = evidence.rows(answering)
+    unit = "pair" if all(row.unit == "pair" for row in rows) else "prompt"
+    if unit == "prompt" and any(row.units < row.pairs for row in rows):
+        unit = "prompts"
+    families = {group_name(row): row.family for row in rows if row.family > 1}
+    return write_sentences(
+        "methods",
+        evidence,
+        panels=evidence.scored.panels,
+        tests=names_of(row.method for row in rows),
+        unit=unit,
+        correction=rows[0].correction,
+        families=[f"{size} for {who}" for who, size in families.items()],
+        are_repeated=any(row.verdicts > row.ratings for row in rows),
+        kinds=len({row.who for row in rows}),
+        judges=len({row.judge for row in rows if row.judge}),
+        reading=[f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()],
+    )
+
+
+def limitations(evidence: Evidence) -> tuple[str, ...]:
+    """Return the limitations that apply to these data."""
+    rows = evidence.rows(answering)
+    kappas = [row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None]
+    return write_sentences(
+        "limits",
+        evidence,
+        are_people=any(row.rater_kind not in {*PEOPLE_OF, *SIMULATED} for row in rows),
+        are_models=any(row.rater_kind == "model" for row in rows),
+        fewest_pairs=min(row.pairs for row in rows),
+        fewest_units=min(row.units for row in rows),
+        fewest_agreeing=min((row.pairs_rated_twice for row in kappas), default=math.inf),
+        is_position_known=bool(evidence.rows(position)),
+        failures=sum(row.count for row in evidence.rows(failures)),
+        mixed_forms=mixed_forms(evidence),
+        notes=[*_notes(rows), *(f"{note}." for note in reading_of(evidence.frame).notes)],
+    )
+
+
+def _notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
+    """Yield the first notes as sentences. A note that is not about all results names its results."""
+    by_note = group_by((row for row in rows if row.note), lambda row: row.note)
+    for note, noted in list(by_note.items())[:MAX_NOTES]:
+        results = [f"{row.method_a} against {row.method_b} on {title(row.criterion)}" for row in noted]
+        whose = "" if len(noted) == len(rows) else f"Of {some_of(results, MAX_NOTES)}: "
+        yield f"{whose}{sentence(note)}"

@@ -1,0 +1,1 @@
+"""Sections on the results: win shares, rankings, and what they depend on."""
