@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from analysis.stats.printed import (
     can_be_shares,
@@ -16,6 +15,7 @@ from analysis.stats.printed import (
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import and_list, equals, number, percent, plural
@@ -30,7 +30,7 @@ Counts = tuple[int, int, int]
 """Wins, ties and losses."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Claim:
     """The printed counts of one comparison, and the claims that they support.
 
@@ -58,7 +58,7 @@ class Claim:
     tolerated_icc: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PrintedRow:
     """Printed percentages of wins, ties and losses, and the counts that fit them.
 
@@ -78,7 +78,7 @@ class PrintedRow:
     highest_p: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Checked(Result):
     """What a paper's printed figures support.
 

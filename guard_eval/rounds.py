@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.records import Contest, Couple
+from guard_eval.records import Contest, Couple, record
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ SHAPE = 0.25
 """The power of t: with 0 each round may conclude as easily as the last, with ½ early ones hardly can."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class Comparison:
     """The result of the rounds so far for a couple.
 

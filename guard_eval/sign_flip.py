@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft, optimize, special
 
 from guard_eval.estimate import NO_DATA, ROUNDING, Bounds, Estimate, Floats
+from guard_eval.records import record
 
 Counts = NDArray[np.int64]
 MAX_DENOMINATOR = 5040
@@ -28,7 +29,7 @@ SLACK = 10.0
 """The chance that rounded scores change a sum by more than is allowed for is e⁻¹⁰ of Chernoff's bound."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class _Classes:
     """Units in classes of equal absolute score, which is a whole number of steps.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_sig
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import RaterKind
+from guard_eval.records import RaterKind, record
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct
@@ -71,7 +71,7 @@ _TYPES: dict[str, type | str] = {
 """Types of columns; the others are text. Categories are looked up and grouped faster than text."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CriterionState:
     """The ratings on one criterion of one comparison.
 
@@ -94,7 +94,7 @@ class CriterionState:
     first: Estimate
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RaterState:
     """The progress and the habits of one rater.
 
@@ -135,7 +135,7 @@ class RaterState:
     state: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Remark:
     """A comment, a problem or the reason of a skip: when, by whom, on which prompt, and its text."""
 
@@ -146,7 +146,7 @@ class Remark:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record
 class Ratings:
     """The ratings of a running study.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_power, find_items_needed
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
@@ -31,7 +32,7 @@ POINTS = 24
 """Points of a curve."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Need:
     """The items and verdicts that a study needs with this number of raters of each item.
 
@@ -48,7 +49,7 @@ class Need:
     without: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Plan(Result):
     """The items that a study needs.
 

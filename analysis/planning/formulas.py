@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
@@ -17,6 +17,7 @@ from statsmodels.stats.power import normal_power_het
 from analysis.stats.assisted import PRIOR_UNITS, effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 
 MAX_ITEMS = 1_000_000
 """Items up to which a plan looks for the power wanted."""
@@ -25,7 +26,7 @@ MAX_RESULTS = 10_000
 HALF = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Design:
     """A planned study: the effect to find, the properties of its raters, and the test.
 

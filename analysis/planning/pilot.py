@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,12 @@ from analysis.reports.command import table_evidence
 from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Pilot:
     """The criterion of a pilot that needs the most items, over all comparisons.
 

@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +22,7 @@ from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.records import SIMULATED, Pair
+from guard_eval.records import SIMULATED, Pair, record
 from guard_eval.reporting.escaping import csv_text, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -54,7 +54,7 @@ _KEY = re.compile(
 _SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Published(Result):
     """A published study.
 

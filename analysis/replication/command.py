@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import read_grid
-from guard_eval.records import SIMULATED, Prompt, RaterKind
+from guard_eval.records import SIMULATED, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -42,7 +42,7 @@ _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "-
 """Commands that collect verdicts, for people and for judges."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Replication(Result):
     """A table of the paper, made again.
 

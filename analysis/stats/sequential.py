@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, Floats
+from guard_eval.records import record
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
@@ -35,7 +36,7 @@ _TOLERANCE = 1e-9
 """The numerical tolerance of the limits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class SequentialTest:
     """A two-sided test that holds at any stopping time.
 
