@@ -155,7 +155,7 @@ def check(
         lines.append(_list_totals(totals, ratings))
     return Checked(
         lines=tuple(lines),
-        tables=(*_claim_table(claims, icc), *_printed_table(printed)),
+        tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
         claims=claims,
         printed=printed,
         totals=totals,
@@ -277,7 +277,7 @@ def _list_totals(totals: Sequence[int], ratings: int) -> str:
     )
 
 
-def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
+def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
     if not claims:
         return ()
     columns: Columns[Claim] = {
@@ -303,7 +303,7 @@ def _format_p(p: float | None) -> str:
     return NOTHING if p is None else f"{p:.4g}"
 
 
-def _printed_table(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
+def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     if not rows:
         return ()
     columns: Columns[PrintedRow] = {

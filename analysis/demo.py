@@ -12,7 +12,7 @@ from analysis.reports.command import report
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.demo import PROMPTS, STUDY
-from guard_eval.demo.raters import NAMES, appeal, judge_all, rate_all
+from guard_eval.demo.raters import NAMES, judge_all, measure_appeal, rate_all
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import score_table
 from guard_eval.reporting.writing import write_whole
@@ -99,7 +99,7 @@ def compare_texts(study: Study) -> Result:
     """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
-    worst = min(prompts, key=lambda prompt: appeal(greedy[prompt.id, 1].text))
+    worst = min(prompts, key=lambda prompt: measure_appeal(greedy[prompt.id, 1].text))
     texts = {"prompt": worst.text, "greedy": greedy[worst.id, 1].text, "guard": guard[worst.id, 1].text}
     lines = (f"{name:>6}: {text}" for name, text in texts.items())
     excerpts = [textwrap.shorten(line, EXCERPT_CHARACTERS, placeholder=" …") for line in lines]

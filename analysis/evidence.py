@@ -323,6 +323,7 @@ class Evidence:
         return self.only(self.in_full) if self.in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
+        """Return the comparison of two methods, in the order of its methods."""
         for pair in self.comparisons:
             if set(pair) == {a, b}:
                 return pair

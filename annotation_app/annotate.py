@@ -1,22 +1,20 @@
 """Serve a study to its raters."""
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.records import PEOPLE
+from guard_eval.records import PEOPLE, record
 from guard_eval.results import Result
 from guard_eval.rubric import criteria, describe_rewordings
-from guard_eval.store import Store, raters, settings, slots
+from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
+from guard_eval.store.showings import slots
 from guard_eval.study import Study, wording
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import CONTINUATIONS
@@ -30,7 +28,7 @@ NO_TLS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Served(Result):
     """A study that was served at the address `url`."""
 
@@ -61,14 +59,14 @@ def annotate(
 
     if study.settings.annotation.recruitment.oidc and importlib.util.find_spec("authlib") is None:
         raise MissingExtraError("oidc", "authlib")
-    with _bind(address, port) as opened:
-        url = address_for_others(address, opened.getsockname()[1])
+    with _bind_socket(address, port) as opened:
+        url = make_url(address, opened.getsockname()[1])
         store = state.serve_study(study).store
         link: tuple[str, ...] = ()
         if invite:  # before people are counted
             renew = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
             link = (f"{invite}: {url}/?invite={raters.invite(store, invite, renew=renew)[1]}",)
-        lines = _prepare(study, store, url, invited=bool(link))
+        lines = _prepare_study(study, store, url, invited=bool(link))
         if not is_local(address):
             lines.append(NO_TLS)
 
@@ -77,11 +75,11 @@ def annotate(
             progress.show(Result(lines=link))  # asked for, so that --quiet does not hide it
 
         with suppress(KeyboardInterrupt):
-            server.run(opened, announce)
+            server.run_server(opened, announce)
     return Served(url=url, next=(study.command("status"),))
 
 
-def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
+def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
     """Prepare the study for serving, print warnings for its owner, and return lines to print at the start."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
@@ -93,7 +91,7 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
         progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
-    for warning in _warnings(study, store):
+    for warning in _find_warnings(study, store):
         progress.warn(warning)
     asked_criteria = criteria(annotation.criteria, study.settings.rubric)
     settings.set_criteria(store, {criterion.name: str(criterion) for criterion in asked_criteria})
@@ -105,10 +103,10 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
     return lines
 
 
-def _warnings(study: Study, store: Store) -> list[str]:
+def _find_warnings(study: Study, store: Store) -> list[str]:
     annotation = study.settings.annotation
     warnings = []
-    declared = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})[0]
+    declared = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})[0]
     if declared.changes:
         warnings.append(
             f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters go on under "
@@ -118,7 +116,7 @@ def _warnings(study: Study, store: Store) -> list[str]:
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
         "name, or take the change back."
         for change in describe_rewordings(
-            settings.criteria(store), criteria(annotation.criteria, study.settings.rubric)
+            settings.read_criteria(store), criteria(annotation.criteria, study.settings.rubric)
         )
     ]
     if annotation.gold_every is not None and not store_pairs.read_gold(store):
@@ -142,7 +140,7 @@ def _warnings(study: Study, store: Store) -> list[str]:
     return warnings
 
 
-def _bind(address: str, port: int) -> socket.socket:
+def _bind_socket(address: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address of this machine."""
     if not 0 <= port <= 65535:
         raise StudyError(f"port {port} does not exist; choose one from 1024 to 65535")
@@ -163,7 +161,7 @@ def is_local(address: str) -> bool:
     return address == "localhost"
 
 
-def address_for_others(address: str, port: int) -> str:
+def make_url(address: str, port: int) -> str:
     """Return the URL at which other machines reach an app that listens on `address`."""
     host = socket.gethostname() if address in {"0.0.0.0", "::"} else address  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -75,7 +75,7 @@ class Websockets:
         with anyio.CancelScope() as ending:
             self._strangers[number] = ending
             for oldest in list(self._strangers)[: -self.limit]:
-                logs.warn(
+                logs.warn_once_a_minute(
                     "more than %d visitors have not signed in: the connections of the oldest are ended",
                     self.limit,
                 )
@@ -120,7 +120,7 @@ class Connection(H11Protocol):
         self._open[self] = None
         self._watch()
         if len(self._open) > self.limit:
-            logs.warn("more than %d connections are open: the oldest are ended", self.limit)
+            logs.warn_once_a_minute("more than %d connections are open: the oldest are ended", self.limit)
             oldest = next((other for other in self._open if other.is_silent), next(iter(self._open)))
             del self._open[oldest]
             oldest.transport.abort()

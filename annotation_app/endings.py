@@ -12,15 +12,13 @@
 A code reaches the browser with its page and not before.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 
 import streamlit as st
 
 from annotation_app import markup, state
-from annotation_app.markup import label
+from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 from guard_eval.store import handout, raters
 from guard_eval.study.wording import fill
@@ -28,7 +26,7 @@ from guard_eval.study.wording import fill
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
 
 
-def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
+def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
     """Show how a visit ended; return the name of the page.
 
     An excluded or revoked rater sees on every page that the study is over, and gets no code: somebody who
@@ -40,14 +38,14 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
     rated = len(visit.trail) if visit else 0
     if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
         state.note_progress(app, visit, "finished", {"rated": rated})
-    with markup.page(texts.title, fill(texts.lead, count=rated)):
+    with markup.show_page(texts.title, fill(texts.lead, count=rated)):
         _show_code(app, ending)
         if ending == "no_place":
-            st.button(label(texts.button), key="look-again")
+            st.button(escape_label(texts.button), key="look-again")
         elif ending == "declined" and visit is not None:
-            st.button(label(texts.button), key="reconsider", on_click=visit.open, args=("consent",))
+            st.button(escape_label(texts.button), key="reconsider", on_click=visit.open, args=("consent",))
         elif ending == "completed" and visit is not None and rated:
-            back = label(app.words.panel.back)
+            back = escape_label(app.words.panel.back)
             st.button(back, key="back-from-end", on_click=visit.go_to, args=(visit.at - 1,))
     return ending
 
@@ -59,18 +57,18 @@ def _show_code(app: App, ending: Ending) -> None:
     code = None if ending == "ended" else recruitment.codes.get(ending)
     if code is None:
         return
-    st.html(markup.code(texts.code, code))
+    st.html(markup.format_code(texts.code, code))
     if address := recruitment.address(code):
-        st.link_button(label(texts.link), address, type="primary")
+        st.link_button(escape_label(texts.link), address, type="primary")
 
 
-def nothing_left(app: App, visit: Visit) -> str:
-    """Show the page of a rater without a pair: wait for a pair that another rater has open, or the end."""
+def show_waiting_or_end(app: App, visit: Visit) -> str:
+    """Show a rater without a pair the end, or a page to wait for pairs that other raters have open."""
     if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
-        return show(app, "completed" if visit.trail else "ran_out", visit)
+        return show_ending(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))
-    with markup.page(texts.title, fill(texts.lead, minutes=minutes)):
-        st.button(label(texts.button), key="more", type="primary")
-    markup.poll(time.monotonic())
+    with markup.show_page(texts.title, fill(texts.lead, minutes=minutes)):
+        st.button(escape_label(texts.button), key="more", type="primary")
+    markup.reload_page(time.monotonic())
     return "waiting"

@@ -5,8 +5,6 @@ an exception its message, which may quote what a rater wrote. Its type and the l
 the defect by; so does the system's own name of an error, such as `EMFILE: Too many open files`.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os
@@ -22,7 +20,7 @@ PAUSE_SECONDS = 60.0
 _last_warnings: dict[str, float] = {}
 
 
-def warn(message: str, *values: object) -> None:
+def warn_once_a_minute(message: str, *values: object) -> None:
     """Log a warning that visitors can cause: each message at most once a minute, with any values."""
     now = time.monotonic()
     if now - _last_warnings.get(message, -PAUSE_SECONDS) >= PAUSE_SECONDS:
@@ -45,7 +43,7 @@ def hide_private(record: logging.LogRecord) -> logging.LogRecord:
     return record
 
 
-def set_up() -> None:
+def set_up_logging() -> None:
     """Set up logging with times, and hide private data in records of other libraries."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     create = logging.getLogRecordFactory()

@@ -8,7 +8,7 @@ from contextlib import suppress
 import streamlit as st
 
 from annotation_app import connections, endings, markup, onboarding, rating, sign_in, state
-from annotation_app.markup import label
+from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 
 _PACE_SECONDS = 0.03
@@ -17,26 +17,26 @@ _PACE_SECONDS = 0.03
 def main() -> None:
     """Show the present page of this visitor."""
     if "visit" in st.session_state:
-        _show(state.app)
+        _show_current_page(state.app)
         return
     # Visitors who are not signed in come one by one and at a pace: many of them must not slow those who rate.
     with state.ENTRANCE:
         time.sleep(_PACE_SECONDS)
-        _show(state.app)
+        _show_current_page(state.app)
 
 
-def _show(app: App) -> None:
+def _show_current_page(app: App) -> None:
     st.set_page_config(page_title=app.words.instructions.title, layout="wide")
-    st.html(f"<style>{markup.asset('page.css')}</style>")
+    st.html(f"<style>{markup.read_asset('page.css')}</style>")
     try:
         app.check_file()
-        view = _route(app)
+        view = _choose_page(app)
     except state.STUDY_ERRORS as error:
-        state.log(error, "showing a page")
-        markup.unavailable(app.words)
+        state.log_error(error, "showing a page")
+        markup.show_trouble(app.words)
         view = "trouble"
         if "visit" in st.session_state:
-            markup.poll(time.monotonic())
+            markup.reload_page(time.monotonic())
             with suppress(*state.STUDY_ERRORS):
                 rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
     visit: Visit | None = st.session_state.get("visit")
@@ -45,28 +45,28 @@ def _show(app: App) -> None:
     markup.add_script(app.words, view, **(visit.view() if visit else {}))
 
 
-def _route(app: App) -> str:
+def _choose_page(app: App) -> str:
     """Show the right page and return its name, which changes when a new page begins."""
-    visit: Visit | None = st.session_state.get("visit") or sign_in.enter(app)
+    visit: Visit | None = st.session_state.get("visit") or sign_in.sign_visitor_in(app)
     if visit is None:
         return "sign-in"
     if not state.is_latest(app, visit):
         texts = app.words.elsewhere
-        with markup.page(texts.title, texts.lead):
-            here = label(texts.button)
-            st.button(here, key="here", type="primary", on_click=_go_on_here, args=(app, visit))
+        with markup.show_page(texts.title, texts.lead):
+            here = escape_label(texts.button)
+            st.button(here, key="here", type="primary", on_click=_continue_here, args=(app, visit))
         return "elsewhere"
-    name = onboarding.show_next(app, visit)
+    name = onboarding.show_next_page(app, visit)
     if name is not None:
         return name
-    rating.fetch(app, visit)
+    rating.fetch_pair(app, visit)
     if visit.pair is None:
-        return endings.nothing_left(app, visit)
-    rating.show(app)
+        return endings.show_waiting_or_end(app, visit)
+    rating.show_rating(app)
     return "pair"
 
 
-def _go_on_here(app: App, visit: Visit) -> None:
+def _continue_here(app: App, visit: Visit) -> None:
     fresh = state.sign_in(app, visit.token)
     if fresh is None:
         del st.session_state["visit"]

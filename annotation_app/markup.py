@@ -5,8 +5,6 @@ the page as text nodes. Elsewhere Streamlit's own elements would render Markdown
 that text is escaped and goes into `st.html`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,17 +23,17 @@ POLL_SECONDS = 10.0
 
 
 @cache
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """Return a script or a style sheet of the app."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-label = escape_markdown
+escape_label = escape_markdown
 """Return a text for the label of one of Streamlit's elements, which would render Markdown."""
 
 
 @contextmanager
-def page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
+def show_page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
     """Show a page before or after the rating: a narrow column with a heading and a paragraph."""
     title = f'<h1 tabindex="-1">{escape(heading)}</h1><p>{escape(lead)}</p>'
     with st.container(key=key):
@@ -43,62 +41,62 @@ def page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
         yield
 
 
-def definitions(heading: str, criteria: tuple[Criterion, ...]) -> str:
+def format_rubric(heading: str, criteria: tuple[Criterion, ...]) -> str:
     """Return the rubric as a list of titles and definitions, under a heading."""
     rows = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.definition)}</dd>" for c in criteria)
     return f'<h2 class="ge-subtitle">{escape(heading)}</h2><dl class="ge-rubric">{rows}</dl>'
 
 
-def points(items: Sequence[str]) -> str:
+def format_points(items: Sequence[str]) -> str:
     """Return sentences as a list."""
     return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
 
-def problem(text: str) -> str:
+def format_problem(text: str) -> str:
     """Return a short message that a screen reader announces at once."""
     return f'<div class="ge-message ge-problem" role="alert">{escape(text)}</div>'
 
 
-def code(heading: str, text: str, *, lead: str = "") -> str:
+def format_code(heading: str, text: str, *, lead: str = "") -> str:
     """Return a code to be copied, between a heading and a paragraph."""
     copied = f'<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
-    return f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{paragraph(lead)}'
+    return f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{format_paragraph(lead)}'
 
 
-def paragraph(text: str) -> str:
+def format_paragraph(text: str) -> str:
     """Return a paragraph, or nothing for an empty text."""
     return text and f'<p class="ge-paragraph">{escape(text)}</p>'
 
 
-def remark(heading: str, text: str, *, agreed: bool) -> str:
+def format_feedback(heading: str, text: str, *, agreed: bool) -> str:
     """Return the feedback on an answer, in a style that shows whether it agrees with ours."""
     mark, kind = ("✓", "ge-agreed") if agreed else ("≠", "ge-differed")
     title = f'<h2><span aria-hidden="true">{mark} </span>{escape(heading)}</h2>'
     return f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>'
 
 
-def quoted(heading: str, text: str) -> str:
+def format_text(heading: str, text: str) -> str:
     """Return a text of the pair under a heading."""
-    paragraph = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
-    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{paragraph}</section>'
+    shown = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
+    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
 
 
-def forward(text: str, *, key: str) -> bool:
+def show_forward_button(text: str, *, key: str) -> bool:
     """Show the button to the next page, which Ctrl+Enter presses, too; return whether it was pressed."""
-    return st.button(label(text), key=key, type="primary", shortcut="Ctrl+Enter")
+    return st.button(escape_label(text), key=key, type="primary", shortcut="Ctrl+Enter")
 
 
-def unavailable(words: Wording) -> None:
+def show_trouble(words: Wording) -> None:
     """Show a calm message that the study cannot be reached."""
     texts = words.trouble
     # A key of its own: the page that failed may have begun already.
-    with page(texts.title, texts.lead, key="trouble"):
-        st.button(label(texts.button), key="again", type="primary")
+    with show_page(texts.title, texts.lead, key="trouble"):
+        st.button(escape_label(texts.button), key="again", type="primary")
 
 
 # A fragment that is run again and again by itself; the first time is when the page is shown.
 @st.fragment(run_every=POLL_SECONDS)
-def poll(since: float) -> None:
+def reload_page(since: float) -> None:
     """Reload the page every few seconds from the monotonic time `since` on."""
     if time.monotonic() > since + POLL_SECONDS / 2:
         st.rerun()
@@ -106,7 +104,7 @@ def poll(since: float) -> None:
 
 def add_script(words: Wording, view: str, **more: object) -> None:
     """Add `page.js` to the page. A new page begins when `view`, the name of what is shown, changes."""
-    script = st.components.v2.component("guard_eval_page", js=asset("page.js"))
+    script = st.components.v2.component("guard_eval_page", js=read_asset("page.js"))
     data = {"view": view, "away": words.trouble.lead, **more}
     with st.container(key="page-script"):
         script(key="page-js", data=data, on_wake_change=lambda: None)

@@ -5,8 +5,6 @@ the models here accept only the right form. It names its pair, so that nothing d
 believes to show: a press that comes twice, or after a restart, finds the same presentation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -16,9 +14,9 @@ import streamlit as st
 from pydantic import BaseModel, Field, StrictInt, StringConstraints, ValidationError
 
 from annotation_app import state
-from annotation_app.markup import asset
+from annotation_app.markup import read_asset
 from annotation_app.state import App, Visit
-from guard_eval.records import BlindPair, Choice
+from guard_eval.records import BlindPair, Choice, JsonObject
 from guard_eval.study.wording import Wording
 
 Problem = Literal["unreadable", "language", "offensive", "display"]
@@ -91,11 +89,11 @@ Actions = Mapping[str, Callable[[App, Visit, Any], None]]
 """What is done with each kind of message; its function gets the message."""
 
 
-def load(words: Wording) -> None:
+def load_panel(words: Wording) -> None:
     """Send the panel's script, style and words once, outside a fragment, and not again for every pair."""
     # Registered in every run: the registry is the running server's, and the same definition changes nothing.
     component = st.components.v2.component(
-        "guard_eval_panel", js=asset("panel.js"), css=asset("panel.css"), isolate_styles=False
+        "guard_eval_panel", js=read_asset("panel.js"), css=read_asset("panel.css"), isolate_styles=False
     )
     # A list: of a mapping Streamlit asks whether its values are tables, and imports pandas to know.
     component(
@@ -103,7 +101,7 @@ def load(words: Wording) -> None:
     )
 
 
-def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], actions: Actions) -> None:
+def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], actions: Actions) -> None:
     """Show a pair, after `load`. Only its texts and its presentation's number are sent.
 
     `view` has the other fields that panel.js reads.
@@ -111,7 +109,7 @@ def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], ac
     component = st.components.v2.component("guard_eval_pair", js=_PAIR_SCRIPT, isolate_styles=False)
 
     def receive() -> None:  # before the page is shown, so that one run is enough
-        _handle(actions, st.session_state.get(_KEY) or {})
+        _handle_message(actions, st.session_state.get(_KEY) or {})
 
     data = {
         **view,
@@ -126,11 +124,11 @@ def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], ac
         key=_KEY, data=[data], on_submit_change=receive, on_skip_change=receive, on_turn_change=receive
     )
     # After a restart of the server the first press reaches a session that has no callbacks yet.
-    if not st.session_state.pop("received", False) and _handle(actions, sent):
+    if not st.session_state.pop("received", False) and _handle_message(actions, sent):
         st.rerun()
 
 
-def _handle(actions: Actions, sent: Mapping[str, Any]) -> bool:
+def _handle_message(actions: Actions, sent: JsonObject) -> bool:
     """Act on what the browser sent; return whether it sent anything."""
     visit: Visit | None = st.session_state.get("visit")
     event = next((name for name in _MESSAGES if sent.get(name)), None)
@@ -155,6 +153,6 @@ def _handle(actions: Actions, sent: Mapping[str, Any]) -> bool:
     except ValidationError:  # no panel sends it
         visit.problem = app.words.rating.not_saved
     except state.STUDY_ERRORS as error:
-        state.log(error, f"handling a {event}")
+        state.log_error(error, f"handling a {event}")
         visit.problem = app.words.rating.not_saved
     return True

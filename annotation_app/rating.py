@@ -1,13 +1,9 @@
 """The rating: choose the pair on the screen, and store the answers from the browser."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import streamlit as st
 
@@ -15,16 +11,16 @@ from annotation_app import panel, state
 from annotation_app.panel import Skip, Submission, Turn
 from annotation_app.state import App, Visit
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, content_id
+from guard_eval.records import BlindPair, JsonObject, content_id
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
 """The greatest age of a count of the rater's pairs."""
 
 
-def show(app: App) -> None:
+def show_rating(app: App) -> None:
     """Show the rater's present pair with its questions."""
-    panel.load(app.words)
+    panel.load_panel(app.words)
     _show_pair()
 
 
@@ -44,9 +40,9 @@ def _show_pair() -> None:
         "extras": True,
         "counts": app.settings.pages.consent,
     }
-    actions: panel.Actions = {"submit": _submit, "skip": _skip, "turn": _turn}
+    actions: panel.Actions = {"submit": _handle_submission, "skip": _handle_skip, "turn": _handle_turn}
     answers = _read_answers(app, visit, pair.presentation) if visit.earlier else {}
-    panel.show(app, visit, pair, view | answers, actions)
+    panel.show_pair(app, visit, pair, view | answers, actions)
 
 
 def _get_pair(app: App, visit: Visit) -> BlindPair | None:
@@ -54,25 +50,25 @@ def _get_pair(app: App, visit: Visit) -> BlindPair | None:
         return None
     try:
         app.check_file()
-        fetch(app, visit)
+        fetch_pair(app, visit)
     except state.STUDY_ERRORS:
         return None  # the page that follows meets the same error, and logs it
     return visit.pair
 
 
-def fetch(app: App, visit: Visit) -> None:
+def fetch_pair(app: App, visit: Visit) -> None:
     """Fetch the rater's next pair, if there is one, and count the remaining pairs."""
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
-        _count(app, visit)
+        _count_pairs(app, visit)
     if visit.pair is None and visit.earlier:
         visit.pair = verdicts.read_presentation(app.store, visit.trail[visit.at], rater=visit.rater)
     elif visit.pair is None:
         visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
     if not visit.earlier and (visit.pair is None) != (visit.available == 0):
-        _count(app, visit)  # the count is out of date
+        _count_pairs(app, visit)  # the count is out of date
 
 
-def _count(app: App, visit: Visit) -> None:
+def _count_pairs(app: App, visit: Visit) -> None:
     rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated on another server, as a proxy may spread the tabs
@@ -80,7 +76,7 @@ def _count(app: App, visit: Visit) -> None:
         visit.go_to(len(visit.trail))
 
 
-def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
+def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     """Return the stored choices, comment and problems on a pair, and their `base`; empty if unrated."""
     chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
@@ -93,7 +89,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
     return answers | {"base": base}
 
 
-def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any]) -> bool:
+def _is_outdated(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
     """Return whether a submission would overwrite newer answers from another tab or browser."""
     if not answers or submission.base in {None, answers["base"]}:
         return False
@@ -107,29 +103,39 @@ def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any
     return any(value not in (None, answers[name]) for name, value in changes.items())
 
 
-def _submit(app: App, visit: Visit, submission: Submission) -> None:
+def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
     """Save a submission about any pair of the rater, and go to the next pair."""
     if not may_continue(app, visit):
         return
     with app.store.write():  # nothing is stored between the check and the answers
         answers = _read_answers(app, visit, submission.pair)
-        if not _is_outdated(visit, submission, answers):
-            _save(app, visit, submission)
-            return
-    visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
-    visit.go_to(visit.trail.index(submission.pair))
-    visit.problem = app.words.rating.outdated
-    visit.failed = submission.press
+        is_outdated = _is_outdated(visit, submission, answers)
+        following = None if is_outdated else _save(app, visit, submission)
+    # the visit changes only now: what the block has written is not on disk before its end
+    if is_outdated:
+        visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
+        visit.go_to(visit.trail.index(submission.pair))
+        visit.problem = app.words.rating.outdated
+        visit.failed = submission.press
+        return
+    if submission.pair not in visit.trail:
+        visit.trail.append(submission.pair)
+        visit.available = max(0, visit.available - 1)
+    visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.pair = None if visit.earlier else following
+    visit.acknowledged = (submission.pair, submission.press)
+    visit.note = app.words.rating.saved
 
 
-def _save(app: App, visit: Visit, submission: Submission) -> None:
+def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
+    """Save a submission within a transaction; return the rater's next pair."""
     first = submission.pair not in visit.trail
     following = verdicts.save(
         app.store,
         submission.pair,
         {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
         rater=visit.rater,
-        # A change of mind has no measures of its own: the first ones count for the pair.
+        # The measures of the first verdict count for the pair, and not those of a change.
         seconds=submission.seconds if first else None,
         active_seconds=submission.active if first else None,
         ends_seen=submission.ends if first else None,
@@ -141,13 +147,7 @@ def _save(app: App, visit: Visit, submission: Submission) -> None:
     if submission.conduct and app.settings.pages.consent:  # the consent page says that it is counted
         counts = json.dumps(submission.conduct, sort_keys=True)
         notes.write(app.store, visit.rater, "conduct", counts, presentation=submission.pair)
-    if first:
-        visit.trail.append(submission.pair)
-        visit.available = max(0, visit.available - 1)
-    visit.go_to(visit.trail.index(submission.pair) + 1)
-    visit.pair = None if visit.earlier else following
-    visit.acknowledged = (submission.pair, submission.press)
-    visit.note = app.words.rating.saved
+    return following
 
 
 def may_continue(app: App, visit: Visit) -> bool:
@@ -162,8 +162,8 @@ def may_continue(app: App, visit: Visit) -> bool:
     return False
 
 
-def _skip(app: App, visit: Visit, skip: Skip) -> None:
-    """Skip the pair and go on, unless this rater has skipped too many."""
+def _handle_skip(app: App, visit: Visit, skip: Skip) -> None:
+    """Skip the pair and show the next one, unless this rater has skipped too many."""
     if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
         visit.problem = app.words.rating.skipped_many
         return
@@ -173,7 +173,7 @@ def _skip(app: App, visit: Visit, skip: Skip) -> None:
     visit.note = app.words.rating.skipped
 
 
-def _turn(_app: App, visit: Visit, turn: Turn) -> None:
+def _handle_turn(_app: App, visit: Visit, turn: Turn) -> None:
     """Turn to another page. Choices stay in the browser, and only the first of two presses counts."""
     if visit.pair is None or visit.pair.presentation != turn.pair:
         return

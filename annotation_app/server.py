@@ -3,8 +3,6 @@
 uvicorn runs it in the process of `annotate`, on a socket that `annotate` has opened.
 """
 
-from __future__ import annotations
-
 import base64
 import gc
 import hashlib
@@ -116,7 +114,7 @@ class App(st.App):
         return runtime
 
 
-def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
+def run_server(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve the study of `state.serve_study` on a bound socket until a signal ends it.
 
     Args:
@@ -134,7 +132,7 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
-        logs.set_up()  # here all loggers have their handlers
+        logs.set_up_logging()  # here all loggers have their handlers
         # What is loaded by now lives as long as the process: later collections need not walk through it.
         gc.freeze()
         on_ready()
@@ -144,7 +142,11 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
         App(
             _SCRIPT,
             lifespan=lifespan,
-            routes=[Route("/", shell), Route("/health", health), Route("/empty-page", note_empty_page)],
+            routes=[
+                Route("/", serve_shell),
+                Route("/health", check_health),
+                Route("/empty-page", note_empty_page),
+            ],
             middleware=[
                 Middleware(RequestGuard),
                 Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
@@ -178,14 +180,14 @@ def load_options() -> None:
 
 def show_error_page(_error: Exception) -> bool:
     """Show a rater the same calm page for an unexpected error. Streamlit has already logged it."""
-    markup.unavailable(state.app.words)
+    markup.show_trouble(state.app.words)
     return True
 
 
 _last_check: list[tuple[float, str]] = [(-HEALTH_SECONDS, "")]
 
 
-async def health(_request: Request) -> JSONResponse:
+async def check_health(_request: Request) -> JSONResponse:
     """Answer 200 if a rating could be saved now, and otherwise 503 with the cause. The log says more."""
     checked, cause = _last_check[0]
     if time.monotonic() - checked >= HEALTH_SECONDS:
@@ -204,7 +206,7 @@ async def _find_trouble() -> str:
     files = count_open_files()
     file_limit = Connection.limit * 4
     if files > 0.9 * file_limit:
-        logs.warn(
+        logs.warn_once_a_minute(
             "%d of at most %d files are open; raise the limit (LimitNOFILE= of a service)", files, file_limit
         )
         return "open files"
@@ -214,7 +216,7 @@ async def _find_trouble() -> str:
             await to_thread.run_sync(settings.put, state.app.store, "last check", abandon_on_cancel=True)
     except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
         slow = f"the database did not answer within {HEALTH_SECONDS:.0f} s"
-        state.log(StudyError(str(error) or slow), "the health check")
+        state.log_error(StudyError(str(error) or slow), "the health check")
         return "database"
     return ""
 
@@ -236,11 +238,11 @@ _EMPTY_PAGES = {
 async def note_empty_page(request: Request) -> Response:
     """Log the reason for an empty page that `shell.html` reports."""
     if message := _EMPTY_PAGES.get(request.query_params.get("cause", "")):
-        logs.warn(message)
+        logs.warn_once_a_minute(message)
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
-async def shell(request: Request) -> HTMLResponse:
+async def serve_shell(request: Request) -> HTMLResponse:
     """Answer with the file that loads the page, in the study's language.
 
     A browser without one gets a cookie with a random secret, to which an id from Prolific is bound. It
@@ -250,7 +252,7 @@ async def shell(request: Request) -> HTMLResponse:
     texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
     texts["title"] = words.instructions.title
     escaped = {name: escape(text) for name, text in texts.items()}
-    page = fill(markup.asset("shell.html"), assets=_read_assets(), **escaped)
+    page = fill(markup.read_asset("shell.html"), assets=_read_assets(), **escaped)
     response = HTMLResponse(page, headers={"Cache-Control": "no-cache"})
     if not any(name.startswith(BROWSER_COOKIE) for name in request.cookies):
         response.set_cookie(
@@ -273,7 +275,7 @@ def _read_assets() -> str:
 
 def _hash_script() -> str:
     """Return the hash that allows the script inside `shell.html`, and no other inline script."""
-    script = re.findall(r"<script>(.*?)</script>", markup.asset("shell.html"), re.DOTALL)[0]
+    script = re.findall(r"<script>(.*?)</script>", markup.read_asset("shell.html"), re.DOTALL)[0]
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -322,7 +324,9 @@ class RequestGuard:
         path = scope["path"]
         answer = self._app
         if path == STREAM:
-            logs.warn("%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", path)
+            logs.warn_once_a_minute(
+                "%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", path
+            )
         if path not in PATHS and not path.startswith("/static/"):
             answer = PlainTextResponse("Not Found", status_code=404)
         await answer(scope, receive, add_headers)
@@ -335,7 +339,7 @@ def _is_own_page(scope: Scope) -> bool:
     host = headers.get("host")
     is_own = not origins or origins in ([f"http://{host}"], [f"https://{host}"])
     if not is_own:
-        logs.warn(
+        logs.warn_once_a_minute(
             "a websocket of a page at %.100r was refused, because it came for %.100r. If that page is yours, "
             "let the proxy pass on Host; see docs/deployment.md",
             ", ".join(origins),

@@ -6,8 +6,6 @@ for one, and mean the same rater at every later visit. Prolific's parameters are
 browser that came with them first, by its cookie, and no other one.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Mapping
@@ -17,11 +15,11 @@ import streamlit as st
 from streamlit.errors import StreamlitAuthError
 
 from annotation_app import endings, markup, state
-from annotation_app.markup import label
+from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 from guard_eval.records import content_id
 from guard_eval.store import raters
-from guard_eval.store.schema import LONGEST_NAME
+from guard_eval.store.sql.schema import LONGEST_NAME
 from guard_eval.study.settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"
@@ -42,25 +40,29 @@ class Arrival(NamedTuple):
     detail: dict[str, str]
 
 
-def enter(app: App) -> Visit | None:
+def sign_visitor_in(app: App) -> Visit | None:
     """Sign a visitor in, or show the sign-in page."""
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     token = st.query_params.get("invite", "")
     visit = state.sign_in(app, token) if token else None
-    arrival = None if visit else from_prolific(st.query_params, recruitment) or from_account(recruitment)
+    arrival = (
+        None
+        if visit
+        else read_prolific_arrival(st.query_params, recruitment) or read_account_arrival(recruitment)
+    )
     refused = texts.unknown if token else ""
     if arrival is not None:
         # A provider of accounts vouches for who comes; anybody can write Prolific's parameters.
-        browsers = browser_secrets() if arrival.source == "prolific" else None
+        browsers = read_browser_secrets() if arrival.source == "prolific" else None
         enrolment = raters.enrol(app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers)
         visit = state.sign_in(app, enrolment.token)
         if visit is None and enrolment.refusal != "elsewhere":  # revoked, or nothing is left to rate
-            endings.show(app, "no_place" if enrolment.refusal else "ended")
+            endings.show_ending(app, "no_place" if enrolment.refusal else "ended")
             return None
         refused = texts.other_browser
     if visit is None:
-        _show(app, refused)
+        _show_sign_in(app, refused)
         return None
     if arrival is not None:
         detail = {"source": arrival.source, **arrival.detail}
@@ -72,7 +74,7 @@ def enter(app: App) -> Visit | None:
     return visit
 
 
-def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
+def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
     """Return the visitor from Prolific, according to the parameters in the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
     valid = {
@@ -91,7 +93,7 @@ def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> 
     return expected is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != expected
 
 
-def from_account(recruitment: Recruitment) -> Arrival | None:
+def read_account_arrival(recruitment: Recruitment) -> Arrival | None:
     """Return the visitor who signed in with an account. Name and e-mail address are not stored."""
     # Without a provider in secrets.toml the user has no such attribute.
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
@@ -103,25 +105,25 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     return Arrival("oidc", external_id, {"issuer": str(issuer)}) if subject else None
 
 
-def browser_secrets() -> list[str]:
+def read_browser_secrets() -> list[str]:
     """Return the browser's secrets. A browser without cookies has a new one at every visit."""
     cookies = st.context.cookies.to_dict()
     ours = [cookies[name] for name in sorted(cookies) if name.startswith(BROWSER_COOKIE)]
     return list(dict.fromkeys(ours))[:10] or [secrets.token_urlsafe()]
 
 
-def _show(app: App, refused: str) -> None:
+def _show_sign_in(app: App, refused: str) -> None:
     """Show how to sign in, and why this visitor is not signed in."""
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     if recruitment.prolific and not refused:
         refused = texts.elsewhere if _is_other_study(st.query_params, recruitment) else texts.prolific
-    with markup.page(texts.title, texts.lead):
+    with markup.show_page(texts.title, texts.lead):
         if refused:
-            st.html(markup.problem(refused))
-        if recruitment.oidc and st.button(label(texts.account), key="account"):
+            st.html(markup.format_problem(refused))
+        if recruitment.oidc and st.button(escape_label(texts.account), key="account"):
             try:
                 st.login()
             except (StreamlitAuthError, OSError) as error:
-                state.log(error, "signing in with an account")
-                st.html(markup.problem(app.words.trouble.lead))
+                state.log_error(error, "signing in with an account")
+                st.html(markup.format_problem(app.words.trouble.lead))

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, NoteKind, Rater, content_id
+from guard_eval.records import BlindPair, HandOutPlan, JsonObject, NoteKind, Rater, content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store, notes, raters, verdicts
 from guard_eval.study import Study, wording
@@ -26,7 +26,7 @@ from guard_eval.study.settings import Annotation
 from guard_eval.study.wording import PracticePair, Wording
 
 STUDY_ERRORS = (StudyError, OSError)
-"""What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
+"""Errors of a missing, locked or broken study: the rater sees a calm page, and the log names the cause."""
 
 ENTRANCE = threading.Lock()
 """Held while a page is shown to a visitor who is not signed in."""
@@ -59,7 +59,7 @@ class App:
             OSError: It is missing.
             StudyError: Another file is there.
         """
-        if _inode(self.store) != self.inode:
+        if _read_inode(self.store) != self.inode:
             raise StudyError(f"{self.store.file} was replaced by another file; start `annotate` again")
 
 
@@ -104,7 +104,7 @@ class Visit:
         """Return whether the shown pair was rated before."""
         return self.at < len(self.trail)
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> JsonObject:
         """Return what the panel shows of this visit; `turn` differs at every call: the browser notices."""
         self.turn += 1
         said = {name: getattr(self, name) for name in ("note", "problem", "acknowledged", "failed", "turn")}
@@ -118,7 +118,7 @@ class Visit:
         self.failed = ""
 
     def open(self, kind: str) -> None:
-        """Open the onboarding page of this kind; an empty one leads on."""
+        """Open the onboarding page of this kind; an empty kind closes it."""
         self.opened = kind
 
     def go_to(self, at: int) -> None:
@@ -151,16 +151,16 @@ def serve_study(study: Study) -> App:
         practice=tuple(
             pair for pair in words.practice.pairs if pair.expected.keys() & set(annotation.criteria)
         ),
-        inode=_inode(store),
+        inode=_read_inode(store),
     )
     return app
 
 
-def _inode(store: Store) -> int:
+def _read_inode(store: Store) -> int:
     return store.file.stat().st_ino if store.file else 0
 
 
-def log(error: Exception, doing: str) -> None:
+def log_error(error: Exception, doing: str) -> None:
     """Log an error. The message of a StudyError or OSError contains neither texts nor tokens."""
     logging.getLogger("annotation_app").error("%s failed: %s", doing, error)
 
@@ -171,7 +171,7 @@ def sign_in(app: App, token: str) -> Visit | None:
     if rater is None:
         return None
     trail = verdicts.read_rated_presentations(app.store, rater)
-    visit = Visit(token=token, rater=rater, progress=_progress(app, rater), trail=trail, at=len(trail))
+    visit = Visit(token=token, rater=rater, progress=_read_progress(app, rater), trail=trail, at=len(trail))
     if rater.id in app.latest:
         visit.acknowledged = app.latest[rater.id].acknowledged
     app.latest[rater.id] = visit
@@ -183,7 +183,7 @@ def is_latest(app: App, visit: Visit) -> bool:
     return app.latest.setdefault(visit.rater.id, visit) is visit
 
 
-def _progress(app: App, rater: Rater) -> dict[str, list[Any]]:
+def _read_progress(app: App, rater: Rater) -> dict[str, list[Any]]:
     progress: dict[str, list[Any]] = defaultdict(list)
     for note in notes.read(app.store, rater=rater):
         if note.kind in _ONBOARDING:
@@ -199,7 +199,7 @@ def note_progress(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, o
     If a second press or another tab has already noted the same since this page was shown, nothing is added.
     """
     noted = len(visit.progress[kind])
-    visit.progress = _progress(app, visit.rater)
+    visit.progress = _read_progress(app, visit.rater)
     if len(visit.progress[kind]) == noted:
         notes.write(app.store, visit.rater, kind, json.dumps(detail, ensure_ascii=False, sort_keys=True))
         visit.progress[kind].append(detail)

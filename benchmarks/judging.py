@@ -30,15 +30,16 @@ from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import connect_to, server_url
-from guard_eval.store import Store, judging, raters, requests
+from guard_eval.servers.server import connect_to, find_url
+from guard_eval.store import Store, raters
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Question
+from guard_eval.store.judging import requests, usage
+from guard_eval.store.judging.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Ledger
-from judge.prompts.forms import first_form
-from judge.questions import RequestBuilder, read_left
+from judge.prompts.forms import choose_first_form
+from judge.questions import RequestBuilder, read_unjudged
 from judge.run import OnlineRun
 
 TITLES = {
@@ -76,16 +77,16 @@ def make_pairs(count: int) -> list[Pair]:
 def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
     blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
     question = Question(pair_id="p", number=0, blind=blind)
-    return RequestBuilder(judge, seed=1).build(question, first_form(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=1).build(question, choose_first_form(judge), max_output_tokens=512)
 
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Ledger:
     environ = {"OPENAI_API_KEY": KEY}
-    price = find_price(judge, server_url(judge, environ))
+    price = find_price(judge, find_url(judge, environ))
     run = OnlineRun(
         store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd
     )
-    return run.judge_questions([read_left(store, judge, seed=1)])
+    return run.judge_questions([read_unjudged(store, judge, seed=1)])
 
 
 def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -220,7 +221,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
             verdicts = sum(rater.rated for rater in raters.read(store))
             with store.read() as db:
                 failed = [kind for kind, _ in requests.read_failures(db).values()]
-                usd = sum(row.usd + row.held_usd for row in judging.read_spending(db))
+                usd = sum(row.usd + row.held_usd for row in usage.read_spending(db))
         judge()
         more = server.log().requests - log.requests
     did = ", ".join(f"{times} {name}" for name, times in sorted(log.did.items()))

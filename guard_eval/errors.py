@@ -13,7 +13,7 @@ _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^
 
 
 class StudyError(ValueError):
-    """Something the user gave cannot be used. Passwords are removed from URLs in the message."""
+    """An error that the user can fix. Passwords in URLs are removed from its message."""
 
     def __init__(self, message: str) -> None:
         super().__init__(_PASSWORD.sub(lambda match: f"{match[1] or match[2]}***", message))
@@ -30,7 +30,7 @@ class MissingExtraError(StudyError):
 
 
 def _name_with_extra(extra: str) -> str:
-    """Return how pip finds this package where it was installed from: a folder, a wheel, or an index."""
+    """Return the name by which pip finds this package with an extra: a folder, a wheel, or an index."""
     # A folder of sources has metadata, too, that do not say where it was installed from.
     installations = metadata.distributions(name="guard-eval")
     urls = (installation.read_text("direct_url.json") for installation in installations)
@@ -43,12 +43,21 @@ def _name_with_extra(extra: str) -> str:
 
 
 def nearest(word: str, options: list[str]) -> str:
-    """Return what a message about an unknown word suggests: the nearest known ones, or all."""
+    """Return a suggestion for an unknown word: the nearest known word, or all known words."""
     if near := difflib.get_close_matches(word, options, n=1):
         return f"did you mean {near[0]!r}?"
     return f"choose from: {', '.join(options)}" if options else "it takes none"
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> count_of(1, "text"), count_of(1200, "text")
+    ('1 text', '1,200 texts')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, without a full stop."""
+    """Return the first line of an error's message, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

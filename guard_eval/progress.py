@@ -46,7 +46,7 @@ _reporters = [Reporter()]
 
 
 @contextmanager
-def attached(reporter: Reporter) -> Iterator[None]:
+def use_reporter(reporter: Reporter) -> Iterator[None]:
     """Send everything to a reporter while the block runs."""
     _reporters.append(reporter)
     try:

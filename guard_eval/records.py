@@ -11,7 +11,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, Self, TypeVar, dataclass_transform
+from typing import Any, Literal, Self, TypeVar, dataclass_transform
+
+JsonObject = dict[str, Any]
+"""A JSON object, whose values are of any kind."""
 
 T = TypeVar("T")
 

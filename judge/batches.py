@@ -7,8 +7,6 @@ answers. Only the first questions, which are asked online, can be in flight when
 A batch that is too large for the account is halved, and from then on one batch follows the other.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import tempfile
@@ -16,18 +14,25 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import IO, Any
+from typing import IO
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.answers import load_json, table_of
-from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
-from guard_eval.servers.batch_states import is_too_large
+from guard_eval.records import JsonObject
+from guard_eval.servers.answers import as_object, load_json
+from guard_eval.servers.batch_api import (
+    MOST_BYTES,
+    MOST_REQUESTS,
+    BatchApi,
+    CallError,
+    TooLargeError,
+    is_too_large,
+)
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.refusals import read_line
-from guard_eval.store import requests
-from guard_eval.store.requests import (
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import (
     LEASE,
     Batch,
     Planned,
@@ -129,7 +134,7 @@ class BatchRun:
             raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
-    def _halve(self, name: str, size: int, words: str) -> None:
+    def _halve_batches(self, name: str, size: int, words: str) -> None:
         """Halve the size of all further batches, because this one was too large.
 
         Raises:
@@ -156,12 +161,12 @@ class BatchRun:
             while planned := list(islice(requests_to_send, AT_ONCE)):
                 reserved = self.journal.reserve_batch(planned, name)
                 if Unavailable("budget") in reserved:
-                    self._cancel(name)
+                    self._cancel_batch(name)
                     raise self.biller.explain_limit(planned[reserved.index(Unavailable("budget"))])
                 for request, outcome in zip(planned, reserved, strict=True):
                     if isinstance(outcome, Reserved):
                         self._batch_of[request.key] = name
-                        file.write(self._line(request))
+                        file.write(self._write_line(request))
                         size += 1
                     elif outcome == Unavailable("batch"):
                         self._batch_of[request.key] = ""
@@ -172,7 +177,7 @@ class BatchRun:
         size = 0
         for count in range(min(len(queue), self._most_requests)):
             request = self.online.plan(queue[0].question, queue[0].send, batch=True)
-            size += len(self._line(request))
+            size += len(self._write_line(request))
             if count and size > MOST_BYTES:
                 return
             queue.popleft()
@@ -182,19 +187,19 @@ class BatchRun:
     def _path(self) -> str:
         return f"/v1{PATHS[self.online.state.form.interface]}"
 
-    def _line(self, request: Planned) -> bytes:
+    def _write_line(self, request: Planned) -> bytes:
         """Return a request as one line of a batch's file."""
         head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._path}", "body": '
         return b"%s%s}\n" % (head.encode(), request.body)
 
-    def _change(self, batch: str, **values: str | int) -> None:
+    def _change_requests(self, batch: str, **values: str | int) -> None:
         """Change the open requests of a batch."""
         with self.journal.store.write() as (db, _):
             requests.change_batch(db, batch, **values)
 
-    def _cancel(self, batch: str) -> None:
+    def _cancel_batch(self, batch: str) -> None:
         """Free the amounts that were reserved for a batch that was not created."""
-        self._change(batch, state="unbilled", cost=0)
+        self._change_requests(batch, state="unbilled", cost=0)
 
     async def _adopt(self) -> list[Batch]:
         """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
@@ -224,9 +229,9 @@ class BatchRun:
                 f"made one; run again later, or {_NEW_NAME}"
             ) from None
         if provider_id is None:
-            self._cancel(batch.name)
+            self._cancel_batch(batch.name)
             return None
-        self._change(batch.name, provider_id=provider_id)
+        self._change_requests(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
     async def _create(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
@@ -238,14 +243,14 @@ class BatchRun:
         try:
             provider_id = await self._api.create(name, file, self._path)
         except CallError as error:
-            self._cancel(name)
+            self._cancel_batch(name)
             if isinstance(error, TooLargeError):
-                self._halve(name, size, str(error))
+                self._halve_batches(name, size, str(error))
                 return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
             ) from None
-        self._change(name, provider_id=provider_id)
+        self._change_requests(name, provider_id=provider_id)
         self.biller.ledger.requests += size
         progress.notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
@@ -285,9 +290,9 @@ class BatchRun:
             ) from None
         with self.journal.store.read() as db:
             size = len(requests.read_batch(db, batch.name))
-        ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
+        ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
-        self._change(batch.name, **ended)
+        self._change_requests(batch.name, **ended)
         fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)
         if fatal is not None:
             raise StudyError(fatal)
@@ -296,7 +301,7 @@ class BatchRun:
                 raise StudyError(
                     f"the provider refused the batch {batch.provider_id}: {status.error}; run without --batch"
                 )
-            self._halve(batch.name, size, status.error)
+            self._halve_batches(batch.name, size, status.error)
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
@@ -305,7 +310,7 @@ class BatchRun:
             rows = requests.read_batch(db, batch.name)
         settled = {}
         for line in content.splitlines():
-            key = str(table_of(load_json(line)).get("custom_id"))
+            key = str(as_object(load_json(line)).get("custom_id"))
             if key not in rows:
                 continue
             row, _ = rows[key]
@@ -315,7 +320,7 @@ class BatchRun:
                 settled[key] = settle_error(row, error)
                 self._errors[key] = error
         with self.journal.store.write() as (db, now):
-            requests.settle(db, now, list(settled.values()))
+            requests.settle_requests(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
                 self.biller.count_cost(answer, rows[key][1])

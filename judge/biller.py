@@ -1,7 +1,5 @@
 """Price the requests and the answers of one run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -11,7 +9,7 @@ from guard_eval.records import BILLION
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import FailureKind
 from guard_eval.servers.price import REMEDY, Price
-from guard_eval.store.requests import Planned, Settled
+from guard_eval.store.judging.requests import Planned, Settled
 from guard_eval.study.judge_settings import Judge
 
 

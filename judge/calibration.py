@@ -5,15 +5,14 @@ random order. A pair with swapped sides should get the same verdict. A text shou
 was made longer with repeated words. None of the answers is a verdict of the study.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 
 from guard_eval.records import BlindPair, Pair, content_id
-from guard_eval.store import Store, judging
+from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Check, Question
+from guard_eval.store.judging import calibration
+from guard_eval.store.judging.requests import Check, Question
 from guard_eval.study.judge_settings import Judge
 from judge.questions import RequestBuilder
 
@@ -32,7 +31,7 @@ _FEWEST_WORDS = 4
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
-def make_items(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
+def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
     """Return the questions of a study's calibration: the same for the same pairs and seed.
 
     Texts of too few words cannot be shuffled; that check is left out for them.
@@ -54,9 +53,9 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
     text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
     yield Check(check="identical", target="A", orders=1), text, text
     compared = [
-        ("shuffled", text, shuffled(text, seed=seed)),
+        ("shuffled", text, shuffle_words(text, seed=seed)),
         ("swapped", pair.text_a, pair.text_b),
-        ("padded", padded(text, seed=seed), text),
+        ("padded", pad_text(text, seed=seed), text),
     ]
     for name, target, other in compared:
         if name != "shuffled" or other != text:
@@ -64,10 +63,10 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
             yield Check(check=name, target="B", orders=2), other, target
 
 
-def shuffled(text: str, *, seed: int) -> str:
+def shuffle_words(text: str, *, seed: int) -> str:
     """Return the words of `text` in an order drawn by the seed; `text` itself if it has too few words.
 
-    >>> sorted(shuffled("one two three four", seed=1).split())
+    >>> sorted(shuffle_words("one two three four", seed=1).split())
     ['four', 'one', 'three', 'two']
     """
     words = text.split()
@@ -78,10 +77,10 @@ def shuffled(text: str, *, seed: int) -> str:
     return " ".join(mixed if mixed != words else mixed[::-1])
 
 
-def padded(text: str, *, seed: int) -> str:
+def pad_text(text: str, *, seed: int) -> str:
     """Return `text` made about half as long again: with its first sentences repeated, and filler.
 
-    >>> padded("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
+    >>> pad_text("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
     True
     """
     repeated: list[str] = []
@@ -98,6 +97,6 @@ def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the calibration's questions that the judge has not answered under these settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.read() as db:
-        answered = judging.read_answered(db, settings)
-    items = make_items(store_pairs.read(store), seed=seed)
+        answered = calibration.read_answered(db, settings)
+    items = make_checks(store_pairs.read(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

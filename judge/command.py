@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Row
+from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION
+from guard_eval.records import BILLION, JsonObject, record
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
-from guard_eval.store import Store, judging, pairs
-from guard_eval.store.requests import Question
+from guard_eval.store import Store, pairs
+from guard_eval.store.judging import usage
+from guard_eval.store.judging.requests import Question
+from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.questions import plan_questions, read_left, split_rounds
+from judge.questions import plan_questions, read_unjudged, split_rounds
 from judge.recheck import ask_again, draw_attempts, preview_recheck
 from judge.viewer import write_page
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from judge.biller import Ledger
 
 _REASONS = 5
-"""So many reasons of one kind of failure are printed."""
+"""The number of reasons that are printed for each kind of failure."""
 
 _REMEDIES = {
     "timeout": " (they may have been charged; set a longer timeout in study.toml, and they are asked again)",
@@ -43,7 +43,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Judged(Result):
     """The result of the command: what the judges were asked, or would be asked.
 
@@ -54,8 +54,8 @@ class Judged(Result):
     """
 
     previews: tuple[dict[str, object], ...] = ()
-    judges: tuple[Mapping[str, Any], ...] = ()
-    failures: tuple[Mapping[str, Any], ...] = ()
+    judges: tuple[JsonObject, ...] = ()
+    failures: tuple[JsonObject, ...] = ()
 
 
 def judge(
@@ -107,7 +107,7 @@ def judge(
         raise StudyError(
             "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
         )
-    judges = _choose(study, only)
+    judges = _choose_judges(study, only)
     study = study.of_tuning() if tune else study
     pairing = study.command("measure", "--tune") if tune else study.command("pair")
     if tune and not (study.folder / TUNING_DATABASE).exists():
@@ -140,7 +140,7 @@ def judge(
     return result
 
 
-def _choose(study: Study, only: str | None) -> list[Judge]:
+def _choose_judges(study: Study, only: str | None) -> list[Judge]:
     judges = [judge for judge in study.settings.judge if only in (None, judge.model, judge.rater_name)]
     names = ", ".join(judge.rater_name for judge in study.settings.judge)
     if not names:
@@ -182,7 +182,7 @@ class JudgeCommand:
 
     @contextmanager
     def _judge(self, judge: Judge) -> Iterator[None]:
-        """Store an error that only the user can fix, so that the other judges go on."""
+        """Store an error that only the user can fix, so that the other judges continue."""
         try:
             yield
         except StudyError as error:
@@ -198,7 +198,7 @@ class JudgeCommand:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
                 else:
-                    read = read_unanswered if self.calibrate else read_left
+                    read = read_unanswered if self.calibrate else read_unjudged
                     questions = read(self.store, judge, seed=seed)
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
@@ -300,10 +300,10 @@ class JudgeCommand:
     def summarize(self) -> Judged:
         """Summarize this run, and the judges' costs over all runs."""
         with self.store.read() as db:
-            spending = judging.read_spending(db)
-            failures = judging.read_reasons(db)
+            spending = usage.read_spending(db)
+            failures = usage.read_reasons(db)
         failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
-        reasons = tuple(judging.count_reasons(failed) if self.calibrate else failures)
+        reasons = tuple(usage.count_reasons(failed) if self.calibrate else failures)
         lines = [
             *self.rechecked,
             *(
@@ -332,7 +332,7 @@ class JudgeCommand:
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 
-def _show_spending(spending: Sequence[Row[Any]]) -> Table:
+def _show_spending(spending: Sequence[SqlRow]) -> Table:
     """Return a table of the requests and costs of each judge over all runs."""
     facts = {
         "requests": "requests",
@@ -350,7 +350,7 @@ def _show_spending(spending: Sequence[Row[Any]]) -> Table:
     return Table(columns=("", *(row.judge for row in spending)), rows=tuple(rows), caption="")
 
 
-def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
+def _show_reasons(reasons: Sequence[JsonObject]) -> list[str]:
     """Return lines with each judge's failures by kind, and their most frequent reasons."""
     lines = []
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):

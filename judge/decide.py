@@ -6,12 +6,11 @@ until another question was asked in the strictest one. A server that reasons is 
 answers off at the usual limit, counts tokens of reasoning, or refuses what such models refuse.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from guard_eval.records import record
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,
@@ -24,7 +23,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import change_form, fixed_parts, simplify
+from judge.prompts.forms import change_form, find_fixed_parts, list_simpler_forms
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
@@ -48,7 +47,7 @@ _REMEDIES: dict[FailureKind, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Reply:
     """The result of one request.
 
@@ -71,7 +70,7 @@ class Reply:
     alone: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunState:
     """The state of a judge's run.
 
@@ -81,11 +80,13 @@ class RunState:
         max_output_tokens: The token limit of the next requests.
         most_output_tokens: The highest token limit that the server may take.
         answered_tokens: The highest token limit of an answer.
-        is_settled: Whether the form changes no more, since a verdict was accepted.
+        has_verdicts: Whether an earlier run with these settings got verdicts.
+        is_settled: Whether the form is final, because a verdict was accepted.
         fallback: The simpler form that gave a verdict.
         doubts: The questions on which the best form was refused or ignored.
         fruitless: The pairs of the answers without a verdict since the last verdict.
-        failures: The questions in a row that the server failed to answer.
+        failures: The questions in a row that the server failed to answer, or rejected before any verdict.
+        rejections: The questions that were rejected in every form.
     """
 
     judge: Judge
@@ -93,11 +94,13 @@ class RunState:
     max_output_tokens: int
     most_output_tokens: int = REASONING_TOKENS
     answered_tokens: int = 0
+    has_verdicts: bool = False
     is_settled: bool = False
     fallback: Form | None = None
     doubts: int = 0
     fruitless: tuple[str, ...] = ()
     failures: int = 0
+    rejections: int = 0
 
     @property
     def form(self) -> Form:
@@ -113,7 +116,7 @@ class RunState:
         return wasted >= MOST_FRUITLESS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class History:
     """The facts for the next step on a question.
 
@@ -177,7 +180,7 @@ class Stop:
 Step = Send | Wait | Verdict | Failure | Stop
 
 
-def learn(history: History, reply: Reply) -> History:
+def learn_from(history: History, reply: Reply) -> History:
     """Add a reply to the history, and update the run's state by it."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
@@ -224,8 +227,16 @@ def _learn_limit(run: RunState, reply: Reply) -> RunState:
 
 def conclude(run: RunState, step: Verdict | Failure) -> RunState:
     """Return the run's state after a question is finished."""
-    of_the_server = isinstance(step, Failure) and step.error.kind in OF_THE_SERVER
-    return replace(run, failures=run.failures + 1 if of_the_server else 0)
+    if not isinstance(step, Failure):
+        return replace(run, failures=0, rejections=0)
+    failures = run.failures + 1 if _is_of_the_server(run, step.error) else 0
+    return replace(run, failures=failures, rejections=run.rejections + (step.error.kind == "rejected"))
+
+
+def _is_of_the_server(run: RunState, error: RequestFailure) -> bool:
+    """Return whether the server failed whatever the texts are; before a verdict a rejection counts, too."""
+    says_nothing = error.kind == "rejected" and not (run.is_settled or run.has_verdicts)
+    return says_nothing or error.kind in OF_THE_SERVER
 
 
 def next_step(history: History, form: Form) -> Step:
@@ -253,7 +264,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return the end of a run after this number of answers without a verdict."""
+    """Return the stop of a run after this number of answers without a verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
@@ -271,10 +282,11 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
     failed = _count_failures(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
     is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
-    if error.change is None or is_passing or is_over:
+    is_futile = error.change == "guess" and run.rejections >= DOUBTS
+    if error.change is None or is_passing or is_over or is_futile:
         return None
     takes_text = error.change == "output" and form.output == "text"
-    if error.change in fixed_parts(run.judge) and not takes_text:
+    if error.change in find_fixed_parts(run.judge) and not takes_text:
         value = getattr(run.judge, error.change)
         return Stop(
             f"the server of the judge {run.judge.model!r} does not take {error.change} = {value!r}, which "
@@ -295,7 +307,7 @@ def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
             base = change_form(base, change, judge)
-    yield from simplify(base, judge)
+    yield from list_simpler_forms(base, judge)
 
 
 def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
@@ -344,7 +356,7 @@ def _count_failures(history: History) -> Counter[FailureKind]:
 
 
 def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
-    if error.kind not in OF_THE_SERVER or run.failures + 1 < MOST_FAILURES:
+    if not _is_of_the_server(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "

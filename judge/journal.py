@@ -1,7 +1,5 @@
 """Write the requests and verdicts of a run to the store."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Sequence
@@ -12,10 +10,11 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.servers.failures import RequestFailure
-from guard_eval.store import Store, judging, raters, requests
+from guard_eval.store import Store, raters
 from guard_eval.store import settings as store_settings
-from guard_eval.store.group_commit import GroupCommit
-from guard_eval.store.requests import LEASE, Planned, Question, Reservation
+from guard_eval.store.judging import calibration, requests
+from guard_eval.store.judging.group_commit import GroupCommit
+from guard_eval.store.judging.requests import LEASE, Planned, Question, Reservation
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
@@ -65,7 +64,7 @@ class Journal:
     def _reserve(
         self, db: Connection, now: datetime, planned: Sequence[Planned], batch: str | None = None
     ) -> list[Reservation]:
-        return requests.reserve(
+        return requests.reserve_requests(
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
         )
 
@@ -85,7 +84,7 @@ class Journal:
         save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
     def _keep_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
-        judging.keep_answers(db, now, self.settings, answers)
+        calibration.keep_answers(db, now, self.settings, answers)
 
     async def keep_lease(self) -> None:
         """Renew the lease of open requests before it ends.
@@ -110,4 +109,4 @@ class Journal:
         await self.write(self._renew, lease)
 
     def _renew(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
-        requests.renew(db, self.run, now + leases[-1])
+        requests.renew_lease(db, self.run, now + leases[-1])

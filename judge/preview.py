@@ -1,35 +1,31 @@
 """Preview a run: the requests, their destination and their cost. This needs no connection and no key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Row
-
+from guard_eval.records import record
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
-from guard_eval.servers.server import key_variable, server_url
-from guard_eval.store import Store, judging, requests
-from guard_eval.store.requests import Attempt, Question
+from guard_eval.servers.server import find_key_variable, find_url
+from guard_eval.store import Store
+from guard_eval.store.judging import requests, usage
+from guard_eval.store.judging.requests import Attempt, Question
+from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
-from judge.prompts.examples import check_examples, describe_special
 from judge.prompts.forms import show_request
-from judge.prompts.prompt import prompt_of
-from judge.questions import RequestBuilder, check_criteria, describe_changes
+from judge.prompts.prompt import describe_special, make_prompt
+from judge.questions import RequestBuilder, check_criteria, check_examples, describe_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
 TOKENS_OF_REASONING = 1000
-"""What an answer is guessed to take, until answers show it."""
+"""Guesses of the tokens of an answer, until answers show them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Preview:
     """The preview of a run.
 
@@ -68,7 +64,7 @@ class Preview:
         return {
             "judge": self.name,
             "model": visible(self.judge.model),
-            "server": server_url(self.judge),
+            "server": find_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,
         }
@@ -90,10 +86,10 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     """
     check_examples(store, judge)
     check_criteria(store, judge)
-    url = server_url(judge)
-    variable = key_variable(judge)
+    url = find_url(judge)
+    variable = find_key_variable(judge)
     with store.read() as db:
-        spent = next((row for row in judging.read_spending(db) if row.judge == judge.rater_name), None)
+        spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
     run = builder.start(store)
@@ -112,7 +108,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     name = visible(judge.rater_name)
     special = describe_special(judge)
     lines = [
-        f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {prompt_of(judge).version})",
+        f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {make_prompt(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
@@ -155,7 +151,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
 
 
 def _estimate(
-    price: Price, judge: Judge, sizes: Sequence[int], spent: Row[Any] | None, *, reasons: bool
+    price: Price, judge: Judge, sizes: Sequence[int], spent: SqlRow | None, *, reasons: bool
 ) -> dict[str, tuple[float, float]]:
     """Estimate the cost of requests of these sizes, online and in a batch: expected, and at worst."""
     if spent is not None and spent.answers and spent.input_tokens:

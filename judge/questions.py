@@ -1,9 +1,8 @@
 """A judge's questions: their order, the key and the bytes of each request, and the verdict in each answer."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -15,9 +14,11 @@ from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.thinking import has_reasoned
-from guard_eval.store import Store, requests
+from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.requests import Answered, Instruction, Question
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import Answered, Instruction, Question
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
@@ -28,19 +29,18 @@ from judge.decide import (
     Reply,
     RunState,
     Send,
-    learn,
+    learn_from,
     next_step,
 )
-from judge.prompts.examples import describe_special
-from judge.prompts.forms import build_request, first_form, show_request, temperature_of
-from judge.prompts.parsing import parse
-from judge.prompts.prompt import code as code_of
-from judge.prompts.prompt import prompt_of
+from judge.prompts.forms import build_request, choose_first_form, choose_temperature, show_request
+from judge.prompts.parsing import parse_response
+from judge.prompts.prompt import describe_special, make_prompt
+from judge.prompts.prompt import make_code as code_of
 
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
 )
-"""Stand for a pair where only the rest of a request is shown."""
+"""The texts of a pair where only the rest of a request is shown."""
 
 
 def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
@@ -49,7 +49,7 @@ def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
 
-def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+def read_unjudged(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the judge's questions without a verdict, in the order in which they are asked.
 
     In a study with rounds fewer of them may be asked, because comparisons stop.
@@ -84,14 +84,14 @@ class RequestBuilder:
     def __init__(self, judge: Judge, *, seed: int) -> None:
         self.judge = judge
         self._seed = seed
-        self._prompt = prompt_of(judge)
+        self._prompt = make_prompt(judge)
         self._titles = {criterion.name: criterion.title for criterion in self._prompt.criteria}
         self.settings = _digest(
             judge.rater_name,
             self._prompt.version,
             judge.model,
             judge.criteria,
-            temperature_of(judge),
+            choose_temperature(judge),
             judge.reasoning_effort,
             judge.output,
             judge.base_url and judge.base_url.rstrip("/"),
@@ -151,18 +151,18 @@ class RequestBuilder:
             forms = requests.read_forms(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
-        best = first_form(judge)
+        best = choose_first_form(judge)
         for name, verdicts, limit in forms[:1]:
             if verdicts >= DOUBTS:
                 best = Form.parse(name)
             if judge.max_output_tokens is None:
                 limits.append(limit)
-        return RunState(judge=judge, best=best, max_output_tokens=max(limits))
+        return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
 
     def read(self, question: Question, form: Form, answer: Answered, *, is_new: bool = False) -> Reply:
         """Read an answer to a question in this form."""
         code = code_of(question.blind, self._seed)
-        outcome = parse(answer.response, self.judge.criteria, code=code, titles=self._titles)
+        outcome = parse_response(answer.response, self.judge.criteria, code=code, titles=self._titles)
         if isinstance(outcome, RequestFailure):
             written = read_usage(answer.response).output_tokens or 0
             if outcome.kind in RESAMPLED and written >= answer.max_output_tokens:  # whatever else it says
@@ -194,7 +194,7 @@ class RequestBuilder:
                 if key not in answers:
                     continue
                 reply = self.read(questions[index], run.form, answers[key])
-                histories[index] = learn(histories[index], reply)
+                histories[index] = learn_from(histories[index], reply)
                 step = next_step(histories[index], run.form)
                 if isinstance(step, Send):
                     samples[index] = step.sample
@@ -203,6 +203,30 @@ class RequestBuilder:
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def check_examples(store: Store, judge: Judge) -> None:
+    """Check that no example contains a pair or a text of the study: it would reveal a verdict.
+
+    Raises:
+        StudyError: An example contains a pair or a text of the study.
+    """
+    pairs = store_pairs.read(store) if judge.judged_examples else []
+    owners = {name: pair.id for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
+    owners |= {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
+    owners.pop("", None)
+    for number, example in enumerate(judge.judged_examples, start=1):
+        for value in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
+            if value in owners:
+                raise StudyError(
+                    f"example {number} of the judge {judge.rater_name!r} has the name or a text of the "
+                    f"study's pair {owners[value]}, whose verdict it would give away; take one from elsewhere"
+                )
+
+
+def _normalize_space(text: str) -> str:
+    """Return a text with normalized white space and Unicode form."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def check_criteria(store: Store, judge: Judge) -> None:
@@ -221,7 +245,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
             f"asked about {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a "
             'new name there (name = "…"), under which it judges all pairs'
         )
-    if changed := describe_rewordings(store_settings.criteria(store), judge.rubric):
+    if changed := describe_rewordings(store_settings.read_criteria(store), judge.rubric):
         raise StudyError(
             f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}; take back the change, "
             "or define the new words as a criterion of another name"
@@ -233,6 +257,6 @@ def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     part_name = settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
-    first = {part_name: store_settings.declared(store, part_name)}
+    first = {part_name: store_settings.read_declared(store, part_name)}
     (compared,) = compare_declared({part_name: store.declared_now[part_name]}, first)
     return tuple(change for change in compared.changes if change.startswith(("judge.", "criteria.", "seed ")))

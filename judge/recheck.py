@@ -21,11 +21,12 @@ from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import server_url
-from guard_eval.store import Store, requests
+from guard_eval.servers.server import find_url
+from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Answered, Attempt, Check, Planned, Unavailable
-from guard_eval.store.schema import chunks
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import Answered, Attempt, Check, Planned, Unavailable
+from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview
@@ -82,7 +83,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
     """
     pairs = sorted(store_pairs.read(store), key=lambda pair: content_id(seed, "recheck", pair.id))
     drawn: dict[str, Attempt] = {}
-    for some_pairs in chunks(pairs):
+    for some_pairs in split_chunks(pairs):
         with store.read() as db:
             attempts = requests.read_attempts(db, [pair.id for pair in some_pairs])
         for attempt in attempts:
@@ -97,7 +98,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending them again: as before, or at worst with the longest answers."""
-    url = server_url(judge)
+    url = find_url(judge)
     price = find_price(judge, url)
     costs = {}
     if price is not None:
@@ -120,7 +121,7 @@ def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
     """Send the requests again, and describe how the new answers compare with the old ones.
 
     Raises:
-        StudyError: Only the user can mend it. What was answered until then is saved.
+        StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
     outcomes: Counter[Outcome] = Counter()
     asyncio.run(_ask_all(online, deque(attempts), outcomes))
@@ -138,7 +139,7 @@ async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter
     while queue and not online.workers.is_stopped:
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
-        planned = _plan(online, attempt)
+        planned = _plan_request(online, attempt)
         response = attempt.response or b""
         stored = Answered(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
         before = online.builder.read(planned.question, form, stored).result
@@ -149,7 +150,7 @@ async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter
             outcomes["same" if now == before else "changed"] += 1
 
 
-def _plan(online: OnlineRun, attempt: Attempt) -> Planned:
+def _plan_request(online: OnlineRun, attempt: Attempt) -> Planned:
     """Return the request with today's date in its key, so that it can be sent again on another day."""
     today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
     return Planned(

@@ -5,8 +5,6 @@ key, the address and the price are settled before the others follow. A run may b
 next one reads what was answered and sends only the rest. A failure is counted, and is never a verdict.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -25,12 +23,13 @@ from guard_eval.servers.form import PATHS, Form
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
 from guard_eval.servers.workers import Workers
-from guard_eval.store import Store, judging, requests
-from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
-from guard_eval.store.schema import chunks
+from guard_eval.store import Store
+from guard_eval.store.judging import calibration, requests
+from guard_eval.store.judging.requests import Answered, Planned, Question, Settled, Unavailable
+from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
-from judge.decide import Failure, History, Reply, Send, Stop, Verdict, Wait, conclude, learn, next_step
+from judge.decide import Failure, History, Reply, Send, Stop, Verdict, Wait, conclude, learn_from, next_step
 from judge.journal import Journal
 from judge.questions import RequestBuilder
 
@@ -144,7 +143,7 @@ class OnlineRun:
         checks = [question for question in questions if question.check is not None]
         if checks:
             with self._store.write() as (db, _):
-                judging.plan_checks(
+                calibration.plan_checks(
                     db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
@@ -157,7 +156,7 @@ class OnlineRun:
                 result = history.replies[-1].result if history.replies else None
                 error = result if isinstance(result, RequestFailure) else None
                 unanswered.append(Pending(question, step, error))
-        for some_concluded in chunks(concluded):
+        for some_concluded in split_chunks(concluded):
             await asyncio.gather(*(self.conclude(question, step) for question, step in some_concluded))
         return unanswered
 
@@ -215,7 +214,7 @@ class OnlineRun:
             reply = await self._send(plan, form)
             if isinstance(reply, Unavailable):
                 return reply
-            history = learn(replace(history, run=self.state), reply)
+            history = learn_from(replace(history, run=self.state), reply)
             self.state = history.run
             step = next_step(history, form)
             if isinstance(reply.result, RequestFailure):
@@ -292,11 +291,11 @@ class OnlineRun:
         )
         if isinstance(result, bytes):
             settled = self.biller.price_answer(row, result)
-            await self.journal.write(requests.settle, settled)
+            await self.journal.write(requests.settle_requests, settled)
             self.biller.count_cost(settled, planned.cost)
             answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(planned.question, form, answer, is_new=True)
-        await self.journal.write(requests.settle, settle_error(row, result))
+        await self.journal.write(requests.settle_requests, settle_error(row, result))
         return Reply(
             form=form,
             result=result,

@@ -4,8 +4,6 @@ Which text of a pair is called Text 1 is drawn for each pair: the study's own or
 wrote it. All foreign text reaches the page escaped, with its control characters written out.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter, defaultdict
@@ -22,9 +20,10 @@ from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.servers.answers import read_answer
 from guard_eval.servers.price import show_usd
-from guard_eval.store import Store, requests, unblind
+from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Attempt
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import Attempt
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.forms import show_request
 

@@ -6,10 +6,12 @@ Those on PostgreSQL are marked `postgres`, and skipped where its server is not i
 database of its own.
 """
 
+import contextlib
 import importlib.util
 import os
 import re
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -21,11 +23,13 @@ from databases import KINDS, Databases
 from factories import make_pair
 from hypothesis import HealthCheck, settings
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair
-from guard_eval.store import database
+from guard_eval.store import Store
+from guard_eval.store.sql import database
 
 # A machine that does other things too is slow now and then. The same examples are tried every time, and other
 # ones by `make nightly`.
@@ -196,3 +200,25 @@ def own_registry(monkeypatch):
     for name in ("_classes", "texts"):
         monkeypatch.setattr(own, name, {})
     monkeypatch.setenv(own.VARIABLE, "")
+
+
+@pytest.fixture
+def failing_commits(monkeypatch):
+    """Return a context in which every transaction fails at its end, as on a full disk."""
+    write = Store.write
+
+    @contextlib.contextmanager
+    def fail(store):
+        is_nested = store._transaction is not None
+        with write(store) as transaction:
+            yield transaction
+            if not is_nested:
+                raise OperationalError("COMMIT", {}, sqlite3.OperationalError("database or disk is full"))
+
+    @contextlib.contextmanager
+    def break_commits():
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "write", fail)
+            yield
+
+    return break_commits

@@ -23,7 +23,7 @@ from guard_eval.records import RaterKind, record
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct
-from guard_eval.store.slots import MOST_SKIPS, POOLS
+from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0

@@ -14,16 +14,17 @@ from typing import Literal
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
 from analysis.sections.section import Cells
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.records import PEOPLE, Pair, Prompt, record, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capital, number, number_limits, spaced
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, pairs, raters, settings, slots
-from guard_eval.store.rounds import count_closed, count_playing, read_stopped
-from guard_eval.store.slots import MOST_SKIPS, POOLS
+from guard_eval.store import RaterProgress, Store, pairs, raters, settings
+from guard_eval.store.showings import slots
+from guard_eval.store.showings.rounds import count_closed, count_playing, read_stopped
+from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.prompts import read_study_prompts
@@ -123,7 +124,7 @@ def _read_store(
         slots=study.plan.slots,
         criteria=criteria,
     )
-    changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
+    changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
     replaced = _find_replaced(drawn, texts)
     steps += _verdict_steps(study, store, drawn, everybody, ratings)
     warnings = render_lines(
@@ -134,7 +135,7 @@ def _read_store(
         changes=changes[0].changes,
         redraw=study.command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
-        count=_write_count,
+        count=count_of,
         spaced=spaced,
     )
     tables = tuple(_make_tables(ratings, study.command("export", "--table", "notes")))
@@ -174,9 +175,8 @@ def _summarise(
 
 def _describe_step(step: str, **values: object) -> str:
     """Return the description of a step from the template."""
-    (line,) = render_lines(
-        _TEMPLATES / "steps.txt.j2", step=step, count=_write_count, spaced=spaced, **values
-    )
+    template = _TEMPLATES / "steps.txt.j2"
+    (line,) = render_lines(template, step=step, count=count_of, spaced=spaced, **values)
     return line
 
 
@@ -328,7 +328,7 @@ def _verdict_steps(
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
-    yield Step("pairs", "complete", _write_count(ratings.pairs, "pair"))
+    yield Step("pairs", "complete", count_of(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = _describe_step("people", ratings=ratings, invited=invited)
@@ -380,7 +380,7 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     page = study.report / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
-        return Step("report", state, f"waits for {_write_count(missing, 'rating')}")
+        return Step("report", state, f"waits for {count_of(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
     return _page_step(
         "report",
@@ -394,9 +394,8 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
 
 def write_headline(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
-    lines = render_lines(
-        _TEMPLATES / "headline.txt.j2", ratings=ratings, count=_write_count, duration=format_duration
-    )
+    template = _TEMPLATES / "headline.txt.j2"
+    lines = render_lines(template, ratings=ratings, count=count_of, duration=format_duration)
     return " ".join(lines)
 
 
@@ -487,10 +486,6 @@ def name_flags(rater: RaterState) -> list[str]:
     """Return the names of a rater's flags, with a figure where a flag has one."""
     figures = {"same answer": rater.favourite, "like a model": rater.signs}
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
-
-
-def _write_count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def format_duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.reports.command import table_evidence
+from analysis.reports.command import read_table_evidence
 from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
@@ -53,11 +53,11 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
         StudyError: It cannot be read, or only simulated raters have rated.
     """
     if source.is_dir():
-        from analysis.reports.study_report import study_verdicts  # noqa: PLC0415 (a table needs no database)
+        from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
         from guard_eval.study import Study  # noqa: PLC0415
 
-        return find_most_demanding(study_verdicts(Study.open(source, overrides)))
-    return find_most_demanding(table_evidence([source], overrides=overrides).frame)
+        return find_most_demanding(read_study_verdicts(Study.open(source, overrides)))
+    return find_most_demanding(read_table_evidence([source], overrides=overrides).frame)
 
 
 def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:

@@ -1,6 +1,6 @@
 """Describe a study on one page: its plan, the hashes that prove it, and what was collected.
 
-Written before the first verdict, the page is a preregistration: `plan_changes` says what differs later.
+Written before the first verdict, the page is a preregistration: `compare_plan` says what differs later.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, read_people, write_checklist
 from analysis.reports.preregistration import HASH, PLAN, hash_plan
-from analysis.reports.study_report import study_context, table_of
+from analysis.reports.study_report import make_study_context, table_of
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -73,7 +73,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
             people = read_people(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:
-                evidence = Evidence.of(validate(table_of(counted)), study_context(study, store, counted))
+                evidence = Evidence.of(validate(table_of(counted)), make_study_context(study, store, counted))
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
     hashes = hash_plan(study, pairs)
     line = f"{path}: the description"

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from analysis.evidence import Evidence, Facts
-from analysis.sections.raters.agreement import section as agreement_section
+from analysis.sections.raters.agreement import make_section
 from analysis.sections.results.shares import coverage
 from guard_eval.records import Gold
 from guard_eval.reporting.rendering import render
@@ -52,7 +52,7 @@ def read_people(study: Study, store: Store | None) -> Facts:
         if question.answers
     ]
     sources = [person.source or "an invitation by name" for person in people if person.kind == "person"]
-    hours = _active_hours(rows)
+    hours = _sum_active_hours(rows)
     return {
         "settings": study.settings,
         "words": words,
@@ -76,7 +76,7 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
         people: The facts from `read_people`.
         evidence: The verdicts; None if there are none yet.
     """
-    agreed = evidence and agreement_section(evidence)
+    agreed = evidence and make_section(evidence)
     rows = [] if evidence is None else [row for row in evidence.rows(coverage) if row.rater_kind in PEOPLE]
     return render(
         Path(__file__).parent / "templates" / f"{FILE_NAME}.j2",
@@ -85,11 +85,11 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
         agreement=agreed.tables if agreed else (),
         exclusions=evidence.context.exclusions if evidence else (),
         changes=evidence.context.why_exploratory if evidence else (),
-        shown_first=_shown_first(evidence) if evidence else {},
+        shown_first=_count_first_showings(evidence) if evidence else {},
     )
 
 
-def _shown_first(evidence: Evidence) -> Mapping[str, int]:
+def _count_first_showings(evidence: Evidence) -> Mapping[str, int]:
     """Count how often people saw each method's text first."""
     frame = evidence.frame
     if "shown_first" not in frame:
@@ -100,7 +100,7 @@ def _shown_first(evidence: Evidence) -> Mapping[str, int]:
     return {str(name): int(count) for name, count in counts.items() if count}
 
 
-def _active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
+def _sum_active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
     """Return the active hours of each person, sorted. People without recorded times are left out."""
     times = {(row.rater, row.presentation): row.active_seconds or 0.0 for row in rows}
     hours: dict[str, float] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import command_line, read_settings, table_context
+from analysis.reports.declared import command_line, make_table_context, read_settings
 from analysis.reports.files import write_report
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_column
@@ -70,7 +70,7 @@ def report(
         by: Split results by the values of this column, such as the genre. More columns may follow. For a
             study: a column of its prompts, `prompt_length`, or, with traces, `H`, `H_glob` or `k` of the
             texts.
-        paper: Also write tables, a figure and text for a manuscript to paper/.
+        paper: Also write tables, a figure and text for a write_manuscript to paper/.
         dry_run: Write nothing. Show what was read from a table, and which results its columns allow.
         overrides: Settings for this run, such as `margin=0.05`; they go before the study.toml, or the
             report.toml beside a table. `rater_kind=person` says who judged, for a table without this column.
@@ -87,10 +87,10 @@ def report(
     if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")
-        evidence, folder = _study_evidence(paths[0], overrides, by, paper=paper)
+        evidence, folder = _read_study_evidence(paths[0], overrides, by, paper=paper)
     else:
-        folder = Path(f"{_stem(paths[0])}-report")
-        evidence = table_evidence(paths, overrides=overrides, by=by)
+        folder = Path(f"{_name_table(paths[0])}-report")
+        evidence = read_table_evidence(paths, overrides=overrides, by=by)
     folder = output or folder
     reading = reading_of(evidence.frame)
     if dry_run:
@@ -99,7 +99,7 @@ def report(
             page=folder / "index.html",
             answer="",
             reading=reading,
-            lines=(*reading.lines(), *allowed_analyses(evidence.frame)),
+            lines=(*reading.lines(), *describe_allowed_analyses(evidence.frame)),
             warnings=reading.notes,
         )
     check_folder(folder)
@@ -117,11 +117,11 @@ def report(
         reading=reading,
         lines=(*reading.lines(), written.summary, f"report: {written.paths[0]}"),
         warnings=reading.notes,
-        tables=split.tables if (split := by_column.section(evidence)) else (),
+        tables=split.tables if (split := by_column.make_section(evidence)) else (),
     )
 
 
-def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
+def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     """Say for each analysis with special needs whether the table fulfils them."""
     raters = plural(table["rater"].nunique(), "rater")
     pair = ["pair_id", "method_a", "method_b", "criterion"]
@@ -130,14 +130,15 @@ def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     for name, needed in NEEDED.items():
         missing = [column for column in needed if column not in table or table[column].isna().all()]
         yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
-    groups = by_column.group_columns(table)
+    groups = by_column.find_group_columns(table)
     options = " ".join(f"--by {shlex.quote(name)}" for name in groups)
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
 
-def _study_evidence(
+def _read_study_evidence(
     path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
 ) -> tuple[Evidence, Path]:
+    """Return the verdicts of a study and the folder of its report."""
     # Only for a study: a table's report would wait half a second for SQLAlchemy.
     from analysis.reports.checklist import read_people  # noqa: PLC0415
     from analysis.reports.study_report import read_study  # noqa: PLC0415
@@ -152,7 +153,7 @@ def _study_evidence(
     return Evidence.of(table, context), study.report
 
 
-def table_evidence(
+def read_table_evidence(
     paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
 ) -> Evidence:
     """Return the verdicts of tables, read as their report.toml and the overrides declare."""
@@ -161,10 +162,10 @@ def table_evidence(
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
     )
-    table, context = table_context(
+    table, context = make_table_context(
         table,
         declared,
-        name=_stem(paths[0]),
+        name=_name_table(paths[0]),
         command=command_line(paths, overrides),
         source=where,
     )
@@ -173,6 +174,6 @@ def table_evidence(
     return Evidence.of(table, context)
 
 
-def _stem(table: Path) -> str:
+def _name_table(table: Path) -> str:
     """Return a table's name without its endings."""
     return table.name.removesuffix(".gz").rsplit(".", 1)[0] or table.name

@@ -32,13 +32,14 @@ _PAIR_DESPITE_PROMPTS = (
 ReportUnit = Literal["prompt", "pair"]
 
 
-def _one_line(text: str) -> str:
+def _check_one_line(text: str) -> str:
+    """Refuse an empty text, and one with line breaks."""
     if not text.strip() or len(text.splitlines()) > 1:
         raise ValueError("is empty or has line breaks; write one line")
     return text
 
 
-_Line = Annotated[str, AfterValidator(_one_line)]
+_Line = Annotated[str, AfterValidator(_check_one_line)]
 
 
 class TableSettings(SplitPlan):
@@ -116,7 +117,7 @@ def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
     return check_tables(TableSettings, plain, source)
 
 
-def table_context(
+def make_table_context(
     verdicts: pd.DataFrame, settings: TableSettings, *, name: str, command: str = "", source: str = ""
 ) -> tuple[pd.DataFrame, Context]:
     """Return the verdicts with the declared unit, and the context of their report.
@@ -131,7 +132,7 @@ def table_context(
     Raises:
         StudyError: The unit is the prompt and the table names none, or the family names what it has not.
     """
-    verdicts = _with_unit(verdicts, settings.unit)
+    verdicts = _use_unit(verdicts, settings.unit)
     composite = None if settings.composite is None else Composite(weights=settings.composite)
     values = settings.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
@@ -161,7 +162,8 @@ def command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
 
 
-def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
+def _use_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
+    """Return the verdicts with the declared unit: without prompts if it is the pair."""
     if unit == "prompt" and (PROMPT not in verdicts.columns or verdicts[PROMPT].isna().all()):
         raise StudyError(
             f"the unit is declared to be the prompt, and the table names none; add a column {PROMPT} that "

@@ -10,7 +10,7 @@ from analysis.reports.sentences import is_simulated
 from analysis.sections.results.answering import answering
 from analysis.sections.results.ranking import RankingRow, rankings
 from analysis.sections.results.shares import WinShareRow, win_shares
-from analysis.sections.section import Cells, different_labels, group_by, group_name
+from analysis.sections.section import Cells, drop_shared_labels, group_by, group_name
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import (
     FIRST,
@@ -34,21 +34,21 @@ SHORT_LABEL = 20
 """Letters of a label that leaves room for the figure in one column of a page."""
 
 
-def drawings(evidence: Evidence) -> dict[str, Drawing]:
+def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
     """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
     if evidence.is_ranked:
         names = {f"ranking-{n}": rows for n, rows in enumerate(rankings(evidence), start=1)}
-        return {name: ranking_figure(evidence, rows, name) for name, rows in names.items()}
+        return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
     comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
     shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
-    return {name: share_figure(evidence, rows, name) for name, rows in shares.items()}
+    return {name: draw_share_figure(evidence, rows, name) for name, rows in shares.items()}
 
 
-def main_figure(evidence: Evidence) -> Drawing:
+def draw_main_figure(evidence: Evidence) -> Drawing:
     """Return the figure of a paper."""
     if evidence.is_ranked:
-        return ranking_figure(evidence, rankings(evidence)[0], "figure")
-    return share_figure(evidence, evidence.rows(answering), "figure")
+        return draw_ranking_figure(evidence, rankings(evidence)[0], "figure")
+    return draw_share_figure(evidence, evidence.rows(answering), "figure")
 
 
 def name_share(row: WinShareRow) -> Cells:
@@ -61,12 +61,12 @@ def name_share(row: WinShareRow) -> Cells:
     }
 
 
-def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
+def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
     """Return win shares with their intervals, a line each; strong lines differ from one half."""
     rows = rows[:MAX_LINES]
     first = rows[0]
     alpha = evidence.plan.alpha
-    words = different_labels([name_share(row) for row in rows])
+    words = drop_shared_labels([name_share(row) for row in rows])
     strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:
@@ -74,7 +74,7 @@ def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> 
         against = f" of {first.method_a} against {first.method_b}"
     marked = f"; diamonds: p at most {alpha:g}" if strong else ""
     level = f"{100 * evidence.plan.level:g} %"
-    return _draw_shares(
+    return _draw_lines(
         evidence,
         [row.win_share for row in rows],
         [" · ".join(map(str, cells.values())) for cells in words],
@@ -86,12 +86,12 @@ def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> 
     )
 
 
-def ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
+def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
     """Return expected win shares with intervals, the best on top, and the possible ranks."""
     rows = rows[:MAX_LINES]
     who = f"{title(rows[0].criterion)}, judged by {group_name(rows[0])}"
     level = f"{100 * evidence.plan.level:g} %"
-    return _draw_shares(
+    return _draw_lines(
         evidence,
         [row.expected_share for row in rows],
         [row.method for row in rows],
@@ -103,7 +103,7 @@ def ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) ->
     )
 
 
-def _draw_shares(
+def _draw_lines(
     evidence: Evidence,
     shares: Sequence[Estimate],
     labels: Sequence[str],

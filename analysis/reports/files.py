@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Context, Evidence
-from analysis.reports.first_screen import FirstScreen, first_screen
-from analysis.reports.sentences import TEMPLATES, is_simulated, limitations, methods
+from analysis.reports.first_screen import FirstScreen, build_first_screen
+from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
 from analysis.scores.scores import by_cell, with_judges
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import answering
-from analysis.sections.section import frame_of, group_name
+from analysis.sections.section import group_name, make_frame
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, Pair, record
@@ -70,23 +70,23 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     with use_titles(context.titles):
         if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(answering)):
             raise StudyError(UNKNOWN_RATERS)
-        screen = first_screen(evidence)
-        page = _page(evidence, screen)
+        screen = build_first_screen(evidence)
+        page = _collect_page(evidence, screen)
         files: dict[str, str | bytes] = {
             name: render(TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
         frames = build_frames(evidence)
-        files["report.json"] = to_json({**_facts(context, screen), "tables": frames})
+        files["report.json"] = to_json({**_collect_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
-        files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)
+        files["csv/verdicts.csv"] = write_verdicts_csv(evidence.frame)
         files |= {
             f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
         }
         if paper:
             # matplotlib is loaded only for a paper and for notebooks: it takes as long as a small report.
-            from analysis.reports.paper import manuscript  # noqa: PLC0415
+            from analysis.reports.paper import write_manuscript  # noqa: PLC0415
 
-            files |= manuscript(evidence)
+            files |= write_manuscript(evidence)
             if context.people is not None:
                 from analysis.reports.checklist import FILE_NAME, write_checklist  # noqa: PLC0415
 
@@ -94,7 +94,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     return WrittenReport(question=context.question, summary=screen.summary, paths=write_folder(folder, files))
 
 
-def _page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
+def _collect_page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
     """Return the content of the page for the templates, with all sections that have rows."""
     context = evidence.context
     sections = [section(evidence) for section in SECTIONS]
@@ -103,13 +103,13 @@ def _page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
         "simulated": is_simulated(evidence),
         "screen": screen,
         "sections": [section for section in sections if section is not None],
-        "examples": [(pair, _verdicts_on(pair, evidence.frame)) for pair in context.examples],
-        "methods": methods(evidence),
-        "limits": limitations(evidence),
+        "examples": [(pair, _count_verdicts(pair, evidence.frame)) for pair in context.examples],
+        "methods": describe_methods(evidence),
+        "limits": describe_limits(evidence),
     }
 
 
-def _verdicts_on(pair: Pair, frame: pd.DataFrame) -> list[str]:
+def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
     """Count the verdicts for each text of a pair, by criterion and kind of rater."""
     methods = (pair.method_a, pair.method_b)
     example = frame[
@@ -125,11 +125,12 @@ def _verdicts_on(pair: Pair, frame: pd.DataFrame) -> list[str]:
 
 def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
     """Return the tables of csv/ and report.json that have rows."""
-    frames = {name: frame_of(evidence.rows(analyse)) for name, analyse in ANALYSES.items()}
+    frames = {name: make_frame(evidence.rows(analyse)) for name, analyse in ANALYSES.items()}
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
+def _collect_facts(context: Context, screen: FirstScreen) -> dict[str, object]:
+    """Return the facts for report.json."""
     return {
         "name": context.name,
         "question": context.question,
@@ -143,7 +144,7 @@ def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
     }
 
 
-def verdicts_csv(frame: pd.DataFrame) -> bytes:
+def write_verdicts_csv(frame: pd.DataFrame) -> bytes:
     """Return the verdicts as CSV, with the column `simulated` first."""
     table = frame.drop(columns="simulated", errors="ignore")
     table.insert(0, "simulated", frame["rater_kind"].isin(SIMULATED))

@@ -29,7 +29,7 @@ from analysis.sections.results.shares import (
     WinShareRow,
     conclude,
     coverage,
-    verdict_word,
+    word_conclusion,
 )
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name
@@ -37,7 +37,7 @@ from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
 from guard_eval.records import record
-from guard_eval.reporting.words import and_list, capital, p_value, percent, plural, some_of, title
+from guard_eval.reporting.words import and_list, capital, p_value, percent, some_of, title
 
 MAX_LINES = 12
 """Lines of the first screen."""
@@ -134,7 +134,7 @@ class FirstScreen:
         return " ".join(filter(None, sentences))
 
 
-def first_screen(evidence: Evidence) -> FirstScreen:
+def build_first_screen(evidence: Evidence) -> FirstScreen:
     """Return the first screen of a report."""
     # Of people and of each judge, the results of the family, or all of them.
     groups = [
@@ -149,13 +149,13 @@ def first_screen(evidence: Evidence) -> FirstScreen:
     told = [row for row in chain(*groups) if (*row.who, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.who == first[0].who]
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
-    bars = [_ranking_bars(rows) for rows in rankings(evidence)]
-    bars += [_share_bars(rows, evidence) for rows in compared.values()]
+    bars = [_make_ranking_bars(rows) for rows in rankings(evidence)]
+    bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_answer(evidence, answered, ranks_first=ranks_first)),
-        more=" ".join(_remark(evidence, groups, answered, ranks_first=ranks_first)),
+        answer=" ".join(_write_answer(evidence, answered, ranks_first=ranks_first)),
+        more=" ".join(_write_remarks(evidence, groups, answered, ranks_first=ranks_first)),
         bars=_limit_bars(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
         foot=" ".join(_describe_test(evidence, first, ranks_first=ranks_first)),
     )
@@ -172,7 +172,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
     yield from describe_search(evidence)
 
 
-def _answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Say which method leads each ranking, and which was preferred in each of these comparisons."""
     alpha = evidence.plan.alpha
     comparisons = [_group_results(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
@@ -200,7 +200,7 @@ def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str,
     return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
 
 
-def _remark(
+def _write_remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
@@ -227,19 +227,18 @@ def _remark(
         ranks_first=ranks_first,
         rounds=describe_rounds(evidence),
         results=first,
-        criteria=len({row.criterion for row in first}),
         different=sum(row.is_significant(alpha) for row in first),
         leads=_describe_leads(unclear),
-        is_significant_alone=any(row.p is not None and row.p <= alpha for row in unclear),
+        smallest_p=min((row.p for row in unclear if row.p is not None), default=1),
         detectable=_find_detectable_share(unclear, evidence),
-        units=plural(max((row.units for row in unclear), default=0), first[0].unit),
+        unclear=unclear,
         equivalent=same,
         judges=[
             _answer_judge(rows, evidence, also=any(row.is_significant(alpha) for row in first))
             for rows in judges
         ],
-        uneven=[row.what for row in sides],
-        failed=_failed_calibrations(evidence),
+        uneven=sides,
+        failed=_describe_failed_calibrations(evidence),
     )
 
 
@@ -254,7 +253,7 @@ def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
     return tuple(blocks)
 
 
-def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
+def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
     """Return a line for each criterion of one comparison, with the share of its first method."""
     first = rows[0]
     has_many_raters = len({row.who for row in rows}) > 1
@@ -266,7 +265,7 @@ def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
             label.append(group_name(row))
         if has_many_sizes:
             label.append(f"n = {row.units}")
-        word = verdict_word(row, evidence.plan.alpha)
+        word = word_conclusion(row, evidence.plan.alpha)
         lines.append(
             AnswerLine(
                 label=" · ".join(label),
@@ -289,7 +288,7 @@ def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
     )
 
 
-def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
+def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     """Return a line for each method of a ranking, the best one first."""
     lines = tuple(
         AnswerLine(
@@ -358,7 +357,7 @@ def _answer_judge(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool
     return f"{capital(name_judge(rows[0].judge))} {'also ' if bool(preferred) == also else ''}{outcome}."
 
 
-def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
+def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     """Describe the failed calibration checks of the judges in the report."""
     judges = {row.judge for row in evidence.rows(answering)}
     checked = [row for row in evidence.rows(calibration) if row.judge in judges]
@@ -375,14 +374,13 @@ def _failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Return the unit, the test and its correction, and the raters about whom the answer is."""
     covered = next(row for row in evidence.rows(coverage) if row.who == rows[0].who)
-    units = [row.units for row in rows]
     shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     return write_sentences(
         "foot",
         evidence,
         first=rows[0],
         covered=covered,
-        sizes=dict.fromkeys((min(units), max(units))),
+        results=rows,
         ranks_first=ranks_first and not evidence.stops_early,
         judge=plain_name(covered.judge),
         raters=count_raters(covered.raters, covered.rater_kind),

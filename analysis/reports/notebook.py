@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import TableSettings, check_settings, table_context
+from analysis.reports.declared import TableSettings, check_settings, make_table_context
 from analysis.reports.files import WrittenReport, write_report
 from analysis.sections.raters import agreement as agreement_section
 from analysis.sections.raters import judges as judge_section
 from analysis.sections.raters import order_and_length
 from analysis.sections.results import ranking as ranking_section
 from analysis.sections.results import shares as share_section
-from analysis.sections.section import Analyse, frame_of
+from analysis.sections.section import Analyse, make_frame
 from analysis.verdicts.reading import Reading, reading_of, warn_of
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
@@ -45,7 +45,7 @@ class TableAnalysis(Protocol):
         """Return the rows of the analysis as a data frame."""
 
 
-def from_verdicts(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
+def wrap_analysis(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
     """Return an analysis as a function of a table of verdicts.
 
     Args:
@@ -55,28 +55,28 @@ def from_verdicts(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
     (kind,) = get_args(get_type_hints(analyse)["return"])
 
     def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
-        rows = evidence_of(verdicts, **declared).rows(analyse)
+        rows = make_evidence(verdicts, **declared).rows(analyse)
         if not rows:
             warnings.warn(f"{analyse.__name__} has no rows: {why_empty}", UserWarning, stacklevel=2)
-        return frame_of(rows, kind)
+        return make_frame(rows, kind)
 
     analyse_verdicts.__name__ = analyse_verdicts.__qualname__ = analyse.__name__
     analyse_verdicts.__doc__ = f"{getdoc(analyse)}{ARGUMENTS}"
     return analyse_verdicts
 
 
-shares = from_verdicts(share_section.shares)
-agreement = from_verdicts(
+shares = wrap_analysis(share_section.shares)
+agreement = wrap_analysis(
     agreement_section.agreement, why_empty="no criterion was judged by two raters of the same kind"
 )
-position = from_verdicts(
+position = wrap_analysis(
     order_and_length.position,
     why_empty="the table does not say which text was shown first (the column shown_first)",
 )
-judges = from_verdicts(
+judges = wrap_analysis(
     judge_section.judges, why_empty="no pair was judged by people and by a model (the column rater_kind)"
 )
-ranking = from_verdicts(
+ranking = wrap_analysis(
     ranking_section.ranking,
     why_empty="fewer than three methods are compared with each other; see shares for two",
 )
@@ -84,11 +84,11 @@ ranking = from_verdicts(
 
 def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
     """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
-    from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
+    from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
-    evidence = evidence_of(verdicts, **declared)
+    evidence = make_evidence(verdicts, **declared)
     with use_titles(evidence.context.titles):
-        return {name: drawing.figure for name, drawing in drawings(evidence).items()}
+        return {name: drawing.figure for name, drawing in draw_figures(evidence).items()}
 
 
 def report(
@@ -107,10 +107,10 @@ def report(
     Raises:
         StudyError: The verdicts are not a valid table, or the folder cannot be written.
     """
-    return write_report(evidence_of(verdicts, **declared), Path(folder), paper=paper)
+    return write_report(make_evidence(verdicts, **declared), Path(folder), paper=paper)
 
 
-def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
+def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
     """Return the evidence of a table, or of a file, with its declared settings; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
@@ -119,5 +119,5 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> E
     if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # `read` has said it
         warn_of(table)
     return Evidence.of(
-        *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
+        *make_table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

@@ -8,26 +8,26 @@ from dataclasses import replace
 from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
-from analysis.reports.figures import main_figure, name_share
+from analysis.reports.figures import draw_main_figure, name_share
 from analysis.reports.sentences import (
     TEMPLATES,
     count_raters,
     describe_coverage,
+    describe_methods,
     is_simulated,
-    methods,
     write_sentences,
 )
 from analysis.sections.raters.agreement import agreement
 from analysis.sections.results.answering import answering
 from analysis.sections.results.equivalence import equivalence
 from analysis.sections.results.ranking import RankingRow, rankings
-from analysis.sections.results.shares import CoverageRow, WinShareRow, coverage, verdict_word, win_shares
+from analysis.sections.results.shares import CoverageRow, WinShareRow, coverage, win_shares, word_conclusion
 from analysis.sections.section import (
     Cells,
-    different_labels,
+    drop_shared_labels,
     group_by,
     group_name,
-    labelled_table,
+    make_labelled_table,
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
@@ -73,48 +73,48 @@ CITED = (
 """Words in a sentence on methods, and the work to cite for each."""
 
 
-def manuscript(evidence: Evidence) -> dict[str, str | bytes]:
+def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes."""
-    table = _ranking_table(evidence) if evidence.is_ranked else _share_table(evidence)
+    table = _make_ranking_table(evidence) if evidence.is_ranked else _make_share_table(evidence)
     text = _write_sentence(evidence)
     if is_simulated(evidence):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _write_methods(evidence)
-    cited = list(dict.fromkeys(key for note in notes for key in _citation_keys(note)))
+    cited = list(dict.fromkeys(key for note in notes for key in _find_citations(note)))
     tables = (table, *paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
-        "paper/figure.pdf": main_figure(evidence).pdf,
+        "paper/figure.pdf": draw_main_figure(evidence).pdf,
         "paper/sentence.txt": f"{one_line(text)}\n",
-        "paper/sentence.tex": f"{_latex(text)}\n",
+        "paper/sentence.tex": f"{_to_latex(text)}\n",
         "paper/methods.tex": " ".join(map(_cite, notes)) + "\n",
-        "paper/references.bib": "".join(f"{_references()[key]}\n" for key in cited),
+        "paper/references.bib": "".join(f"{_read_references()[key]}\n" for key in cited),
     }
 
 
-def _latex(text: str) -> str:
+def _to_latex(text: str) -> str:
     """Return prose for LaTeX in one line: no break before a percent sign, typographic apostrophes."""
     words = re.sub(r"[ \n\t]+", " ", clean(text))
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
-def _citation_keys(note: str) -> list[str]:
+def _find_citations(note: str) -> list[str]:
     """Return the keys of the works that a sentence cites."""
-    return [key for word, key in CITED if word in note and key in _references()]
+    return [key for word, key in CITED if word in note and key in _read_references()]
 
 
 def _cite(note: str) -> str:
     """Return a sentence that cites works by key in place of author and year."""
-    keys = _citation_keys(note)
+    keys = _find_citations(note)
     words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
     cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
-    return f"{_latex(words.removesuffix('.'))}{cited}."
+    return f"{_to_latex(words.removesuffix('.'))}{cited}."
 
 
 @cache
-def _references() -> Mapping[str, str]:
+def _read_references() -> Mapping[str, str]:
     """Return the entries that can be cited, by key."""
     text = (TEMPLATES / "references.bib").read_text(encoding="utf-8")
     entries = [entry.strip() for entry in re.split(r"^(?=@)", text, flags=re.MULTILINE) if entry.strip()]
@@ -127,13 +127,13 @@ def _name_raters(rows: Sequence[CoverageRow]) -> str:
     return and_list(names)
 
 
-def _share_table(evidence: Evidence) -> Table:
+def _make_share_table(evidence: Evidence) -> Table:
     """Return a row for each result: wins, ties and losses in percent, the share, its interval and its p."""
     rows = evidence.rows(answering)
     context = evidence.context
     first = rows[0]
     margin = evidence.plan.margin
-    labels = different_labels([name_share(row) for row in rows])
+    labels = drop_shared_labels([name_share(row) for row in rows])
     conclusions = {row.key: row.conclusion for row in evidence.rows(equivalence)}
     is_mixed = "Comparison" in labels[0]
     of = "the first-named method" if is_mixed else first.method_a
@@ -155,7 +155,7 @@ def _share_table(evidence: Evidence) -> Table:
 
     significant = (index for index, row in enumerate(rows) if row.is_significant(evidence.plan.alpha))
     raters = _name_raters(evidence.rows(coverage))
-    return labelled_table(
+    return make_labelled_table(
         labels,
         [figures(row) for row in rows[:MAX_ROWS]],
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
@@ -199,7 +199,7 @@ def _write_sentence(evidence: Evidence) -> str:
     """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
     covered = evidence.rows(coverage)
     rows = evidence.rows(answering)
-    ranked = _first_rankings(evidence)
+    ranked = _select_rankings(evidence)
     test = _describe_tests(rows, ", two-sided")
     if ranked:
         covered = [row for row in covered if row.who == ranked[0][0].who]
@@ -217,26 +217,27 @@ def _write_sentence(evidence: Evidence) -> str:
         ranked=ranked[:MAX_RESULTS],
         has_many_raters=len({row.who for row in rows}) > 1,
         test=test,
-        software=_software(evidence),
+        software=_name_software(evidence),
         sizes=_describe_sizes,
-        verdict_word=verdict_word,
+        verdict_word=word_conclusion,
     )
     return "".join(lines)
 
 
-def _software(evidence: Evidence) -> str:
+def _name_software(evidence: Evidence) -> str:
+    """Return the name and the version of this software."""
     return f"guard-eval {evidence.context.versions['guard-eval']}"
 
 
-def _first_rankings(evidence: Evidence) -> list[list[RankingRow]]:
+def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
     tables = rankings(evidence)
     return [rows for rows in tables if rows[0].who == tables[0][0].who]
 
 
-def _ranking_table(evidence: Evidence) -> Table:
+def _make_ranking_table(evidence: Evidence) -> Table:
     """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
-    tables = _first_rankings(evidence)
+    tables = _select_rankings(evidence)
     first = tables[0][0]
     level = f"{100 * first.level:g}\u00a0%"
     heads = ["Method"]
@@ -273,13 +274,13 @@ def _write_methods(evidence: Evidence) -> tuple[str, ...]:
         evidence,
         coverage=[capital(words.replace(" · ", ", ")) for words in covered],
         criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined],
-        methods=methods(evidence),
-        kappas=list(_kappas(evidence)),
-        software=_software(evidence),
+        methods=describe_methods(evidence),
+        kappas=list(_describe_kappas(evidence)),
+        software=_name_software(evidence),
     )
 
 
-def _kappas(evidence: Evidence) -> Iterator[str]:
+def _describe_kappas(evidence: Evidence) -> Iterator[str]:
     """Yield κ on each criterion: of one comparison, or the mean of all comparisons and its range."""
     by_criterion: dict[str, list[float]] = {}
     for row in evidence.rows(agreement):
@@ -300,12 +301,13 @@ def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     if evidence.stops_early:
         return ()
     comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
-    return tuple(_paper_table(rows) for rows in comparisons.values())
+    return tuple(_make_paper_table(rows) for rows in comparisons.values())
 
 
-def _paper_table(rows: Sequence[WinShareRow]) -> Table:
+def _make_paper_table(rows: Sequence[WinShareRow]) -> Table:
+    """Return the table of one comparison, judged by people or by one judge."""
     p_values = [pooled_binomial(row.wins, row.losses).p for row in rows]
-    return labelled_table(
+    return make_labelled_table(
         [{"Criterion": title(row.criterion), "Dataset": row.dataset} for row in rows],
         [
             {

@@ -18,7 +18,7 @@ HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
 _VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
-def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
+def compare_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
     """Return sentences that compare the study with its written plan; none if there is no plan."""
     path = study.folder / PLAN
     if not path.exists():

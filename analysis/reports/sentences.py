@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from analysis.evidence import Evidence
 from analysis.sections.raters.agreement import agreement
 from analysis.sections.raters.excluded import describe_exclusions
-from analysis.sections.raters.judge_run import failures, mixed_forms
+from analysis.sections.raters.judge_run import describe_mixed_forms, failures
 from analysis.sections.raters.order_and_length import position
 from analysis.sections.results.answering import answering
 from analysis.sections.results.ranking import NO_RANK, rankings
 from analysis.sections.results.shares import CoverageRow, WinShareRow
 from analysis.sections.section import ComparisonRow, CriterionRow, group_by, group_name, plain_name
 from analysis.verdicts.reading import reading_of
-from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import capital, names_of, plural, sentence, some_of, title
+from guard_eval.reporting.words import capital, plural, sentence, some_of, title
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -37,6 +36,7 @@ def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str
     return render_lines(
         TEMPLATES / f"{name}.txt.j2",
         evidence=evidence,
+        rows=evidence.rows(answering),
         context=evidence.context,
         plan=evidence.plan,
         rankings=[rows for rows in tables if rows not in together],
@@ -96,48 +96,34 @@ def name_judge(judge: str, *, bare: bool = False) -> str:
     return name if bare else f"the judge {name}"
 
 
-def methods(evidence: Evidence) -> tuple[str, ...]:
+def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the figures were computed, in a sentence or two for each."""
-    rows = evidence.rows(answering)
-    unit = "pair" if all(row.unit == "pair" for row in rows) else "prompt"
-    if unit == "prompt" and any(row.units < row.pairs for row in rows):
-        unit = "prompts"
-    families = {group_name(row): row.family for row in rows if row.family > 1}
+    families = {group_name(row): row.family for row in evidence.rows(answering) if row.family > 1}
     return write_sentences(
         "methods",
         evidence,
-        panels=evidence.scored.panels,
-        tests=names_of(row.method for row in rows),
-        unit=unit,
-        correction=rows[0].correction,
         families=[f"{size} for {who}" for who, size in families.items()],
-        are_repeated=any(row.verdicts > row.ratings for row in rows),
-        kinds=len({row.who for row in rows}),
-        judges=len({row.judge for row in rows if row.judge}),
         reading=[f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()],
     )
 
 
-def limitations(evidence: Evidence) -> tuple[str, ...]:
-    """Return the limitations that apply to these data."""
-    rows = evidence.rows(answering)
-    kappas = [row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None]
+def describe_limits(evidence: Evidence) -> tuple[str, ...]:
+    """Return the limits that apply to these data."""
     return write_sentences(
         "limits",
         evidence,
-        are_people=any(row.rater_kind not in {*PEOPLE_OF, *SIMULATED} for row in rows),
-        are_models=any(row.rater_kind == "model" for row in rows),
-        fewest_pairs=min(row.pairs for row in rows),
-        fewest_units=min(row.units for row in rows),
-        fewest_agreeing=min((row.pairs_rated_twice for row in kappas), default=math.inf),
+        agreement=[row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None],
         is_position_known=bool(evidence.rows(position)),
-        failures=sum(row.count for row in evidence.rows(failures)),
-        mixed_forms=mixed_forms(evidence),
-        notes=[*_notes(rows), *(f"{note}." for note in reading_of(evidence.frame).notes)],
+        failures=evidence.rows(failures),
+        mixed_forms=describe_mixed_forms(evidence),
+        notes=[
+            *_select_notes(evidence.rows(answering)),
+            *(f"{note}." for note in reading_of(evidence.frame).notes),
+        ],
     )
 
 
-def _notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
+def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
     """Yield the first notes as sentences. A note that is not about all results names its results."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:

@@ -18,7 +18,7 @@ Cells = Mapping[str, Mapping[str, object]]
 """Values by the id of a prompt or pair, and by column."""
 
 
-def with_columns(
+def add_columns(
     study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
     """Add columns of the prompts or of the traces to the verdicts.
@@ -30,7 +30,7 @@ def with_columns(
     if not further:
         return table
     sources: dict[str, Cells] = {
-        "pair_id": trace_columns(read_trace_means(study.continuations), pairs),
+        "pair_id": average_traces(read_trace_means(study.continuations), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
@@ -46,7 +46,7 @@ def with_columns(
     return table
 
 
-def trace_columns(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+def average_traces(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
     """Return the means of the traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:

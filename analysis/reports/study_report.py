@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.reports.preregistration import plan_changes
-from analysis.reports.study_columns import with_columns
+from analysis.reports.preregistration import compare_plan
+from analysis.reports.study_columns import add_columns
 from analysis.scores.family import with_composites
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
@@ -28,9 +28,9 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.judging import read_usage
+from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_conduct
-from guard_eval.store.rounds import count_closed, read_contest
+from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
@@ -51,26 +51,26 @@ def table_of(rows: Sequence[TidyRow]) -> pd.DataFrame:
     return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names})
 
 
-def study_verdicts(study: Study) -> pd.DataFrame:
+def read_study_verdicts(study: Study) -> pd.DataFrame:
     """Return the verdicts of a study, validated, without those of excluded raters.
 
     Raises:
         StudyError: There are none.
     """
     with Store.open(study.database) as store:
-        return validate(table_of(_rows(study, store)))
+        return validate(table_of(_read_rows(study, store)))
 
 
-def _rows(study: Study, store: Store) -> list[TidyRow]:
+def _read_rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    if rows := _only_closed_rounds(store, unblind.tidy(store)):
+    if rows := _keep_closed_rounds(store, unblind.tidy(store)):
         return rows
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.plan.rounds is None else "round that is over"
     raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")
 
 
-def _only_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
+def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Leave out the verdicts of the round that is not over, if comparisons stop after a round."""
     settings_parts = [part_of(row.rater, row.rater_kind) for row in rows]
     with store.read() as db:
@@ -89,24 +89,24 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
-        rows = _rows(study, store)
-        context = study_context(study, store, rows)
-        table = with_columns(study, validate(table_of(rows)), [*context.by, *by], store_pairs.read(store))
+        rows = _read_rows(study, store)
+        context = make_study_context(study, store, rows)
+        table = add_columns(study, validate(table_of(rows)), [*context.by, *by], store_pairs.read(store))
         # If the database cannot be written, nobody can be excluded later either.
         with suppress(StudyError):
             store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
     return table, context
 
 
-def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
+def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read(store)
-    used_criteria = _used_criteria(settings)
+    used_criteria = _list_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
-    with_excluded = _only_closed_rounds(store, unblind.tidy(store, include_excluded=True))
+    with_excluded = _keep_closed_rounds(store, unblind.tidy(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
-    stored = {name: store_settings.declared(store, name) for name in study.declared}
+    stored = {name: store_settings.read_declared(store, name) for name in study.declared}
     return Context(
         name=settings.name,
         question=settings.question,
@@ -115,11 +115,11 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         study_hash=study.hash,
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(describe_rewordings(store_settings.criteria(store), used_criteria)),
-        declared=(*_note_compared_run(settings), *plan_changes(study, pairs)),
+        reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
+        declared=(*_note_compared_run(settings), *compare_plan(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
-        contests=_contests(store, rows),
-        planned=_declared_results(settings, {row.rater_kind for row in rows}),
+        contests=_read_contests(store, rows),
+        planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
         # Each judge has a separate result, so one verdict completes its item.
@@ -135,8 +135,8 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_usage(store)),
         choice=study.choice,
-        unknown_searches=_unknown_searches(settings),
-        exclusions=_exclusions(store, with_excluded),
+        unknown_searches=_find_unknown_searches(settings),
+        exclusions=_read_exclusions(store, with_excluded),
         with_excluded=validate(table_of(with_excluded)) if is_any_excluded else None,
         conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
@@ -144,7 +144,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     )
 
 
-def _contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
+def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
     """Return the rounds of people and of each judge, if comparisons stop after a round."""
     raters = {
         (row.rater_kind, row.rater if row.rater_kind in PEOPLE_OF else "") for row in rows if row.prompt_round
@@ -156,7 +156,7 @@ def _contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Co
         }
 
 
-def _unknown_searches(settings: Settings) -> tuple[str, ...]:
+def _find_unknown_searches(settings: Settings) -> tuple[str, ...]:
     """Return the systems in files that are the only setting of their strategy in the study.
 
     Nothing is known about how these settings were chosen.
@@ -166,7 +166,7 @@ def _unknown_searches(settings: Settings) -> tuple[str, ...]:
     return tuple(name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1)
 
 
-def _exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
+def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
     """Return the excluded raters, each with the latest reason. `rows` include their verdicts."""
     seen = store_settings.read(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
@@ -185,7 +185,7 @@ def _exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
     )
 
 
-def _used_criteria(settings: Settings) -> tuple[Criterion, ...]:
+def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
     """Return the criteria on which people or judges are asked for a verdict."""
     lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     names = list(dict.fromkeys(chain.from_iterable(lists)))
@@ -223,7 +223,7 @@ def _describe_missing_ratings(
     )
 
 
-def _declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
+def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
     People and judges may rate on different criteria. The correction runs over people and over each judge
@@ -245,14 +245,14 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
-        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
+        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)
     except (ValueError, KeyError) as error:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = described.astype(object).where(described.notna(), None).itertuples(index=False, name=None)
-    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
-    return tuple(
-        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
-        for row in scored
-    )
+    rows = []
+    for values in described.where(described.notna(), None).itertuples(index=False, name=None):
+        row = dict(zip(METRIC_COLUMNS, values, strict=True))
+        metric = METRICS[row["metric"]]
+        rows.append(MetricRow(**row, title=metric.title, meaning=metric.meaning))
+    return tuple(rows)

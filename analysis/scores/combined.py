@@ -102,7 +102,9 @@ def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
     """Add the composite to `rater_scores` as one more criterion, for raters who judged all its criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
-    rows = _sum_groups(group, _RATED, score=weights / math.fsum(composite.weights.values()) * _score(group))
+    rows = _sum_groups(
+        group, _RATED, score=weights / math.fsum(composite.weights.values()) * _mean_score(group)
+    )
     rows = rows[rows["size"] == len(composite.weights)]
     return _append_scores(scores, rows, rows["score"], criterion=COMPOSITE)
 
@@ -122,7 +124,7 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
     table = scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members = sorted(map(str, group["rater"].unique()))
-        votes = _score(group)
+        votes = _mean_score(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
         if len(members) < FEWEST_JUDGES and kind in SIMULATED and formed:
             continue  # nobody declared a panel of it
@@ -152,21 +154,24 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
     return table, tuple(formed)
 
 
-def _mean(rows: pd.DataFrame) -> pd.Series:
+def _average_scores(rows: pd.DataFrame) -> pd.Series:
     return rows["score"]
 
 
-def _majority(rows: pd.DataFrame) -> pd.Series:
+def _vote_by_majority(rows: pd.DataFrame) -> pd.Series:
     counts = rows[["for_b", "tied", "for_a"]].to_numpy()
     is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
 
 
-PANEL_RULES: Mapping[PanelRule, Callable[[pd.DataFrame], pd.Series]] = {"majority": _majority, "mean": _mean}
+PANEL_RULES: Mapping[PanelRule, Callable[[pd.DataFrame], pd.Series]] = {
+    "majority": _vote_by_majority,
+    "mean": _average_scores,
+}
 """A panel's score of each pair, by its rule, from the sums of its judges' scores and votes."""
 
 
-def _score(scores: pd.DataFrame) -> pd.Series:
+def _mean_score(scores: pd.DataFrame) -> pd.Series:
     return scores["net"] / scores["showings"]
 
 

@@ -73,7 +73,7 @@ class ScoredVerdicts:
         composite: Composite | None = None,
     ) -> ScoredVerdicts:
         """Score a validated table. `planned` decides the order of the methods of its comparisons."""
-        return cls(frame=in_order(orient(verdicts, planned)), panel=panel, composite=composite)
+        return cls(frame=sort_verdicts(orient(verdicts, planned)), panel=panel, composite=composite)
 
     def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Return the verdicts on these comparisons. Return itself if there are no others."""
@@ -125,7 +125,7 @@ class ScoredVerdicts:
         return item_scores(self.scores)
 
 
-def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+def sort_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
     """Sort the rows, so that no sum depends on their original order.
 
     The index keeps the original order. A sequential test needs it if verdicts have no time.
@@ -268,7 +268,7 @@ def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
 
 def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
-    return (1 - np.sign(scores["net"].to_numpy())).astype(np.int64)
+    return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.evidence import ALL, Evidence, MetricRow, honours
-from analysis.sections.section import Section, coefficient
+from analysis.sections.section import Section, format_coefficient
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -22,14 +22,14 @@ def metrics(evidence: Evidence) -> list[MetricRow]:
     return list(evidence.context.metrics)
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask what automatic metrics say. The page has the scores over all datasets, if there are any."""
     rows = evidence.rows(metrics)
     rows = [row for row in rows if row.dataset == ALL] or rows
     if not rows:
         return None
     cells = {
-        (row.strategy, row.title): coefficient(Estimate(value=row.value, low=row.low, high=row.high))
+        (row.strategy, row.title): format_coefficient(Estimate(value=row.value, low=row.low, high=row.high))
         for row in rows
     }
     meanings = {row.title: row.meaning for row in rows}
@@ -51,13 +51,13 @@ def section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="metrics",
         question="What do automatic metrics say?",
-        answer=_answer(cells, titles[:MAX_NAMED], compared),
+        answer=_answer_question(cells, titles[:MAX_NAMED], compared),
         notes=tuple(f"{title}: {meaning}" for title, meaning in meanings.items()),
         tables=tuple(tables),
     )
 
 
-def _answer(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: Sequence[str]) -> str:
+def _answer_question(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: Sequence[str]) -> str:
     """Name the scores of the methods that are compared."""
     scores = [
         f"{title} {and_list([f'{cells[method, title].split()[0]} ({method})' for method in methods])}"

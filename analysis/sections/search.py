@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.results.answering import answering
-from analysis.sections.section import Section, group_by, group_name, labelled_table, row_table
+from analysis.sections.section import Section, group_by, group_name, make_labelled_table, make_row_table
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -106,7 +106,7 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
         yield f"How {name} was chosen is not known: its search is unknown"
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask how the settings were chosen."""
     rows = evidence.rows(search)
     described = list(describe_search(evidence))
@@ -115,7 +115,7 @@ def section(evidence: Evidence) -> Section | None:
     choice = evidence.context.choice
     score = capital(spaced(rows[0].maximized)) if rows else ""
     conditions = " and ".join(choice.tuning.where) if choice else ""
-    tables = row_table(
+    tables = make_row_table(
         rows,
         lambda row: {"Strategy": row.strategy, "Setting": row.setting},
         lambda row: {
@@ -150,7 +150,7 @@ def _draw_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator
         nothing | {f"of {row.settings}": number(row.score) for row in curve if row.settings in counts}
         for curve in curves.values()
     ]
-    yield labelled_table(
+    yield make_labelled_table(
         [{"Strategy": strategy} for strategy in curves],
         figures,
         caption=f"{score} to expect of the best setting",

@@ -3,7 +3,7 @@
 A module of `analysis.sections` has
 - a row: a frozen dataclass whose fields are the columns of the CSV file,
 - an analysis: a function from the evidence to a list of rows,
-- `section`: a function from the evidence to a `Section`, or to None if there is nothing to show.
+- `make_section`: a function from the evidence to a `Section`, or to None if there is nothing to show.
 
 `analysis/sections/__init__.py` lists the sections in the order of the page, and the analyses by CSV file.
 """
@@ -125,7 +125,9 @@ def limits(prefix: str = "") -> dict[str, str]:
     return {"limits": prefix}
 
 
-def frame_of(rows: Sequence[DataclassInstance], kind: type[DataclassInstance] | None = None) -> pd.DataFrame:
+def make_frame(
+    rows: Sequence[DataclassInstance], kind: type[DataclassInstance] | None = None
+) -> pd.DataFrame:
     """Return rows as a frame of Python objects: a column for each field, and three for an `Estimate`.
 
     Objects keep None as None and an integer as an integer. A frame with kinds of raters has the column
@@ -158,7 +160,7 @@ def group_by(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
     return groups
 
 
-def row_table(
+def make_row_table(
     rows: Sequence[R],
     labels: Callable[[R], Cells],
     figures: Callable[[R], Cells],
@@ -186,8 +188,8 @@ def row_table(
     filled = [head for head in numbers[0] if any(cells[head] not in {NOTHING, None} for cells in numbers)]
     if len(rows) > MAX_ROWS:
         note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all.".strip()
-    table = labelled_table(
-        different_labels([labels(row) for row in rows]),
+    table = make_labelled_table(
+        drop_shared_labels([labels(row) for row in rows]),
         [{head: cells[head] for head in filled} for cells in numbers],
         caption=caption,
         note=note,
@@ -196,7 +198,7 @@ def row_table(
     return (table,)
 
 
-def table_section(
+def make_table_section(
     rows: Sequence[R],
     labels: Callable[[R], Cells],
     figures: Callable[[R], Cells],
@@ -207,7 +209,9 @@ def table_section(
     answer: Callable[[Sequence[R]], str],
     notes: Iterable[str] = (),
     anchor: str = "",
+    note: str = "",
     strong: Callable[[R], bool] = lambda _: False,
+    is_open: bool = False,
 ) -> Section | None:
     """Return a section with one table; None without rows. By default its anchor is the name of its file."""
     if not rows:
@@ -217,11 +221,12 @@ def table_section(
         question=question,
         answer=answer(rows),
         notes=tuple(notes),
-        tables=row_table(rows, labels, figures, csv=csv, caption=caption, strong=strong),
+        tables=make_row_table(rows, labels, figures, csv=csv, caption=caption, note=note, strong=strong),
+        is_open=is_open,
     )
 
 
-def labelled_table(
+def make_labelled_table(
     labels: Sequence[Cells],
     figures: Sequence[Cells],
     *,
@@ -241,7 +246,7 @@ def labelled_table(
     )
 
 
-def different_labels(labels: Sequence[Cells]) -> list[Cells]:
+def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
     """Leave out the labels of `IF_DIFFERENT` that all rows share."""
     shared = {head for head in IF_DIFFERENT if len({cells.get(head) for cells in labels}) == 1}
     return [{head: cell for head, cell in cells.items() if head not in shared} for cells in labels]
@@ -263,7 +268,7 @@ def name_first(rows: Iterable[ComparisonRow]) -> str:
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
 
 
-def people_or_first_judge(rows: Sequence[J]) -> list[J]:
+def select_first_raters(rows: Sequence[J]) -> list[J]:
     """Return the rows of people, or those of the first judge if there are no people."""
     first = next((row for row in rows if not row.judge), rows[0])
     return [row for row in rows if row.who == first.who]
@@ -286,12 +291,12 @@ def plain_name(name: str) -> str:
     return name.replace("SIMULATED ", "") or name
 
 
-def share_with_limits(share: Estimate) -> str:
+def format_share(share: Estimate) -> str:
     """Return a share and its limits in percent."""
     return f"{percent(share.value)} ({share_limits(share)})"
 
 
-def coefficient(estimate: Estimate) -> str:
+def format_coefficient(estimate: Estimate) -> str:
     """Return a coefficient with its interval."""
     if estimate.value is None:
         return "undefined"
@@ -300,6 +305,6 @@ def coefficient(estimate: Estimate) -> str:
     return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
-def distinct_notes(notes: Iterable[str]) -> tuple[str, ...]:
+def select_notes(notes: Iterable[str]) -> tuple[str, ...]:
     """Return the first few distinct notes as sentences."""
     return tuple(sorted({sentence(note) for note in notes if note})[:MAX_NOTES])

@@ -19,13 +19,13 @@ from analysis.verdicts.table import (
     REQUIRED,
     TEXTS,
     Cells,
-    as_texts,
-    distinct_rows,
+    convert_to_texts,
+    find_distinct_rows,
     name_lines,
     number_rows,
-    numbered,
     refuse,
-    with_shared_texts,
+    share_categories,
+    with_line_numbers,
 )
 from analysis.verdicts.words import declare_word, is_model_name, set_options
 from guard_eval.errors import StudyError
@@ -42,6 +42,9 @@ _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), (
 """Columns that name things, those that name the same things together."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
+_SHARED = 0.5
+_FEWEST_ALIKE = 3
+"""The smallest share and number of ids that raters who share no pair write in different ways."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -66,11 +69,11 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header, but no rows")
-    table = numbered(frame)
+    table = with_line_numbers(frame)
     empty = pd.Series(None, table.index, dtype=object)
     texts = [name for name in TEXTS if name in table or name == "rater_kind"]
-    cells = {name: pd.Series(as_texts(table.get(name, empty)), table.index) for name in texts}
-    cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
+    cells = {name: pd.Series(convert_to_texts(table.get(name, empty)), table.index) for name in texts}
+    cells |= {name: _read_numbers(table[name]) for name in NUMBERS if name in table}
     table = table.assign(**cells)
     for name in REQUIRED:
         refuse(
@@ -78,17 +81,20 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         )
     _check_spelling(table)
     _check_ids(table)
-    table = with_shared_texts(table, [*METHODS, "verdict", "shown_first"])
+    _check_shared_ids(table)
+    table = share_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods(table)
     if rater_kind is None:
         _refuse_unnamed_models(table)
-    table = table.assign(rater_kind=_rater_kinds(table, rater_kind))
+    table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
     _check_consistent(table)
     if "shown_first" in table:
-        table = table.assign(shown_first=_shown_first(table))
+        table = table.assign(shown_first=_name_method_shown_first(table))
     table = orient(table)
     _check_duplicates(table)
-    table.attrs = {READING: join_readings([reading_of(frame), Reading(notes=tuple(_prompt_notes(table)))])}
+    table.attrs = {
+        READING: join_readings([reading_of(frame), Reading(notes=tuple(_describe_missing_prompts(table)))])
+    }
     return table
 
 
@@ -100,7 +106,7 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     methods, such as the verdict, stay as they are.
     """
     planned_pairs = {(a, b) for a, b, _ in planned or ()}
-    numbers, pairs = distinct_rows(frame, METHODS)
+    numbers, pairs = find_distinct_rows(frame, METHODS)
     seen = set(pairs)
 
     def is_turned(pair: Cells) -> bool:
@@ -166,6 +172,28 @@ def _check_ids(table: pd.DataFrame) -> None:
                     )
 
 
+def _check_shared_ids(table: pd.DataFrame) -> None:
+    """Refuse ids that raters write in different ways, so that no pair seems to have two raters.
+
+    Case and signs are ignored, and letters before a number if other ids have none.
+    """
+    for name in [name for name in sorted(_IDS) if name in table]:
+        rows = table[[name, "rater"]].dropna().drop_duplicates()
+        if rows[name].duplicated().any() or rows["rater"].nunique() < 2:
+            continue
+        ids = rows[name].astype(object)
+        plain = ids.str.casefold().str.replace(r"[\W_]", "", regex=True)
+        if plain.str.isdecimal().any():
+            plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
+        is_shared = rows["rater"].groupby(plain).transform("nunique") > 1
+        if is_shared.mean() >= _SHARED and plain[is_shared].nunique() >= _FEWEST_ALIKE:
+            first, second = ids[plain == plain[is_shared].iloc[0]][:2]
+            raise StudyError(
+                f"no {name} has two raters, and {first!r} and {second!r} may be one; write it one way in all "
+                "rows, or give different pairs ids that differ more"
+            )
+
+
 def _check_methods(table: pd.DataFrame) -> None:
     """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
     a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
@@ -202,11 +230,11 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
         "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
         "rater_kind with {kinds} in every row",
         names=some_of(list(map(repr, names)), MAX_NUMBERS, join=", "),
-        kinds=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}",
+        kinds=f"{', '.join(KINDS[:-2])} or {KINDS[-2]}",
     )
 
 
-def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
+def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
     """Return the kind of rater of each row: the table's, or else `declared`, or else unknown."""
     default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
@@ -248,7 +276,7 @@ def _check_consistent(table: pd.DataFrame) -> None:
             )
 
 
-def _shown_first(table: pd.DataFrame) -> pd.Series:
+def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
     """Return the method shown first. A cell may be its name, or a or b."""
     first, a, b = table["shown_first"], table["method_a"], table["method_b"]
     is_letter = first.notna() & (first != a) & (first != b)
@@ -274,7 +302,7 @@ def _check_duplicates(table: pd.DataFrame) -> None:
     )
 
 
-def _prompt_notes(table: pd.DataFrame) -> list[str]:
+def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
     """Return which rows do not name their prompt if others do."""
     empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
     if not empty.any() or empty.all():
@@ -284,13 +312,13 @@ def _prompt_notes(table: pd.DataFrame) -> list[str]:
     return [f"prompt_id is empty on {lines}: {why}; fill it in"]
 
 
-def _as_numbers(column: pd.Series) -> pd.Series:
+def _read_numbers(column: pd.Series) -> pd.Series:
     """Return a column as numbers; an empty cell is NaN, and a comma is a decimal one.
 
     Raises:
         StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
     """
-    texts = pd.Series(as_texts(column), column.index)
+    texts = pd.Series(convert_to_texts(column), column.index)
     cells = texts.cat.categories.str.strip()
     if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
         cells = cells.str.replace(",", ".")

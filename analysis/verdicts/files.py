@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.verdicts.table import as_texts
+from analysis.verdicts.table import convert_to_texts
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import LINE, open_rows
 from guard_eval.reporting.escaping import unescape_csv
@@ -54,20 +54,20 @@ class VerdictFile:
             if not isinstance(record, dict):
                 cut = str(record)[:40]
                 raise StudyError(
-                    f"{self.at(number)}: {cut!r} is not a JSON object; write one for each verdict"
+                    f"{self.place_of(number)}: {cut!r} is not a JSON object; write one for each verdict"
                 )
             yield number, record
 
-    def at(self, number: int) -> str:
+    def place_of(self, number: int) -> str:
         """Return the place of a record, for a message."""
         return f"{self.path}, {self.rows.unit} {number}"
 
-    def table(self) -> pd.DataFrame:
-        """Return the file's records as a table (`table_of`)."""
-        frame = self.table_of(self.records, self.rows.headings or ())
-        return _without_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
+    def read_table(self) -> pd.DataFrame:
+        """Return the file's records as a table (`build_table`)."""
+        frame = self.build_table(self.records, self.rows.headings or ())
+        return _remove_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
 
-    def table_of(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
+    def build_table(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
         """Return numbered rows as a table of categoricals.
 
         Args:
@@ -84,10 +84,12 @@ class VerdictFile:
         for number, row in rows:
             for name, value in row.items():
                 if isinstance(value, dict | list):
-                    nested.setdefault(name, self.at(number))
-                cell = as_cell(value)
+                    nested.setdefault(name, self.place_of(number))
+                cell = convert_to_cell(value)
                 if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
-                    raise StudyError(f"{self.at(number)}: {name!a} has half a character in {cell!a}; fix it")
+                    raise StudyError(
+                        f"{self.place_of(number)}: {name!a} has half a character in {cell!a}; fix it"
+                    )
                 column = columns.setdefault(name, [])
                 column += [None] * (len(numbers) - len(column))
                 column.append(texts.setdefault(cell, cell))
@@ -97,7 +99,7 @@ class VerdictFile:
         rows_of_file = range(len(numbers))
         cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
         frame = pd.DataFrame(
-            {name: as_texts(column.reindex(rows_of_file)) for name, column in cells.items()},
+            {name: convert_to_texts(column.reindex(rows_of_file)) for name, column in cells.items()},
             pd.Index(numbers, name=self.rows.unit),
         )
         frame.attrs = {NESTED: nested}
@@ -105,7 +107,7 @@ class VerdictFile:
 
 
 @contextmanager
-def name_file(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Put the path of a file before the message of an error."""
     try:
         yield
@@ -113,7 +115,7 @@ def name_file(path: Path) -> Iterator[None]:
         raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def as_cell(value: object) -> str | None:
+def convert_to_cell(value: object) -> str | None:
     """Return a value of JSON as the text of a cell; a list or an object is JSON."""
     if isinstance(value, str):
         return value or None
@@ -124,7 +126,7 @@ def as_cell(value: object) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _without_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
+def _remove_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
     """Remove the apostrophe that keeps a spreadsheet from reading a cell as a formula (`escape_csv`)."""
     plain = {str(name): [unescape_csv(text) for text in table[name].cat.categories] for name in table}
     if any(len(set(texts)) < len(texts) for texts in plain.values()):

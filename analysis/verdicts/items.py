@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.sides import read_first
+from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
@@ -22,8 +22,8 @@ from analysis.verdicts.table import (
     Table,
     name_lines,
     offer_columns,
-    plain_heading,
     refuse,
+    simplify_heading,
 )
 from analysis.verdicts.words import is_model_name
 from guard_eval.errors import StudyError
@@ -75,21 +75,19 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
     if name not in {"", "pair_id"}:
         message = "{name} names what was compared, and is empty on {where}; fill in every cell"
         refuse(table.frame, table.cells(name).isna(), message, name=name)
-    prompt: object = None
-    if items.prompt:
-        prompt = table.codes(items.prompt) + 1 if is_made else table.frame[items.prompt]
+    prompt = table.frame[items.prompt] if items.prompt else None
     if is_made:
-        codes = table.pair_codes(name) if name else np.arange(len(table.frame))
-        table.use("pair_id", items.pair[:1], items.why, pair_id=codes + 1)
+        codes = table.number_pairs(name) if name else np.arange(len(table.frame))
+        table.use_columns("pair_id", items.pair[:1], items.why, pair_id=codes + 1)
     elif name != "pair_id":
-        table.use("pair_id", [name], items.why, pair_id=table.frame[name])
+        table.use_columns("pair_id", [name], items.why, pair_id=table.frame[name])
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
-        table.use("prompt_id", [items.prompt], why, prompt_id=prompt)
-    datasets = [name for name in table.named("dataset") if name in table.free]
+        table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
+    datasets = [name for name in table.find_named("dataset") if name in table.free_columns]
     datasets = [name for name in datasets if table.is_fixed_by(name, ["pair_id"])]
     if datasets and not table.has("dataset"):
-        table.use("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
+        table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
 def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
@@ -97,13 +95,14 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     declared = table.declared.columns
     rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
     methods = {*table.values(*METHODS), TIE}
-    free = [name for name in table.free if name not in wide and not methods.issuperset(table.values(name))]
-    free = [name for name in free if read_first(table, name) is None]
-    named = table.among([*HEADINGS["pair"], *HEADINGS["prompt"]])
+    columns = [*table.free_columns, *filter(table.has, ["presentation"])]
+    free = [name for name in columns if name not in wide and not methods.issuperset(table.values(name))]
+    free = [name for name in free if read_first_method(table, name) is None]
+    named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in free]
-    named = [name for name in named if table.count(name) > 1] or named
+    named = [name for name in named if table.count_distinct(name) > 1] or named
     filled = list(filter(table.is_filled, named))
-    if any(table.count(name) < len(table.frame) for name in filled):
+    if any(table.count_distinct(name) < len(table.frame) for name in filled):
         named = filled
     if table.has("pair_id"):
         items = _use_as_pair(table, "pair_id", named, "its name")
@@ -121,11 +120,11 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
 def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
     """Find the pair by its heading: the id of a pair, or a prompt with two methods."""
     rows = len(table.frame)
-    repeated = [name for name in named if table.count(name) < rows]
+    repeated = [name for name in named if table.count_distinct(name) < rows]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
         return ItemColumns(pair=(numbers[0],), why="it differs in every row") if numbers else ItemColumns()
-    finest = max(repeated, key=table.count)
+    finest = max(repeated, key=table.count_distinct)
     for other in repeated:
         if not table.is_fixed_by(other, [finest]):
             raise StudyError(
@@ -133,14 +132,14 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
                 f"{offer_columns('pair_id', [finest, other])}"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
-    if numbers and len(rated) > len(METHODS) and table.count(finest, *rated) < rows:
+    if numbers and len(rated) > len(METHODS) and table.count_distinct(finest, *rated) < rows:
         return _use_as_pair(table, numbers[0], repeated, "a row number beside the prompt")
-    has_own_methods = table.count(finest) == int(table.pair_codes(finest).max(initial=-1)) + 1
-    if has_own_methods and plain_heading(finest) not in HEADINGS["prompt"]:
+    has_own_methods = table.count_distinct(finest) == int(table.number_pairs(finest).max(initial=-1)) + 1
+    if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
         return _use_as_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
     return ItemColumns(
         pair=(finest, *METHODS),
-        prompt=min(repeated, key=table.count),
+        prompt=min(repeated, key=table.count_distinct),
         why=MADE[2],
     )
 
@@ -148,59 +147,77 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
 def _use_as_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
     """Use a column as the pair. A column that is fixed by it and has fewer values is the prompt."""
     prompts = [name for name in others if table.is_fixed_by(name, [pair])]
-    prompts = [name for name in prompts if table.count(name) < table.count(pair)]
-    return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count, default=""), why=why)
+    prompts = [name for name in prompts if table.count_distinct(name) < table.count_distinct(pair)]
+    return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
 
 
 def _has_sibling(table: Table, name: str) -> bool:
     """Return whether another column has the same heading for the other of two texts."""
-    heading = plain_heading(name)
+    heading = simplify_heading(name)
     swapped = set()
     for text, other in HEADINGS["siblings"].items():
         swapped |= {re.sub(f"^{text}", other, heading), re.sub(f"{text}$", other, heading)}
-    return not (swapped - {heading}).isdisjoint(map(plain_heading, table.names))
+    return not (swapped - {heading}).isdisjoint(map(simplify_heading, table.names))
 
 
 def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    If nothing names the pairs, it is any column of which each rater has judged each value once. Otherwise its
-    values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater has
-    judged it twice. What describes a rater or a comparison is no item.
+    Its values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater
+    has judged it twice. What describes a rater is no item, and what describes a comparison only if another
+    column names the pair.
     """
-    heading = plain_heading(name)
-    count = table.count(name)
+    heading = simplify_heading(name)
+    count = table.count_distinct(name)
     rows = len(table.frame)
-    is_judged_once = len(rated) > len(METHODS) and table.count(name, *rated) == rows
-    if not items.pair and "pair_id" not in table.declared.columns and "rater" in rated and is_judged_once:
-        return 2 * count <= rows
+    is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
     if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or table.is_boolean(name):
         return False
     repeats = count > 1 and table.cells(name).dropna().duplicated().any()
     if not repeats or any(map(_DECIMAL.fullmatch, table.values(name))):
         return False
-    if items.pair and not (count < table.count(*items.pair) and table.is_fixed_by(name, items.pair)):
+    if items.pair and not (count < table.count_distinct(*items.pair) and table.is_fixed_by(name, items.pair)):
         return False
     # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
-    keys = [names for names in (("dataset",), METHODS, ("rater",), ("criterion",)) if table.has(*names)]
-    fixed = [names for names in keys if 1 < table.count(*names) <= rows / FEWEST_ROWS]
+    describing = [["dataset"], ["rater"], ["criterion"], *([METHODS] if items.pair else [])]
+    keys = [names for names in describing if table.has(*names)]
+    fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
     if any(table.is_fixed_by(name, names) for names in fixed):
         return False
     return is_judged_once or (len(table.values(name)) > 2 and heading not in HEADINGS["groups"])
 
 
+def _is_shared(table: Table, name: str, rated: Sequence[str]) -> bool:
+    """Return whether rows that share a cell may be one item, whatever the heading.
+
+    Each rater has judged each value once; or only the first row of each item is filled, as in merged cells.
+    """
+    rows = len(table.frame)
+    is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows
+    cells = table.cells(name)
+    is_merged = cells.notna().iloc[0] and 1 < 2 * cells.notna().sum() <= rows
+    return (is_judged_once and 2 * table.count_distinct(name) <= rows) or bool(is_merged)
+
+
 def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
     """Refuse a table with an unknown column that may name the pair or the prompt."""
     explained = {*items.pair, *(table.declared.groups if items.pair else ())}
-    unknown = [name for name in free if name not in explained and _may_name_item(table, name, items, rated)]
+    pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
+    is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
+    is_row = pairs == len(table.frame) and not is_own_pair
+    is_unnamed = is_row and set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
+    unknown = [
+        name
+        for name in free
+        if name not in explained
+        and (_may_name_item(table, name, items, rated) or (is_unnamed and _is_shared(table, name, rated)))
+    ]
     if not unknown:
         return
-    pairs = table.count(*items.pair) if items.pair else len(table.frame)
-    is_row = pairs == len(table.frame) and items.pair != ("pair_id",)
     role = "prompt_id"
     why = "pairs that share a prompt are not independent"
     none = "If none does, write --set columns.prompt_id="
-    if is_row and "pair_id" not in table.declared.columns:
+    if is_row:
         role = "pair_id"
         why = "each row would count as a separate pair, and may not be one"
         none = "If each row is a separate pair, write --set columns.pair_id="
@@ -214,12 +231,12 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
 
 def use_judges(table: Table) -> None:
     """Set the kind of raters to models if the heading means judges and all names are names of models."""
-    heading = table.heading("rater")
+    heading = table.heading_of("rater")
     is_said = table.has("rater_kind") or table.declared.rater_kind is not None
-    if is_said or not plain_heading(heading).startswith("judge"):
+    if is_said or not simplify_heading(heading).startswith("judge"):
         return
     if all(map(is_model_name, table.values("rater"))):
-        table.use("rater_kind", (heading,), "judges with names of models", rater_kind="model")
+        table.use_columns("rater_kind", (heading,), "judges with names of models", rater_kind="model")
 
 
 def settle_raters(table: Table) -> None:
@@ -233,19 +250,19 @@ def settle_raters(table: Table) -> None:
         if not table.has("presentation"):
             _use_showings(table, [*keys, "rater"])
     elif "rater" in table.declared.columns:
-        codes = pd.Series(table.pair_codes(*keys))
+        codes = pd.Series(table.number_pairs(*keys))
         raters = [f"{UNKNOWN_RATER} {number + 1}" for number in codes.groupby(codes).cumcount()]
         why = "declared: each verdict on a pair is by another, unnamed rater"
-        table.use("rater", (), why, rater=raters)
+        table.use_columns("rater", (), why, rater=raters)
     else:
         _use_showings(table, keys)
         why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
-        table.use("rater", (), why, rater=UNKNOWN_RATER)
+        table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
 
 
 def _is_repeated(table: Table, *names: str) -> Mask:
     """Return the rows that share their methods and the cells of some columns with another row."""
-    return pd.Series(table.pair_codes(*names)).duplicated(keep=False).to_numpy()
+    return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
 def _use_showings(table: Table, keys: Sequence[str]) -> None:
@@ -261,14 +278,14 @@ def _use_showings(table: Table, keys: Sequence[str]) -> None:
     # Ids that repeat in several datasets are refused later.
     if is_parting() or (table.has("dataset") and is_parting("dataset")):
         return
-    if named := list(filter(is_parting, table.named("presentation"))):
+    if named := list(filter(is_parting, table.find_named("presentation"))):
         why = "it tells apart the showings of a pair"
-        table.use("presentation", named[:1], why, presentation=table.frame[named[0]])
+        table.use_columns("presentation", named[:1], why, presentation=table.frame[named[0]])
     elif is_parting("method_a"):
         first = table.cells("method_a") + " first"
-        table.use("presentation", (), "a rater judged both orders of the methods", presentation=first)
+        table.use_columns("presentation", (), "a rater judged both orders of the methods", presentation=first)
     else:
-        raise StudyError(_repetition_problem(table, keys, list(filter(is_parting, table.free))))
+        raise StudyError(_repetition_problem(table, keys, list(filter(is_parting, table.free_columns))))
 
 
 def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str]) -> str:
@@ -288,8 +305,8 @@ def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str
         roles = ["criterion", "presentation"]
     offers = []
     for name in parting:
-        if 1 < table.count(name) < len(table.frame):
-            is_turn = plain_heading(name) in HEADINGS["turns"]
+        if 1 < table.count_distinct(name) < len(table.frame):
+            is_turn = simplify_heading(name) in HEADINGS["turns"]
             offers += [offer_columns(role, [name]) for role in (["criterion"] if is_turn else roles)]
     if not table.has("rater"):
         offers.append("--set columns.rater= if the raters were not recorded")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.verdicts.table import HEADINGS, METHODS, Table, plain_heading, refuse
+from analysis.verdicts.table import HEADINGS, METHODS, Table, refuse, simplify_heading
 from analysis.verdicts.words import is_tie, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
@@ -56,21 +56,21 @@ def find_methods(table: Table) -> None:
     elif _use_won_and_lost(table):
         return
     elif len(named) == 2:
-        table.use("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
+        table.use_columns("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
     else:
         _use_couples(table, TEXTS)
 
 
-def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
+def find_couples(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
     """Return the headings that can be those of two methods, and whether they are of the left and right side.
 
-    >>> couples_of(["model_a", "model_b", "left", "right"], "model")
+    >>> find_couples(["model_a", "model_b", "left", "right"], "model")
     [(('model_a', 'model_b'), False), (('left', 'right'), True)]
 
     Raises:
         StudyError: There is a third one.
     """
-    plain = {plain_heading(name): name for name in names}
+    plain = {simplify_heading(name): name for name in names}
     matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), heading) for heading in plain))
     couples = []
     for match in matches:
@@ -92,25 +92,25 @@ def couples_of(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
 
 def _use_couples(table: Table, nouns: str) -> bool:
     """Use the columns of the methods. If there are only columns of sides, use them for the methods, too."""
-    couples = couples_of(table.names, nouns)
+    couples = find_couples(table.names, nouns)
     named = [couple for couple, is_shown in couples if not is_shown]
-    if len({tuple(table.codes(*couple)) for couple in named}) > 1:
+    if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
         listed = and_list([" and ".join(couple) for couple in named])
         raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
     if named:
         for heading, name in zip(named[0], METHODS, strict=True):
-            table.use(name, [heading], "its name", **{name: table.frame[heading]})
+            table.use_columns(name, [heading], "its name", **{name: table.frame[heading]})
     elif couples:
         headings, _ = couples[0]
         on_left, on_right = (table.frame[heading] for heading in headings)
         sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
-        table.use("methods", headings, "the sides as shown", **sides)
+        table.use_columns("methods", headings, "the sides as shown", **sides)
     return bool(couples)
 
 
 def _use_won_and_lost(table: Table) -> bool:
     """Use columns of a winner and a loser: methods in alphabetical order, and the winner as the verdict."""
-    plain = {plain_heading(name): name for name in table.names}
+    plain = {simplify_heading(name): name for name in table.names}
     couples = [
         (heading, heading.replace(won, lost, 1))
         for won, lost in HEADINGS["won_and_lost"]
@@ -133,15 +133,15 @@ def _use_won_and_lost(table: Table) -> bool:
     is_first = won.fillna("") < lost.fillna("")
     why = "the first won against the second"
     methods = {"method_a": won.where(is_first, lost), "method_b": lost.where(is_first, won)}
-    table.record("methods", ", ".join(columns), why)
-    table.use("verdict", columns, why, verdict=won, **methods)
+    table.record_role("methods", ", ".join(columns), why)
+    table.use_columns("verdict", columns, why, verdict=won, **methods)
     return True
 
 
 def _join_items(table: Table, items: pd.DataFrame) -> None:
     """Add the columns of a file of items to each row."""
     item_ids = set(items.index)
-    columns = [name for name in table.free if item_ids.issuperset(table.values(name) or [""])]
+    columns = [name for name in table.free_columns if item_ids.issuperset(table.values(name) or [""])]
     columns += ["pair_id"] if table.has("pair_id") else []
     if not columns:
         return
@@ -149,7 +149,7 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
     if unknown := sorted(set(ids) - item_ids):
         raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
-    table.use("methods", columns[:1], "another file names the methods of each", **new)
+    table.use_columns("methods", columns[:1], "another file names the methods of each", **new)
     refuse_sides_as_methods(table)
 
 
@@ -173,12 +173,12 @@ def refuse_texts(table: Table) -> None:
     """
     if not table.has(*METHODS) or "method_a" in table.declared.columns:
         return
-    _, couples = table.rows(*METHODS)
+    _, couples = table.find_distinct_rows(*METHODS)
     counts = Counter(text for couple in couples for text in couple if text)
     once = sum(count == 1 for count in counts.values())
     long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
     keys = [*METHODS, *filter(table.has, ("rater", "criterion"))]
-    is_seen_once = not table.has("rater") or table.count(*keys) == len(table.frame)
+    is_seen_once = not table.has("rater") or table.count_distinct(*keys) == len(table.frame)
     are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
     if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
         headings = [role.column for role in table.roles if role.role in {*METHODS, "methods"}]

@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import Record, VerdictFile, as_cell
-from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of
+from analysis.verdicts.files import Record, VerdictFile, convert_to_cell
+from analysis.verdicts.methods import SYSTEMS, TEXTS, find_couples
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import ABOUT_SIDES
-from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, plain_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, simplify_heading
 from analysis.verdicts.words import is_model_name, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
@@ -66,7 +66,7 @@ class VerdictFormat:
     asks: bool = False
     notes: Sequence[Mapping[str, Any]] = ()
 
-    def claims(self, record: Record) -> bool:
+    def matches(self, record: Record) -> bool:
         """Return whether a first record is of this format."""
         return any(record.keys() >= set(keys.split()) for keys in self.keys)
 
@@ -94,7 +94,7 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         for number, record in file.records:
-            for row in READERS[name](record, file.at(number), records):
+            for row in READERS[name](record, file.place_of(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
@@ -103,15 +103,15 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
             "file, too, with method_a and method_b for each id: guard-eval report "
             f"{shlex.quote(str(file.path))} ITEMS"
         )
-    frame = file.table_of(rows())
+    frame = file.build_table(rows())
     frame.attrs[READING] = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
     return frame
 
 
-def _alpaca_eval(record: Record, where: str, _items: object) -> Rows:
+def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
     """Yield a verdict for a preference: below 1.5 generator_1, above it generator_2."""
     a, b, rater = map(record.get, ("generator_1", "generator_2", "annotator"))
-    preference = _preference(record.get("preference"), where)
+    preference = _read_preference(record.get("preference"), where)
     instruction = str(record.get("instruction"))
     outputs = [record.get("output_1"), record.get("output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
@@ -131,9 +131,9 @@ def _alpaca_eval(record: Record, where: str, _items: object) -> Rows:
     }
 
 
-def _preference(value: object, where: str) -> float:
+def _read_preference(value: object, where: str) -> float:
     """Return a preference; NaN if the annotator failed."""
-    text = as_cell(value) or ""
+    text = convert_to_cell(value) or ""
     if is_missing_word(text):
         return math.nan
     try:
@@ -150,7 +150,7 @@ def _preference(value: object, where: str) -> float:
     return preference
 
 
-def _arena_hard(record: Record, where: str, _items: object) -> Rows:
+def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
     """Yield a verdict for each game."""
     model = record.get("model")
     baseline = record.get("baseline", "baseline")
@@ -177,12 +177,12 @@ def _arena_hard(record: Record, where: str, _items: object) -> Rows:
         }
 
 
-def _fastchat(record: Record, _where: str, _items: object) -> Rows:
+def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
     """Yield a verdict for each game, or for a vote."""
     judge = record.get("judge")
-    question = as_cell(record.get("question_id"))
-    turn = as_cell(record.get("turn"))
-    rater = as_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
+    question = convert_to_cell(record.get("question_id"))
+    turn = convert_to_cell(record.get("turn"))
+    rater = convert_to_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
     row = {key: record[key] for key in ("turn", "anony", "dedup_tag") if key in record}
     row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
     if question and turn:
@@ -195,25 +195,26 @@ def _fastchat(record: Record, _where: str, _items: object) -> Rows:
         return
     a, b = record.get("model_1"), record.get("model_2")
     row |= {"method_a": a, "method_b": b}
-    for number, first in {"1": None}.items() if "m1_score" in record else {"1": a, "2": b}.items():
+    firsts = {"1": None} if "m1_score" in record else {"1": a, "2": b}
+    for number, first in firsts.items():
         verdict = record.get(f"g{number}_winner")
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
 
 
-def _item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item's methods, ids, sides and numbers, without its texts."""
-    couples = couples_of(list(data), SYSTEMS) or couples_of(list(data), TEXTS)
+    couples = find_couples(list(data), SYSTEMS) or find_couples(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
         key: value
         for key, value in data.items()
         if key in used
-        or ABOUT_SIDES.fullmatch(plain_heading(key))
+        or ABOUT_SIDES.fullmatch(simplify_heading(key))
         or not isinstance(value, str | dict | list)
     }
 
 
-def _label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
+def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation and control."""
     data = record.get("data")
     annotations = record.get("annotations")
@@ -223,19 +224,22 @@ def _label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
         yield "predictions are no verdicts"
     if not annotations:
         yield "not annotated"
-    item = {"pair_id": record.get("id"), **_item_fields(data | dict(items.get(str(data.get("id")), {})))}
+    item = {
+        "pair_id": record.get("id"),
+        **_select_item_fields(data | dict(items.get(str(data.get("id")), {}))),
+    }
     for annotation in annotations:
         if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
             raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
         if annotation.get("was_cancelled") is True:
             yield "the annotator skipped it"
             continue
-        yield from _label_studio_rows(item, annotation, where)
+        yield from _read_annotation(item, annotation, where)
 
 
-def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], where: str) -> Rows:
+def _read_annotation(item: Mapping[str, Any], annotation: Mapping[str, Any], where: str) -> Rows:
     """Yield a row for each control of an annotation."""
-    controls = list(_controls(annotation["result"], where))
+    controls = list(_read_controls(annotation["result"], where))
     who = {name: word for name, word, kind in controls if kind == "textarea"}
     account = annotation.get("completed_by")
     if isinstance(account, dict):
@@ -254,14 +258,14 @@ def _label_studio_rows(item: Mapping[str, Any], annotation: Mapping[str, Any], w
             yield row | {"criterion": name, "verdict": word}
 
 
-def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
+def _read_controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield name, word and type of the controls. A control without choices has no word."""
     for region in result:
         kind = str(region.get("type")) if isinstance(region, dict) else ""
         value = region.get("value") if isinstance(region, dict) else None
         if not isinstance(value, Mapping) or (kind not in _WORDS_OF and not region.get("from_name")):
             continue
-        name = as_cell(region.get("from_name"))
+        name = convert_to_cell(region.get("from_name"))
         is_choice = kind in _WORDS_OF and (kind != "textarea" or name in _WHO)
         answer = value.get(_WORDS_OF[kind]) if is_choice else None
         words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
@@ -270,21 +274,21 @@ def _controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str |
         yield name, words[0] if words else None, kind
 
 
-def _potato(record: Record, where: str, items: ItemRecords) -> Rows:
+def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each scheme of an annotated instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"
-    instance = as_cell(record.get(key)) or ""
+    instance = convert_to_cell(record.get(key)) or ""
     if instance not in items:
         raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
-    row = _item_fields(items[instance])
+    row = _select_item_fields(items[instance])
     user = Path(where).resolve().parent.name if is_old else record.get("user_id")
     row |= {"rater": user, "rater_kind": record.get("rater_kind") or "person"}
-    for scheme, word in _potato_answers(record, {row["method_a"], row["method_b"]}):
+    for scheme, word in _read_potato_answers(record, {row["method_a"], row["method_b"]}):
         yield row | {"criterion": scheme, "verdict": word}
 
 
-def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield scheme and answer. A scheme with several dimensions has an answer for each."""
 
     def is_verdict(word: object) -> bool:
@@ -294,7 +298,11 @@ def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[
     if not isinstance(labels, dict):  # a table: SCHEME.LABEL, and SCHEME alone where there is one answer
         labels = {}
         for name, value in record.items():
-            if name not in _NO_SCHEMES and not name.endswith("._spans") and as_cell(value) is not None:
+            if (
+                name not in _NO_SCHEMES
+                and not name.endswith("._spans")
+                and convert_to_cell(value) is not None
+            ):
                 scheme, dot, label = name.rpartition(".")
                 labels.setdefault(scheme if dot else label, {})[label if dot else _SELECTION] = value
     for scheme, answers in labels.items():
@@ -308,10 +316,10 @@ def _potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[
 
 
 READERS = {
-    "alpaca-eval": _alpaca_eval,
-    "arena-hard": _arena_hard,
-    "fastchat": _fastchat,
-    "label-studio": _label_studio,
-    "potato": _potato,
+    "alpaca-eval": _read_alpaca_eval,
+    "arena-hard": _read_arena_hard,
+    "fastchat": _read_fastchat,
+    "label-studio": _read_label_studio,
+    "potato": _read_potato,
 }
 """The function that reads records of a format. It gets a record, its place, and the records of items."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.sides import read_first
+from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
@@ -17,9 +17,9 @@ from analysis.verdicts.table import (
     UNKNOWN_RATER,
     YES,
     Table,
-    as_texts,
+    convert_to_texts,
     is_missing_word,
-    plain_heading,
+    simplify_heading,
 )
 from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
 from guard_eval.errors import StudyError
@@ -52,26 +52,26 @@ def find_verdicts(table: Table) -> list[str]:
         StudyError: Two columns can be the verdict.
     """
     if HEADS in table.declared.columns:
-        return columns_of_verdicts(table)
+        return find_verdict_columns(table)
     wide: list[str] = []
-    named = [name for name in table.named("verdict") if name in table.free]
+    named = [name for name in table.find_named("verdict") if name in table.free_columns]
     if table.has("verdict"):
         pass
     elif named:
-        table.choose("verdict", named, lambda name, other: _agree(table, name, other))
+        table.choose_column("verdict", named, lambda name, other: _are_same_verdicts(table, name, other))
         table.unused += named[1:]
         table.set_frame(table.frame.drop(columns=named[1:]))
     elif not _use_marks(table):
-        wide = columns_of_verdicts(table)
+        wide = find_verdict_columns(table)
         is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
         if is_single and table.has("criterion") == table.has("rater"):
-            table.use("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
+            table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
             wide = []
     _use_tie_flags(table)
     return wide
 
 
-def _agree(table: Table, *names: str) -> bool:
+def _are_same_verdicts(table: Table, *names: str) -> bool:
     """Return whether two columns have the same verdict in every row, by name or by another word."""
     if not table.has(*METHODS):
         return False
@@ -82,32 +82,32 @@ def _agree(table: Table, *names: str) -> bool:
         side = meaning(word)
         return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
 
-    _, rows = table.rows(*names, *METHODS)
+    _, rows = table.find_distinct_rows(*names, *METHODS)
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
-def _heading_words(name: str) -> list[str]:
+def _split_heading_words(name: str) -> list[str]:
     """Return the words and numbers of a heading in lower case."""
     return [word.casefold() for word in re.findall("[A-Z]*[a-z]+|[A-Z]+|[0-9]+", name)]
 
 
-def _is_count(name: str) -> bool:
+def _is_count_heading(name: str) -> bool:
     """Return whether a heading has a word for counts, such as wins."""
-    return not set(HEADINGS["counting"]).isdisjoint(_heading_words(name))
+    return not set(HEADINGS["counting"]).isdisjoint(_split_heading_words(name))
 
 
-def _marked_words(table: Table) -> dict[str, str]:
+def _find_marked_words(table: Table) -> dict[str, str]:
     """Return the words for verdicts that headings mean, if their columns hold marks or counts.
 
     A number means the method of a column if the columns of methods have numbers, too; otherwise a place.
     """
     ignored = {*HEADINGS["counting"], *HEADINGS["marking"]}
-    noun = "model" if "1" in table.heading("method_a") else "response"
+    noun = "model" if "1" in table.heading_of("method_a") else "response"
     words = {}
-    for name in table.free:
-        text = " ".join(word for word in _heading_words(name) if word not in ignored)
+    for name in table.free_columns:
+        text = " ".join(word for word in _split_heading_words(name) if word not in ignored)
         word = f"{noun} {text}" if text in {"1", "2"} else text
-        if is_tie(word) or (names_side(word) and (_is_count(name) or table.is_boolean(name))):
+        if is_tie(word) or (names_side(word) and (_is_count_heading(name) or table.is_boolean(name))):
             words[name] = word
     return words
 
@@ -117,11 +117,11 @@ def _use_marks(table: Table) -> bool:
 
     A row of zeros is a tie if no column means ties. Return whether there are such columns.
     """
-    words = _marked_words(table)
+    words = _find_marked_words(table)
     sides = sorted(word.side for word in map(meaning, words.values()) if word)
     if [side for side in sides if side != TIED] != [B, A]:
         return False
-    marks = pd.DataFrame({name: _as_counts(table, name) for name in words})
+    marks = pd.DataFrame({name: _read_counts(table, name) for name in words})
     total = marks.sum(axis=1)
     if total.max() > 1:
         _repeat_rows(table, marks, words)
@@ -132,7 +132,7 @@ def _use_marks(table: Table) -> bool:
         table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
     winner = marks.fillna(0).idxmax(axis=1).map(words)
     verdict = winner.where(total > 0).mask(is_tied, TIE)
-    table.use("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
+    table.use_columns("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
 
 
@@ -142,7 +142,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     If no two rows count the same comparison, each win is a separate pair. Otherwise a row may be an item, and
     each of its wins is by another rater.
     """
-    are_counts = all(_is_count(name) or is_tie(word) for name, word in names.items())
+    are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
     if not table.has(*METHODS) or not are_counts:
         listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
@@ -150,17 +150,17 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, Any] = {}
     meaning_of_win = "of a separate pair"
-    if table.pair_codes().max(initial=-1) + 1 < len(marks):
+    if table.number_pairs().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = "by another, unnamed rater of the row's pair"
     new = {name: cells for name, cells in new.items() if not table.has(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
-    table.use("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
+    table.use_columns("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
 
 
-def _as_counts(table: Table, name: str) -> pd.Series:
+def _read_counts(table: Table, name: str) -> pd.Series:
     """Return the cells of a column as whole numbers: 0 or 1 for no and yes, NaN for an empty cell."""
     texts = table.cells(name).str.strip().str.casefold()
     digits = texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0")
@@ -181,25 +181,27 @@ def _use_tie_flags(table: Table) -> None:
         return
     ignored = set(HEADINGS["marking"])
     has_ties = any(map(is_tie, table.values("verdict")))
-    for name in table.free:
+    for name in table.free_columns:
         cells = table.values(name)
+        if len(cells) > MAX_OUTCOMES:
+            continue
         tied = list(filter(is_tie, cells))
-        is_flag = is_tie(" ".join(word for word in _heading_words(name) if word not in ignored))
+        is_flag = is_tie(" ".join(word for word in _split_heading_words(name) if word not in ignored))
         if is_flag and table.is_boolean(name):
             tied = [text for text in cells if text.strip().casefold() in YES]
-        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)) or len(cells) > MAX_OUTCOMES:
+        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)):
             continue
         elif not tied:
             raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")
         verdict = table.cells("verdict").mask(table.cells(name).isin(tied), TIE)
-        table.use("verdict", [name], "it marks ties", verdict=verdict)
+        table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
 
 
-def columns_of_verdicts(table: Table) -> list[str]:
+def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.values(*METHODS))
-    names = [name for name in table.free if _holds_verdicts(table, name, methods)]
-    return [name for name in names if not methods or read_first(table, name) is None]
+    names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
+    return [name for name in names if not methods or read_first_method(table, name) is None]
 
 
 def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
@@ -234,7 +236,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
     if taken := [name for name in ("verdict", *split) if table.has(name)]:
         raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
     _refuse_mixed(table, names)
-    for name in [name for name in table.free if name not in names]:
+    for name in [name for name in table.free_columns if name not in names]:
         cells = table.cells(name).dropna()
         if count := sum(meaning(text) is not None for text in cells):
             table.notes.append(f"{name!r} is not read: only {count} of its {len(cells)} cells are verdicts")
@@ -242,7 +244,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
     long = table.frame.melt(
         other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
     )
-    long["verdict"] = as_texts(long["verdict"])
+    long["verdict"] = convert_to_texts(long["verdict"])
     for role, values in split.items():
         long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
     is_empty = long["verdict"].isna()
@@ -250,7 +252,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
         table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
     table.set_frame(long[~is_empty].drop(columns="_heading"))
     for role in split:
-        table.use(role, names, "a wide table: its headings")
+        table.use_columns(role, names, "a wide table: its headings")
 
 
 def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -263,7 +265,9 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         role = table.declared.columns[HEADS]
         grid = pd.Series(names).str.extract(_GRID)
         is_grid = grid.notna().all(axis=None) and grid.nunique().between(2, len(names) - 1).all()
-        return dict(grid) if is_grid and role == "pair_id" else {role: names}
+        if is_grid and role == "pair_id":
+            return {str(part): list(values) for part, values in grid.items()}
+        return {role: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
     missing = [name for name in ("criterion", "rater") if not table.has(name)]
     if len(matches) == len(names) and "rater" in missing:
@@ -272,8 +276,8 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         if len({match["rater"] for match in matches}) == 1 or not all(criteria):
             return {"rater": names}
         # A word for a verdict, as in rater1_choice, is not a criterion.
-        no_criteria = {"verdict", *HEADINGS["names"]["verdict"]}
-        if {plain_heading(name) for name in criteria} <= no_criteria:
+        words_for_verdicts = {"verdict", *HEADINGS["names"]["verdict"]}
+        if words_for_verdicts.issuperset(map(simplify_heading, criteria)):
             return {"rater": raters}
         return {"rater": raters, "criterion": criteria}
     if len(missing) == 1 and table.has(*METHODS):
@@ -300,7 +304,7 @@ def _survey_problem(table: Table, names: Sequence[str]) -> str:
         heads = [f"columns.headings={head}" for head in ("criterion", "rater", "pair_id")]
         return f"{start}: {set_options(*heads, join=' or ')}"
     sides = filter(names_side, dict.fromkeys(table.values(*names)))
-    parts = ["columns.headings=pair_id", f"columns.rater={table.heading('rater', 'HEADING')}"]
+    parts = ["columns.headings=pair_id", f"columns.rater={table.heading_of('rater', 'HEADING')}"]
     parts += [declare_word(word, "METHOD") for word in sides]
     return (
         f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "

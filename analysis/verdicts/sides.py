@@ -17,8 +17,8 @@ from analysis.verdicts.table import (
     Numbers,
     Table,
     is_missing_word,
-    plain_heading,
     refuse,
+    simplify_heading,
 )
 from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
 from guard_eval.errors import StudyError
@@ -45,6 +45,7 @@ _STRAIGHT = NO | {"none", "nan", "original", ""}
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
+_SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
 _LISTED = 12
 """Words that are listed."""
 
@@ -58,7 +59,7 @@ def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
     if _ORDER.fullmatch(heading) and letters in {"ab", "ba"}:
         return A if letters == "ab" else B
     for letter, method, side in (("[a1]", a, A), ("[b2]", b, B)):
-        name = f"{_NOUN}{letter}|{re.escape(plain_heading(method))}"
+        name = f"{_NOUN}{letter}|{re.escape(simplify_heading(method))}"
         if word in _PLACES and re.fullmatch(_PLACE.format(name), heading):
             return side * _PLACES[word]
         if word in YES | NO and re.fullmatch(_IS_FIRST.format(name), heading):
@@ -66,12 +67,12 @@ def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
     return None
 
 
-def read_first(table: Table, name: str) -> Numbers | None:
+def read_first_method(table: Table, name: str) -> Numbers | None:
     """Return the method that was shown first in each row, `A` or `B`; None if the column does not say it."""
-    heading = plain_heading(name)
+    heading = simplify_heading(name)
     if not ABOUT_SIDES.fullmatch(heading) or not table.is_filled(name):
         return None
-    numbers, rows = table.rows(name, *METHODS)
+    numbers, rows = table.find_distinct_rows(name, *METHODS)
     sides = [_parse_first_side(heading, *map(str, row)) for row in rows]
     return None if None in sides else np.array(sides, dtype=np.int64)[numbers]
 
@@ -85,28 +86,31 @@ def name_winners(table: Table) -> None:
     verdict = table.cells("verdict").str.strip()
     a, b = map(table.cells, METHODS)
     texts = verdict.dropna().unique()
-    words = pd.DataFrame([_word(table, text) for text in texts], texts, Word._fields)
+    words = pd.DataFrame([_find_word(table, text) for text in texts], texts, Word._fields)
     words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
-    kinds = words["kind"].mask(is_named, "").fillna("")
+    all_kinds = words["kind"].fillna("")
+    kinds = all_kinds.mask(is_named, "")
     names = verdict.replace(dict(table.declared.words))
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
-    candidates = [name for name in ("shown_first", *table.free) if table.has(name)]
-    firsts = {name: first for name in candidates if (first := read_first(table, name)) is not None}
+    candidates = [name for name in ("shown_first", *table.free_columns) if table.has(name)]
+    firsts = {name: first for name in candidates if (first := read_first_method(table, name)) is not None}
     _refuse_methods_called_as_sides(table, kinds)
     columns, first = _find_first(table, kinds, firsts)
-    sides = words["side"].fillna(TIED).to_numpy(np.int64) * first
+    sides = words["side"].fillna(TIED).to_numpy(np.int64)
+    _refuse_names_of_sides(table, all_kinds.where(is_named, ""), firsts, sides)
+    sides = sides * first
     winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
     _refuse_changed_sides(table, kinds, firsts, first, winners)
     if not columns:
         raise StudyError(_place_problem(table, kinds))
-    _explain(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
+    _record_words(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
     table.set_frame(table.frame.assign(verdict=winners))
-    _use_first(table, kinds, firsts)
+    _add_shown_first(table, kinds, firsts)
 
 
-def _word(table: Table, text: str) -> Word:
+def _find_word(table: Table, text: str) -> Word:
     """Return the meaning of a verdict: declared, or of a common word; otherwise it may be a method."""
     name = Word(TIED, "")
     if text in table.declared.words:
@@ -121,10 +125,19 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
     for name in methods:
         word = meaning(name)
         if word and not (is_clear and word.kind == "letter"):
-            message = (
-                "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
-            )
-            refuse(table.texts("verdict"), kinds != "", message, name=name)
+            refuse(table.texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
+
+
+def _refuse_names_of_sides(
+    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
+) -> None:
+    """Refuse verdicts that name a method, if they name the other one when they are read as sides."""
+    sided = kinds.isin(["letter", "place"])
+    if sided.any():
+        _, first = _find_first(table, kinds.where(sided, ""), firsts)
+        verdict, a, b = map(table.cells, ("verdict", *METHODS))
+        differs = sided & (np.where(sides * first == A, a, b) != verdict.str.strip())
+        refuse(table.texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
 
 
 def _find_first(
@@ -139,7 +152,7 @@ def _find_first(
         StudyError: The columns of sides do not fit the methods.
     """
     if table.has(*SHOWN):
-        return SHOWN, np.where(kinds.isin(["letter", "place"]), _read_left(table, kinds), A)
+        return SHOWN, np.where(kinds.isin(["letter", "place"]), _read_left_method(table, kinds), A)
     is_place = kinds == "place"
     columns = list(firsts) if is_place.any() else METHODS
     return columns, np.where(is_place, next(iter(firsts.values()), A), A)
@@ -148,7 +161,7 @@ def _find_first(
 def _place_problem(table: Table, kinds: pd.Series) -> str:
     """Return how to declare the methods at places such as left."""
     words = table.cells("verdict")[kinds == "place"].unique()
-    offers = [declare_word(text, "a" if _word(table, text).side == A else "b") for text in words]
+    offers = [declare_word(text, "a" if _find_word(table, text).side == A else "b") for text in words]
     return (
         f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
         "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
@@ -156,7 +169,7 @@ def _place_problem(table: Table, kinds: pd.Series) -> str:
     )
 
 
-def _read_left(table: Table, kinds: pd.Series) -> Numbers:
+def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
     """Return the method on the left in each row, `A` or `B`.
 
     Raises:
@@ -191,12 +204,12 @@ def _refuse_changed_sides(
         orders = set(zip(*(table.cells(name)[sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
-    for name in dict.fromkeys([*firsts, *table.free]):
+    for name in dict.fromkeys([*firsts, *table.free_columns]):
         if name in firsts:
             changed = sided & (firsts[name] != first)
         else:
             changed = _may_have_changed(table, name, sided, winners)
-        if _SWAPS.fullmatch(plain_heading(name)):
+        if _SWAPS.fullmatch(simplify_heading(name)):
             changed = changed | _may_have_changed(table, name, kinds == "column", winners)
         refuse(
             table.frame,
@@ -225,17 +238,17 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
-    is_about_sides = ABOUT_SIDES.fullmatch(plain_heading(name)) is not None
+    is_about_sides = ABOUT_SIDES.fullmatch(simplify_heading(name)) is not None
     may_say = len(values) <= 2 and (is_order or is_about_sides)
     return sided & ~words.isin(_STRAIGHT) & may_say
 
 
-def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
+def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
     """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
         how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
-        table.use("_words", [some_of(words, _LISTED)], how)
+        table.use_columns("_words", [some_of(words, _LISTED)], how)
     for word, count in table.cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")
@@ -243,7 +256,7 @@ def _explain(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 
 
-def _use_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
+def _add_shown_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
     """Add the column shown_first if the table has this information."""
     if table.has("shown_first"):
         return
@@ -253,6 +266,6 @@ def _use_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) ->
         first, *others = firsts.values()
         if all((other == first).all() for other in others):
             a, b = map(table.cells, METHODS)
-            table.use(
+            table.use_columns(
                 "sides", list(firsts), "it says which text was first", shown_first=a.where(first == A, b)
             )

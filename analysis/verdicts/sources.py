@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.verdicts.checks import validate
-from analysis.verdicts.files import Record, VerdictFile, name_file
+from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
 from analysis.verdicts.items import MADE
-from analysis.verdicts.methods import SYSTEMS, TEXTS, couples_of, find_methods
+from analysis.verdicts.methods import SYSTEMS, TEXTS, find_couples, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program
 from analysis.verdicts.reading import READING, join_readings, reading_of, warn_of
 from analysis.verdicts.table import (
@@ -23,10 +23,10 @@ from analysis.verdicts.table import (
     SHOWN,
     Declared,
     Table,
-    plain_heading,
     refuse,
+    simplify_heading,
 )
-from analysis.verdicts.tidy import tidied
+from analysis.verdicts.tidy import make_tidy
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list
@@ -88,7 +88,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
         is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
         if not is_read or declared.columns or declared.words:
             named = source if source.index.name in {None, *NUMBERED} else source.reset_index()
-            source = tidied(named, declared)
+            source = make_tidy(named, declared)
         return validate(source, rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
@@ -97,7 +97,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
         raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
     tables = []
     for path, frame in load_files(list(map(Path, source)), declared):
-        with name_file(path):
+        with name_file_in_errors(path):
             tables.append(validate(frame, rater_kind=declared.rater_kind))
     if len(tables) == 1:
         return tables[0]
@@ -130,25 +130,26 @@ def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
-    headings = {plain_heading(name) for file in holding for name in file.first}
+    headings = {simplify_heading(name) for file in holding for name in file.first}
     items = pd.concat([_read_items(file, headings) for file in described]) if described else None
     # All formats are known before a file is read whole.
-    forms = [declared.form or format_of(file, declared.columns) for file in holding]
+    forms = [declared.form or recognise_format(file, declared.columns) for file in holding]
     return [
-        (file.path, _load(file, form, declared, items)) for file, form in zip(holding, forms, strict=True)
+        (file.path, _load_file(file, form, declared, items))
+        for file, form in zip(holding, forms, strict=True)
     ]
 
 
-def _load(file: VerdictFile, form: str, declared: Declared, items: pd.DataFrame | None) -> pd.DataFrame:
-    with name_file(file.path):
+def _load_file(file: VerdictFile, form: str, declared: Declared, items: pd.DataFrame | None) -> pd.DataFrame:
+    with name_file_in_errors(file.path):
         if form == TABLE:
-            return tidied(file.table(), declared, items)
-        return tidied(read_program(file, form, items), replace(declared, columns={}), form=FOREIGN[form])
+            return make_tidy(file.read_table(), declared, items)
+        return make_tidy(read_program(file, form, items), replace(declared, columns={}), form=FOREIGN[form])
 
 
 def _is_item(record: Record) -> bool:
     """Return whether a record is an item: it has methods, and no rater or verdict."""
-    couples = couples_of(list(record), SYSTEMS) or couples_of(list(record), TEXTS)
+    couples = find_couples(list(record), SYSTEMS) or find_couples(list(record), TEXTS)
     return bool(couples) and not any(map(_JUDGED.fullmatch, record))
 
 
@@ -158,11 +159,11 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     Raises:
         StudyError: Two items have one id, or an item has none or names no methods.
     """
-    table = Table(file.table(), Declared())
+    table = Table(file.read_table(), Declared())
     find_methods(table)
-    common = table.among(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))
+    common = table.find_headings(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))
     names = dict.fromkeys(name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN})
-    shared = [name for name in names if plain_heading(name) in headings]
+    shared = [name for name in names if simplify_heading(name) in headings]
     key = next(iter([*shared, *common]), "")
     if not key:
         raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
@@ -170,11 +171,11 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
     refuse(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
     if not table.has("pair_id"):
-        table.use("pair_id", [key], "its name", pair_id=ids)
+        table.use_columns("pair_id", [key], "its name", pair_id=ids)
     return table.frame.set_index(ids.rename(None))
 
 
-def format_of(file: VerdictFile, columns: Mapping[str, str]) -> str:
+def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
     """Return the name of a file's format.
 
     Raises:
@@ -188,15 +189,10 @@ def format_of(file: VerdictFile, columns: Mapping[str, str]) -> str:
             f"{file.path} holds texts of lm-evaluation-harness and no verdicts; docs/formats.md says how "
             "guard-eval measure scores them"
         )
-    names = [name for name, form in FOREIGN.items() if form.claims(first)]
+    names = [name for name, form in FOREIGN.items() if form.matches(first)]
     if len(names) > 1:
         raise StudyError(
             f"{file.path} could be {and_list([FOREIGN[name].what for name in names])}; say which: "
             f"--set format={' or --set format='.join(names)}"
-        )
-    if not names and (isinstance(first.get("text"), list) or isinstance(first.get("data"), dict)):
-        raise StudyError(
-            f"{file.path} holds what raters saw, and neither methods nor verdicts; give the annotations "
-            "and the file that names the methods by id"
         )
     return names[0] if names else TABLE

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import set_options
@@ -51,10 +52,10 @@ Cells = tuple[str | None, ...]
 
 
 @cache
-def plain_heading(heading: str) -> str:
+def simplify_heading(heading: str) -> str:
     """Return the letters and digits of a heading in lower case, without MTurk's prefixes.
 
-    >>> plain_heading("Pair ID"), plain_heading("Input.model_a")
+    >>> simplify_heading("Pair ID"), simplify_heading("Input.model_a")
     ('pairid', 'modela')
     """
     folded = re.sub(r"^(input|answer)\.", "", heading.strip().casefold())
@@ -82,21 +83,23 @@ def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
     return f"{index.name}{'s' if len(numbers) > 1 else ''} {some_of(numbers, MAX_NUMBERS, join=', ')}"
 
 
-def numbered(frame: pd.DataFrame) -> pd.DataFrame:
+def with_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose index has the line numbers of its file, or row numbers from 1."""
     if frame.index.name in NUMBERED:
         return frame
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
 
 
-def as_texts(column: pd.Series) -> pd.Categorical:
+def convert_to_texts(column: pd.Series) -> pd.Categorical:
     """Return a column as texts in alphabetical order of categories; blank and missing cells are missing."""
-    # 1, 1.0 and True are equal, and yet different texts.
-    texts = pd.Categorical(column.astype(object).map(str, na_action="ignore").astype(object))
+    cells = column.astype(object)
+    if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
+        cells = cells.map(str, na_action="ignore").astype(object)
+    texts = pd.Categorical(cells)
     return texts.remove_categories([text for text in texts.categories if not text.strip()])
 
 
-def with_shared_texts(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def share_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return a table whose columns `names` have the same categories, so that their cells can be compared."""
     names = [name for name in names if name in table.columns]
     texts = sorted({text for name in names for text in table[name].cat.categories})
@@ -115,7 +118,7 @@ def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
     return numbers
 
 
-def distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbers, list[Cells]]:
+def find_distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbers, list[Cells]]:
     """Return the number of each row, and the different rows in the columns `names`; a missing cell is None.
 
     A million verdicts have few different rows, so what each row means can be decided in plain Python.
@@ -180,7 +183,7 @@ class Table:
         self.notes: list[str] = []
         self.unused: list[str] = []
         self.left_out: list[str] = []
-        self.set_frame(numbered(frame))
+        self.set_frame(with_line_numbers(frame))
 
     def set_frame(self, frame: pd.DataFrame) -> None:
         """Replace the columns or rows."""
@@ -188,20 +191,20 @@ class Table:
         self.names = list(map(str, frame.columns))
         self._texts = pd.DataFrame(index=frame.index)
 
-    def record(self, role: str, column: str, why: str) -> None:
+    def record_role(self, role: str, column: str, why: str) -> None:
         """Record the role of a column."""
         self.roles.append(Role(role, column, why))
 
-    def use(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
+    def use_columns(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
         """Record which columns have a role, and put new columns in their place."""
-        self.record(role, ", ".join(columns), why)
-        used = [name for name in columns if name in self.free]
+        self.record_role(role, ", ".join(columns), why)
+        used = [name for name in columns if name in self.free_columns]
         texts = self._texts.drop(columns=[*used, *new], errors="ignore")
         self.set_frame(self.frame.drop(columns=used).assign(**new))
         # The rows are the same, so the texts of other columns stay valid.
         self._texts = texts
 
-    def leave_out(self, is_left_out: Mask, why: str) -> None:
+    def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
         """Leave out rows, and count them."""
         if is_left_out.any():
             text = f"{int(is_left_out.sum())} left out: {why}"
@@ -214,18 +217,18 @@ class Table:
 
     def reading(self) -> Reading:
         """Return the reading of the table."""
-        groups = [name for name in self.declared.groups if name in self.free]
+        groups = [name for name in self.declared.groups if name in self.free_columns]
         by = [Role("by", name, "declared") for name in groups]
         used = {*groups, *(role.column for role in self.roles if role.role == "filter")}
         return Reading(
             roles=(*self.roles, *by),
-            unused=(*self.unused, *(name for name in self.free if name not in used)),
+            unused=(*self.unused, *(name for name in self.free_columns if name not in used)),
             left_out=tuple(self.left_out),
             notes=tuple(dict.fromkeys(self.notes)),
         )
 
     @property
-    def free(self) -> list[str]:
+    def free_columns(self) -> list[str]:
         """Return the columns that have no role."""
         return [name for name in self.names if name not in KNOWN and name not in SHOWN]
 
@@ -233,20 +236,20 @@ class Table:
         """Return whether the table has all these columns."""
         return set(names) <= set(self.names)
 
-    def heading(self, role: str, default: str = "") -> str:
+    def heading_of(self, role: str, default: str = "") -> str:
         """Return the heading of the column with this role."""
         headings = (used.column for used in self.roles if used.role == role)
         return next(headings, default)
 
-    def named(self, role: str) -> list[str]:
+    def find_named(self, role: str) -> list[str]:
         """Return the headings that are common names of a role, the most common first."""
-        return self.among(HEADINGS["names"][role])
+        return self.find_headings(HEADINGS["names"][role])
 
-    def among(self, plain_names: Iterable[str]) -> list[str]:
+    def find_headings(self, plain_names: Iterable[str]) -> list[str]:
         """Return the columns with these plain headings, in the order of the headings."""
-        return [name for plain in plain_names for name in self.names if plain_heading(name) == plain]
+        return [name for plain in plain_names for name in self.names if simplify_heading(name) == plain]
 
-    def choose(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
+    def choose_column(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
         """Use the first of several columns for a role.
 
         Raises:
@@ -254,13 +257,13 @@ class Table:
         """
         if not all(is_same(names[0], name) for name in names[1:]):
             raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
-        self.use(role, names[:1], "its name", **{role: self.frame[names[0]]})
+        self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
     def texts(self, *names: str) -> pd.DataFrame:
         """Return columns as categoricals of texts."""
         for name in names:
             if name not in self._texts:
-                self._texts[name] = as_texts(self.frame[name])
+                self._texts[name] = convert_to_texts(self.frame[name])
         return self._texts[list(names)]
 
     def cells(self, name: str) -> pd.Series:
@@ -272,34 +275,34 @@ class Table:
         columns = [name for name in names if name in self.names]
         return [text for name in columns for text in self.texts(name)[name].cat.categories]
 
-    def rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
-        """Return the index of each row among the different rows, and these rows (`distinct_rows`)."""
-        return distinct_rows(self.texts(*names), names)
+    def find_distinct_rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
+        """Return the index of each row among the different rows, and these rows (`find_distinct_rows`)."""
+        return find_distinct_rows(self.texts(*names), names)
 
-    def codes(self, *names: str) -> Numbers:
+    def number_rows(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells have the same number (`number_rows`)."""
         different = list(dict.fromkeys(names))
         return number_rows(self.texts(*different), different)
 
-    def pair_codes(self, *names: str) -> Numbers:
+    def number_pairs(self, *names: str) -> Numbers:
         """Return a number for each row, the same for the same cells and the same methods in any order."""
-        methods = with_shared_texts(self.texts(*METHODS), METHODS)
+        methods = share_categories(self.texts(*METHODS), METHODS)
         first, second = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
         couples = {"_first": pd.Categorical(first), "_second": pd.Categorical(second)}
         table = self.texts(*names).assign(**couples)
         return number_rows(table, [*names, *couples])
 
-    def count(self, *names: str) -> int:
+    def count_distinct(self, *names: str) -> int:
         """Return the number of different rows in these columns."""
-        return int(self.codes(*names).max(initial=-1)) + 1
+        return int(self.number_rows(*names).max(initial=-1)) + 1
 
-    def is_same(self, name: str, other: str) -> bool:
+    def groups_alike(self, name: str, other: str) -> bool:
         """Return whether two columns group the rows in the same way."""
-        return bool((self.codes(name) == self.codes(other)).all())
+        return bool((self.number_rows(name) == self.number_rows(other)).all())
 
     def is_fixed_by(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether rows with the same keys have the same cell in a column."""
-        return self.count(*keys, name) == self.count(*keys)
+        return self.count_distinct(*keys, name) == self.count_distinct(*keys)
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""

@@ -14,19 +14,19 @@ from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, join_readings, reading_of
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declared, Table, plain_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declared, Table, simplify_heading
 from analysis.verdicts.words import meaning
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list
 
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
-_OWN = {plain_heading(name): name for name in KNOWN}
+_OWN = {simplify_heading(name): name for name in KNOWN}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and the value of their cells if a table lacks them."""
 
 
-def tidied(
+def make_tidy(
     frame: pd.DataFrame,
     declared: Declared,
     items: pd.DataFrame | None = None,
@@ -60,7 +60,7 @@ def tidied(
     _leave_out_votes(table)
     find_methods(table)
     for role in ("rater", "criterion"):
-        _use_named(table, role)
+        _use_common_heading(table, role)
     use_judges(table)
     if form is not None and form.asks:
         _keep_answers(table)
@@ -74,7 +74,7 @@ def tidied(
         melt(table, wide)
         find_methods(table)
     if table.has("verdict", *METHODS):
-        _finish(table)
+        _complete_rows(table)
     _refuse_nested(table, frame)
     _refuse_incomplete(table, is_program=form is not None)
     table.frame.attrs = {**frame.attrs, READING: join_readings([reading_of(frame), table.reading()])}
@@ -93,7 +93,7 @@ def _name_columns(table: Table) -> None:
     if len(name_of) < len(headings):
         raise StudyError(f"columns names a heading twice: {', '.join(headings.values())}; name each once")
     for heading in table.names:
-        name = heading if heading in SHOWN else _OWN.get(plain_heading(heading), "")
+        name = heading if heading in SHOWN else _OWN.get(simplify_heading(heading), "")
         if heading in name_of or not name:
             continue
         if name in declared:  # another column is declared to be it, or none
@@ -106,7 +106,7 @@ def _name_columns(table: Table) -> None:
     table.set_frame(table.frame.rename(columns=name_of))
     for name, heading in headings.items():
         if name not in SHOWN:
-            table.record(name, heading, "declared" if name in declared else "its name")
+            table.record_role(name, heading, "declared" if name in declared else "its name")
 
 
 def _declared_columns(table: Table) -> Mapping[str, str]:
@@ -131,69 +131,78 @@ def _leave_out_index(table: Table) -> None:
         StudyError: Another column has no name.
     """
     for first in table.names[:1]:
-        if plain_heading(first) in _INDEX and table.count(first) == len(table.frame):
+        if simplify_heading(first) in _INDEX and table.count_distinct(first) == len(table.frame):
             table.unused.append(f"{first or 'a column without a name'} (an index)")
             table.set_frame(table.frame.drop(columns=first))
     if table.has(""):
         raise StudyError("column 1 has no name in the header; name it, or remove it")
 
 
-def _use_named(table: Table, role: str) -> None:
+def _use_common_heading(table: Table, role: str) -> None:
     """Use the column that is commonly called by another name of a role.
 
     Raises:
         StudyError: Two different columns can have the role.
     """
-    named = table.named(role)
-    varying = [name for name in named if table.count(name) > 1]
+    named = table.find_named(role)
+    varying = [name for name in named if table.count_distinct(name) > 1]
     if named and not table.has(role) and role not in table.declared.columns:
         # Of columns with one value each, nothing says which has the role.
-        table.choose(role, varying or named, table.is_same if varying else str.__eq__)
+        table.choose_column(role, varying or named, table.groups_alike if varying else str.__eq__)
 
 
 def _leave_out_votes(table: Table) -> None:
     """Leave out votes that were not blind, and answers that were rejected or are no answers."""
     for why in table.values(LEFT_OUT):
-        table.leave_out((table.cells(LEFT_OUT) == why).to_numpy(), why)
+        table.leave_out_rows((table.cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
         is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
-        for name in table.free:
-            if re.fullmatch(rule["heading"], plain_heading(name)):
+        for name in table.free_columns:
+            if re.fullmatch(rule["heading"], simplify_heading(name)):
                 words = [text for text in table.values(name) if is_meant(text.strip())]
                 if words:
-                    table.record("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out(table.cells(name).isin(words).to_numpy(), rule["why"])
+                    table.record_role("filter", name, f"it says what is left out: {rule['why']}")
+                table.leave_out_rows(table.cells(name).isin(words).to_numpy(), rule["why"])
 
 
 def _refuse_counted_votes(table: Table) -> None:
     """Refuse a table in which a row stands for several votes.
 
+    A column counts votes if its heading says so, or if no two rows have the same outcome of one item and
+    nothing names the raters.
+
     Raises:
         StudyError: A column counts votes.
     """
-    for name in table.among(HEADINGS["votes"]):
+    items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
+    items = [name for name in items if table.count_distinct(name) < len(table.frame)]
+    keys = [*METHODS, *filter(table.has, ("verdict", "criterion", "dataset", "rater")), *items]
+    are_outcomes = not table.has("rater") and table.count_distinct(*keys) == len(table.frame) > 1
+    for name in table.free_columns:
         cells = table.values(name)
-        if name in table.free and all(map(str.isdecimal, cells)) and set(cells) - {"0", "1"}:
+        is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
+        is_count = are_outcomes or simplify_heading(name) in HEADINGS["votes"]
+        if is_number and is_count and name not in items:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
                 "if that is known, or rename the column"
             )
 
 
-def _finish(table: Table) -> None:
+def _complete_rows(table: Table) -> None:
     """Replace words by methods, leave out other answers, and fill in missing columns."""
     a, b = map(table.cells, METHODS)
-    table.leave_out((a == b).to_numpy(), "a method compared with itself")
+    table.leave_out_rows((a == b).to_numpy(), "a method compared with itself")
     name_winners(table)
     a, b = map(table.cells, METHODS)
     is_named = a.notna() & b.notna()  # a row without a method is refused later
-    table.leave_out((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
+    table.leave_out_rows((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
     if not table.has("pair_id"):
         return
     for role, value in _DEFAULTS.items():
         if not table.has(role):
-            table.use(role, (), f"the table has none: it is called {value!r}", **{role: value})
+            table.use_columns(role, (), f"the table has none: it is called {value!r}", **{role: value})
     settle_raters(table)
 
 

@@ -63,7 +63,7 @@ class Word(NamedTuple):
     strength: bool = False
 
 
-def plain(word: str) -> str:
+def simplify_word(word: str) -> str:
     """Return a word in lower case, without signs that do not change its meaning."""
     return _DROPPED.sub(" ", word.casefold()).strip()
 
@@ -76,11 +76,11 @@ def meaning(word: str) -> Word | None:
     >>> meaning("[[A>>B]]"), meaning("Response 2").kind, meaning("1"), meaning("C")
     (Word(side=1, kind='letter', strength=True), 'place', None, None)
     """
-    text = plain(word)
+    text = simplify_word(word)
     if _TIE.fullmatch(text) or word.strip().casefold() == "[[c]]":
         return Word(TIED, "tie")
     if match := _SIGN.fullmatch(text):
-        return _from_sign(*match.groups()[1:])
+        return _read_comparison_sign(*match.groups()[1:])
     match = _PREFERENCE.fullmatch(text)
     if match is None or text in {"1", "2"} or _ARTICLE.fullmatch(word.strip()):
         return None
@@ -94,7 +94,7 @@ def meaning(word: str) -> Word | None:
     return Word(A if side in {"a", "1", "left", "first"} else B, kind, is_strong)
 
 
-def _from_sign(first: str, sign: str, second: str) -> Word | None:
+def _read_comparison_sign(first: str, sign: str, second: str) -> Word | None:
     """Return the meaning of A>B, A>>B, A=B, A<B and similar words."""
     if first == second or {first, second} not in ({"a", "b"}, {"1", "2"}):
         return None

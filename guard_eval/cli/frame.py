@@ -26,7 +26,7 @@ from cyclopts.completion.detect import ShellDetectionError
 from guard_eval import progress, proposals
 from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
 from guard_eval.cli.printer import Printer, encode_plainly
-from guard_eval.cli.stopping import exit_code_of, is_stop, like_ctrl_c
+from guard_eval.cli.stopping import exit_code_of, is_stop, stop_on_signals
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
@@ -54,9 +54,9 @@ def run(arguments: Sequence[str]) -> int:
     _prepare_terminal()
     printer = Printer()
     printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
-    with like_ctrl_c() as signals:
+    with stop_on_signals() as signals:
         try:
-            return _call(arguments, printer)
+            return _call_command(arguments, printer)
         except BrokenPipeError:  # the reader, such as `head`, closed the output
             _discard_output()
             return 1
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
             if is_stop(error, signals):
                 printer.error(STOPPED)
                 return exit_code_of(signals)
-            message = _explain(error)
+            message = _explain_error(error)
             if message is None:
                 raise
             printer.error(f"error: {message}")
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _prepare_terminal() -> None:
-    """Let the terminal's width and its characters be such that everything can be printed."""
+    """Prepare standard output so that every character can be printed and no table is too narrow."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) < LEAST_COLUMNS:
         del os.environ["COLUMNS"]
@@ -82,14 +82,14 @@ def _prepare_terminal() -> None:
             stream.reconfigure(errors="guard_eval.plain")
 
 
-def _call(arguments: Sequence[str], printer: Printer) -> int:
+def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result, and return the exit code."""
     _check_current_folder()
     line = command_line(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
         accept_studies()
         explain_in_full(line, arguments)
-    with progress.attached(printer):
+    with progress.use_reporter(printer):
         result = line.meta(arguments)
     if isinstance(result, Result):  # --help and --version return none
         printer.print_result(result)
@@ -100,15 +100,15 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
 
 
 def _check_current_folder() -> None:
-    """Check that the current folder exists: every relative name would mean nothing."""
+    """Check that the current folder exists. Without it, relative names mean nothing."""
     try:
         Path.cwd()
     except FileNotFoundError:
         raise StudyError("the current folder was deleted; change into another one with cd") from None
 
 
-def _explain(error: BaseException) -> str | None:
-    """Return the message of an error that the user can fix; None for a defect of the program."""
+def _explain_error(error: BaseException) -> str | None:
+    """Return the message for an error that the user can fix, or None for a bug."""
     if isinstance(error, CycloptsError):
         if isinstance(error.__cause__, StudyError):  # of an argument that names a study
             return str(error.__cause__)
@@ -124,16 +124,16 @@ def _explain(error: BaseException) -> str | None:
 
 
 def _discard_output() -> None:
-    """Discard what the buffer of standard output still holds, because its reader has gone."""
+    """Discard the buffer of standard output, because nobody reads it any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _shared(help: str, *names: str) -> Parameter:  # noqa: A002 (as cyclopts calls it)
+def _shared_option(help: str, *names: str) -> Parameter:  # noqa: A002 (as cyclopts calls it)
     return Parameter(name=names, group=SHARED, negative=(), show_default=False, help=help)
 
 
 def command_line(printer: Printer | None = None) -> App:
-    """Return the command line as cyclopts has it; its `meta` takes the options of every command, too."""
+    """Return the command line as an app of cyclopts. Its `meta` also takes the options of every command."""
     printer = printer or Printer()
     app = App(
         name="guard-eval",
@@ -160,19 +160,19 @@ def command_line(printer: Printer | None = None) -> App:
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         set_: Annotated[
             tuple[str, ...],
-            _shared("Change a setting for this run, for example --set generation.runs=2.", "--set"),
+            _shared_option("Change a setting for this run, for example --set generation.runs=2.", "--set"),
         ] = (),
         code: Annotated[
             tuple[Path, ...],
-            _shared("A Python file with your own strategies. It is run.", "--code"),
+            _shared_option("A Python file with your own strategies. It is run.", "--code"),
         ] = (),
         json: Annotated[
             bool,
-            _shared("Print the result as JSON, and everything else to standard error.", "--json"),
+            _shared_option("Print the result as JSON, and everything else to standard error.", "--json"),
         ] = False,
         quiet: Annotated[
             bool,
-            _shared("Print only results, warnings and errors.", "--quiet", "-q"),
+            _shared_option("Print only results, warnings and errors.", "--quiet", "-q"),
         ] = False,
     ) -> object:
         printer.as_json = json
@@ -187,7 +187,7 @@ def command_line(printer: Printer | None = None) -> App:
         accept_studies(set_)
         command, bound, _ = app.parse_args(tokens)
         with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is the result's alone
-            return _run(command, bound, set_)
+            return _run_command(command, bound, set_)
 
     return app
 
@@ -232,7 +232,9 @@ def explain_in_full(line: App, arguments: Sequence[str]) -> None:
         command.help = None
 
 
-def _run(command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]) -> object:
+def _run_command(
+    command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]
+) -> object:
     """Call a command. A function that takes files and not a study gets what `--set` says as `overrides`."""
     gc.freeze()  # what is imported lives as long as the process: collections need not walk through it
     from guard_eval.study import Study  # noqa: PLC0415

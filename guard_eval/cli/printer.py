@@ -63,13 +63,13 @@ class Printer(Reporter):
         if self.as_json:
             for warning in result.warnings:
                 self.warn(warning)
-            sys.stdout.write(to_json(_data(result), ascii_only=True))
+            sys.stdout.write(to_json(_result_data(result), ascii_only=True))
         else:
             self.show(result)
 
     def show(self, result: Result, *, clear: bool = False) -> None:
-        """Print a result for a person: lines, tables, warnings and what could come next."""
-        console = _console(stderr=self.as_json)
+        """Print a result for a person: lines, tables, warnings and the next commands."""
+        console = _make_console(stderr=self.as_json)
         if clear:
             console.clear()
         for warning in result.warnings:
@@ -81,7 +81,7 @@ class Printer(Reporter):
                 console.print()
             _print_table(console, table)
         if result.next and not self.quiet:
-            first, *others = map(_runnable, result.next)
+            first, *others = map(_name_program, result.next)
             _print_line(console, f"\nNext: {first}")
             for command in others:
                 _print_line(console, f"  or: {command}")
@@ -89,7 +89,7 @@ class Printer(Reporter):
     def error(self, message: str) -> None:
         """Print an error; as JSON, too, if a program reads it."""
         sys.stdout.flush()
-        message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _runnable(match[0]), message)
+        message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _name_program(match[0]), message)
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
         sys.stderr.write(visible(locate_pages(message)) + "\n")
@@ -101,14 +101,14 @@ class Printer(Reporter):
     def notice(self, text: str) -> None:
         """Print a line to standard error, unless the user wants it quiet."""
         if not self.quiet:
-            _print_line(_console(stderr=True), text)
+            _print_line(_make_console(stderr=True), text)
 
     def write(self, text: str, style: str) -> None:
-        """Print a part of a line at once."""
-        _console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
+        """Print part of a line immediately."""
+        _make_console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
 
     def confirm(self, question: str) -> bool:
-        """Ask on standard error and return whether the answer is yes; nobody to ask is a no."""
+        """Ask on standard error. Return whether the answer is yes; without a user, it is no."""
         sys.stderr.write(visible(f"{question} [y/N] "))
         sys.stderr.flush()
         answer = sys.stdin.readline() if sys.stdin is not None else ""
@@ -118,7 +118,7 @@ class Printer(Reporter):
 
     @contextmanager
     def task(self, description: str, total: float | None, unit: str) -> Iterator[Advance]:
-        """Show a bar on a terminal, and elsewhere a line in every minute."""
+        """Show a progress bar on a terminal, and elsewhere a line every minute."""
         bars = LoggedProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
@@ -126,7 +126,7 @@ class Printer(Reporter):
             TextColumn(visible(unit), markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[note]}", markup=False),
-            console=_console(stderr=True, quiet=self.quiet),
+            console=_make_console(stderr=True, quiet=self.quiet),
             speed_estimate_period=SPEED_SECONDS,
         )
         with bars:
@@ -140,29 +140,29 @@ class Printer(Reporter):
             yield advance
 
 
-def _data(result: Result) -> dict[str, Any]:
+def _result_data(result: Result) -> dict[str, Any]:
     """Return a result's own fields, warnings and next commands. A plain result has lines and tables."""
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
     if not extra:
-        data = {"lines": result.lines, "tables": [_rows(table) for table in result.tables]}
+        data = {"lines": result.lines, "tables": [_table_rows(table) for table in result.tables]}
     return data | {"warnings": result.warnings, "next": result.next}
 
 
-def _rows(table: Table) -> dict[str, Any]:
+def _table_rows(table: Table) -> dict[str, Any]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {"caption": table.caption, "rows": rows}
 
 
 def encode_plainly(error: UnicodeError) -> tuple[str, int]:
-    """Return what an ASCII terminal shows for characters that it lacks: a handler for `codecs`."""
+    """Replace characters that a terminal lacks by ASCII: an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_plain_character, error.object[error.start : error.end])), error.end
 
 
 def _plain_character(character: str) -> str:
-    r"""Return a character in ASCII: a Greek letter by its name, others by what they are composed of.
+    r"""Return a character in ASCII: a Greek letter by its name, another by its parts.
 
     >>> [_plain_character(character) for character in "κΣ½é…→−中"]
     ['kappa', 'sigma', '1/2', 'e', '...', '->', '-', '\\u4e2d']
@@ -198,13 +198,13 @@ _ASCII = str.maketrans(
 """What stands in ASCII for the characters that messages and tables use."""
 
 
-def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
+def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console that prints texts as they are, never as markup."""
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, stderr=stderr, quiet=quiet)
 
 
-def _runnable(command: str) -> str:
-    """Return a command that can be copied. If no shell finds `guard-eval`, name its path."""
+def _name_program(command: str) -> str:
+    """Return a command that can be copied: with the program's path if no shell finds `guard-eval`."""
     program = Path(sys.argv[0])
     starts = {
         "guard-eval": shlex.quote(str(program)),
@@ -221,11 +221,11 @@ def _print_line(console: Console, line: str) -> None:
     line = visible(line)
     whole = not console.is_terminal or "guard-eval " in line
     console.print(
-        line if whole else "\n".join(_broken(paragraph, console.width) for paragraph in line.split("\n"))
+        line if whole else "\n".join(_break_line(paragraph, console.width) for paragraph in line.split("\n"))
     )
 
 
-def _broken(line: str, width: int) -> str:
+def _break_line(line: str, width: int) -> str:
     """Return a line broken between words; a longer word, such as a path, stays whole."""
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(
@@ -234,7 +234,7 @@ def _broken(line: str, width: int) -> str:
 
 
 def _print_table(console: Console, table: Table) -> None:
-    """Print a table: numbers stand at the right, other cells are broken between words.
+    """Print a table: numbers are aligned at the right, other cells break between words.
 
     Where the words do not fit beside each other, a row becomes lines of heading and cell.
     """
@@ -249,7 +249,7 @@ def _print_table(console: Console, table: Table) -> None:
             lines = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
             console.print("\n".join(textwrap.fill(line, console.width) for line in lines) + "\n")
     else:
-        gap, widths = _widths([max(map(cell_len, column)) for column in cells], least, console.width)
+        gap, widths = _share_widths([max(map(cell_len, column)) for column in cells], least, console.width)
         grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
         for index, column in enumerate(columns):
             side = "left" if table.holds_words(index) else "right"
@@ -261,7 +261,7 @@ def _print_table(console: Console, table: Table) -> None:
         _print_line(console, table.note)
 
 
-def _widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
+def _share_widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
     """Return the gap between columns and the width of each: at least that of its longest word.
 
     rich shares the room out by itself, but cuts off what it gave to a column of a least width.
@@ -275,12 +275,12 @@ def _widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[i
 
 
 class LoggedProgress(Progress):
-    """Bars on a terminal; elsewhere a line now and then, so that a batch job is not silent for hours."""
+    """Progress bars on a terminal; elsewhere one line a minute, so that a batch job is not silent."""
 
     _logged_at: float | None = None
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """Move a bar on, or write a line if the last is a minute old."""
+        """Advance a bar, or write a line if the last one is a minute old."""
         super().advance(task_id, advance)
         task = self._tasks[task_id]
         now = self.get_time()

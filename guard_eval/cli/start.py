@@ -13,7 +13,7 @@ _HOME = os.path.realpath(f"{__file__}/../../..")
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while it loads ends it at once and without a traceback."""
+    """Run the command line. Ctrl-C while it loads ends it immediately and without a traceback."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -11,7 +11,7 @@ STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sign
 
 
 @contextmanager
-def like_ctrl_c() -> Iterator[list[int]]:
+def stop_on_signals() -> Iterator[list[int]]:
     """Let SIGTERM and SIGHUP do what Ctrl-C does. Yield the list of signals that came.
 
     An event loop that handles Ctrl-C, for instance to receive what is under way, handles them too. In the
@@ -37,7 +37,7 @@ def like_ctrl_c() -> Iterator[list[int]]:
 
 
 def is_stop(error: BaseException, received: Sequence[int]) -> bool:
-    """Return whether an error ends a command because a signal came, whatever a library made of that.
+    """Return whether a signal caused this error, even if a library raised another one for it.
 
     A library that loads something in threads may report the stop as a failure of its own.
     """
@@ -50,5 +50,5 @@ def is_stop(error: BaseException, received: Sequence[int]) -> bool:
 
 
 def exit_code_of(received: Sequence[int]) -> int:
-    """Return the exit code of a command that a signal ended; without a signal received it was Ctrl-C."""
+    """Return the exit code of a command that a signal ended: the first signal, or else Ctrl-C."""
     return 128 + (received[0] if received else signal.SIGINT)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from guard_eval.records import BlindPair, Choice, HandOutPlan, content_id
-from guard_eval.store import Store, handout, raters, requests, verdicts
+from guard_eval.store import Store, handout, raters, verdicts
+from guard_eval.store.judging import requests
 
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
 JUDGE = "SIMULATED judge"
@@ -64,9 +65,9 @@ def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
     Only the judge leans to the text that is shown first.
     """
     texts = sorted((blind.text_a, blind.text_b))
-    shared = _SHARED_NOISE * _normal(seed, "pair", criterion, texts)
-    noise = _OWN_NOISE * _normal(seed, name, criterion, texts)
-    difference = appeal(texts[1]) - appeal(texts[0]) + shared + noise
+    shared = _SHARED_NOISE * _draw_normal(seed, "pair", criterion, texts)
+    noise = _OWN_NOISE * _draw_normal(seed, name, criterion, texts)
+    difference = measure_appeal(texts[1]) - measure_appeal(texts[0]) + shared + noise
     if blind.text_a == texts[0]:
         difference = -difference
     if name == JUDGE:
@@ -76,7 +77,7 @@ def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
     return "A" if difference > 0 else "B"
 
 
-def appeal(text: str) -> float:
+def measure_appeal(text: str) -> float:
     """Return the share of different words, reduced a little for short texts."""
     words = text.split()
     if not words:
@@ -84,7 +85,7 @@ def appeal(text: str) -> float:
     return len(set(words)) / len(words) - 0.3 * max(0.0, 1 - len(words) / 60)
 
 
-def _normal(*parts: object) -> float:
-    """Return a nearly normal number that depends on `parts`: the sum of twelve uniform numbers minus six."""
+def _draw_normal(*parts: object) -> float:
+    """Return a nearly normal number that depends only on `parts`: twelve uniform numbers minus six."""
     digits = content_id(*parts) + content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

@@ -62,7 +62,7 @@ def open_regular(path: Path) -> BufferedReader:
     Raises:
         StudyError: The file is missing, cannot be opened, or is a folder, a pipe, a socket or a device.
     """
-    with _explain(path):
+    with _explain_errors(path):
         _check_kind(path, path.stat())  # opening a device can change what it does
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -85,7 +85,7 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
     Raises:
         StudyError: It cannot be read as `open_regular` says, or is larger than `limit` bytes.
     """
-    with open_regular(path) as file, _explain(path):
+    with open_regular(path) as file, _explain_errors(path):
         return _read_blocks(file, path, limit)
 
 
@@ -114,7 +114,7 @@ def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
         StudyError: It cannot be read as `read_bytes` says, unpacks to more than `limit` bytes or to more than
             its size allows, is damaged, or is an archive of several files.
     """
-    with open_regular(path) as file, _explain(path):
+    with open_regular(path) as file, _explain_errors(path):
         start = file.read(8)
         file.seek(0)
         if start.startswith(ZIP):
@@ -124,7 +124,7 @@ def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
         if unpack is None:
             return name, _read_blocks(file, path, limit)
         with unpack(file) as unpacked:
-            return name, _read_blocks(unpacked, path, limit, packed=_size(file))
+            return name, _read_blocks(unpacked, path, limit, packed=_measure_size(file))
 
 
 def _read_archive(file: BinaryIO, path: Path, limit: int) -> tuple[str, bytes]:
@@ -139,11 +139,11 @@ def _read_archive(file: BinaryIO, path: Path, limit: int) -> tuple[str, bytes]:
         if len(names) != 1:
             raise StudyError(f"{path} is an archive of {len(names)} files; unpack it, and name one of them")
         with archive.open(names[0]) as unpacked:
-            data = _read_blocks(unpacked, path, limit, packed=_size(file))
+            data = _read_blocks(unpacked, path, limit, packed=_measure_size(file))
     return PurePosixPath(names[0]).name, data
 
 
-def _size(file: BinaryIO) -> int:
+def _measure_size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
@@ -170,7 +170,7 @@ def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None 
 
 
 @contextmanager
-def _explain(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """Turn what the system or an unpacker says of a file into a `StudyError`."""
     try:
         yield

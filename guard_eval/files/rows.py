@@ -21,7 +21,7 @@ from typing import Any, Literal
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import ZIP, read_unpacked
 from guard_eval.files.parquet import FEATHER, PARQUET, read_arrow
-from guard_eval.files.sheets import sheet_rows
+from guard_eval.files.sheets import read_sheet_rows
 
 MOST_BYTES = 2**30
 """A larger file is refused before it takes a machine's memory: a few megabytes can unpack to it."""
@@ -115,17 +115,17 @@ def open_rows(
     name, data = read_unpacked(path, limit=limit)
     ending = Path(name).suffix.lower()
     if data.startswith((PARQUET, FEATHER)):
-        return _arrow_file(path, read_arrow(path, data, limit=limit, most_rows=most_rows))
+        return _read_arrow_file(path, read_arrow(path, data, limit=limit, most_rows=most_rows))
     if data.startswith(ZIP):
-        return _table(path, SHEET_ROW, sheet_rows(path, data))
+        return _read_table(path, SHEET_ROW, read_sheet_rows(path, data))
     text = _decode(path, data, errors)
     if is_plain and ending == ".txt":
         lines = ((number, {"prompt": line}) for number, line in _filled_lines(text))
         return RowFile(path, LINE, None, lines)
     is_lines = ending in {".jsonl", ".ndjson"}
     if is_lines or ending == ".json" or text[:_START].lstrip().startswith(("[", "{")):
-        return _json_file(path, text, is_lines=is_lines)
-    return _table(path, LINE, _separated_rows(path, text, "\t,;|" if ending == ".tsv" else ",;\t|"))
+        return _read_json_file(path, text, is_lines=is_lines)
+    return _read_table(path, LINE, _read_separated_rows(path, text, "\t,;|" if ending == ".tsv" else ",;\t|"))
 
 
 def _decode(path: Path, data: bytes, errors: Encoding) -> str:
@@ -163,7 +163,7 @@ def _filled_lines(text: str) -> Iterator[tuple[int, str]]:
     return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())
 
 
-def _separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, list[str]]]:
+def _read_separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each filled row, with the number of its first line.
 
     Args:
@@ -197,7 +197,7 @@ def _separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, li
         ) from None
 
 
-def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
+def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
     """Return a table whose first row has the headings."""
     first = list(islice(rows, _HEAD_ROWS))
     if not first:
@@ -226,10 +226,10 @@ def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowF
         raise StudyError(f"{path} has two columns {twice[0]!r}; rename or remove one")
     if len(first) > 1 and all(cell.startswith(_QUALTRICS) for cell in first[1][1] if cell):
         del first[:2]
-    return RowFile(path, unit, tuple(headings), _fitted(path, unit, chain(first, rows), len(headings)))
+    return RowFile(path, unit, tuple(headings), _fit_rows(path, unit, chain(first, rows), len(headings)))
 
 
-def _fitted(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[tuple[int, list[str]]]:
+def _fit_rows(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[tuple[int, list[str]]]:
     """Yield rows with as many cells as headings; spreadsheets write more or fewer empty ones."""
     for number, row in rows:
         if any(row[width:]):
@@ -241,20 +241,20 @@ def _fitted(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[t
             yield number, [*row[:width], *[""] * (width - len(row))]
 
 
-def _arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarrow has no types)
+def _read_arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarrow has no types)
     """Return the rows of a Parquet or Feather file, whose lists and objects stay what they are."""
     columns = {name: table[name].to_pylist() for name in table.column_names if name != _INDEX}
     return RowFile(path, ROW, tuple(columns), enumerate(zip(*columns.values(), strict=True), start=1))
 
 
-def _json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
+def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     """Return the values of JSON lines, of a list, or of one of the other shapes of a table."""
     if is_lines or _has_json_lines(text):
         lines = _filled_lines(text)
         values = ((number, parse_json(f"{path}, line {number}", line)) for number, line in lines)
         return RowFile(path, LINE, None, values)
     value = parse_json(str(path), text) if text.strip() else []
-    return RowFile(path, RECORD, None, enumerate(_json_records(value), start=1))
+    return RowFile(path, RECORD, None, enumerate(_find_json_records(value), start=1))
 
 
 def _has_json_lines(text: str) -> bool:
@@ -267,7 +267,7 @@ def _has_json_lines(text: str) -> bool:
     return len(lines) > 1
 
 
-def _json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
+def _find_json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
     """Return the records of a document: of a list, of a list in an object, or of pandas' shapes."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
@@ -279,10 +279,10 @@ def _json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
     for records in map(value.get, _WRAPPERS):
         if isinstance(records, list) and records and isinstance(records[0], dict):
             return records
-    return _nested_records(value) or [value]
+    return _find_nested_records(value) or [value]
 
 
-def _nested_records(value: dict[str, Any]) -> list[Any]:
+def _find_nested_records(value: dict[str, Any]) -> list[Any]:
     """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}."""
     inner = list(value.values())
     if inner and all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
@@ -301,7 +301,7 @@ def _nested_records(value: dict[str, Any]) -> list[Any]:
 def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
     """Return a value of JSON; a key that an object has twice is refused."""
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_build_object)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -309,7 +309,7 @@ def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
         raise StudyError(f"{where}: not valid JSON ({reason}); complete or remove it") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
         names = [name for name, _ in pairs]

@@ -23,7 +23,7 @@ Row = tuple[int, list[str]]
 """The number of a row, and its cells."""
 
 
-def sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
+def read_sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
     """Yield the filled rows of the one sheet of a workbook that has any, with their numbers in the sheet.
 
     A formula counts with the value that a spreadsheet program stored.
@@ -35,7 +35,7 @@ def sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
         _check_sizes(data)
         options = {"read_only": True, "data_only": True, "keep_links": False}
         book: Any = import_module("openpyxl").load_workbook(BytesIO(data), **options)
-        filled = [rows for sheet in book.worksheets if (rows := _filled_rows(sheet))]
+        filled = [rows for sheet in book.worksheets if (rows := _read_filled_rows(sheet))]
         if len(filled) != 1:
             raise ValueError(f"{len(filled)} sheets have cells")  # noqa: TRY301 (reworded below)
     except ImportError:
@@ -64,7 +64,7 @@ def _check_sizes(data: bytes) -> None:
             raise ValueError(f"{member.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
 
 
-def _filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)
+def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)
     """Return the rows of a sheet that have a filled cell; a cell with an error is None."""
     sheet.reset_dimensions()  # what a file says of its own size may be wrong
     rows, count = [], 0
@@ -72,13 +72,13 @@ def _filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN
         count += len(cells)
         if number > _MOST_ROWS or count > _MOST_CELLS:
             raise ValueError(f"a sheet has more than {_MOST_ROWS:,} rows or {_MOST_CELLS:,} cells")
-        words = [_cell_text(cell) for cell in cells]
+        words = [_format_cell(cell) for cell in cells]
         if any(word != "" for word in words):
             rows.append((number, words))
     return rows
 
 
-def _cell_text(cell: Any) -> str | None:  # noqa: ANN401 (openpyxl has no types)
+def _format_cell(cell: Any) -> str | None:  # noqa: ANN401 (openpyxl has no types)
     """Return a cell as a spreadsheet shows it; None for an error."""
     value = cell.value
     if value is None:

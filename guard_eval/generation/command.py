@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
@@ -95,7 +95,7 @@ def generate_texts(
             study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
         ):
             own.check_loaded(plan.missing)
-            results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
+            results.append(_forecast_texts(plan) if dry_run else _write_texts(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
             plans = [
@@ -114,7 +114,7 @@ def generate_texts(
         results.append(Generated(lines=(line,)))
     if problems:
         raise StudyError(_describe_problems(problems, results))
-    return _join(study, results, trace=trace, dry_run=dry_run)
+    return _join_results(study, results, trace=trace, dry_run=dry_run)
 
 
 def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
@@ -123,7 +123,7 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
     requested = [setting for name in only for setting in study.settings.grids.get(name, [name])]
-    picked = [name if name in named else _spell(name, study) for name in requested]
+    picked = [name if name in named else _normalise_name(name, study) for name in requested]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
@@ -133,7 +133,7 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     return [system for name, system in named.items() if name in picked or not picked]
 
 
-def _spell(name: str, study: Study) -> str:
+def _normalise_name(name: str, study: Study) -> str:
     """Return a strategy's signature. In a study with `[[system]]`, other names stay as they are."""
     try:
         return signature(parse(name))
@@ -175,12 +175,12 @@ def _plan_models(
                 systems=planned,
                 prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
                 shard=shard,
-                facts=_expect_model(model_study),
+                facts=_find_expected_facts(model_study),
                 **options,
             )
 
 
-def _expect_model(study: Study) -> Known:
+def _find_expected_facts(study: Study) -> Known:
     """Return the `revision` and `dtype` that the study's model will have, or None if they are not known."""
     model = study.settings.model
     revision = model_revision(study)
@@ -192,7 +192,7 @@ def _expect_model(study: Study) -> Known:
     return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.one_device)}
 
 
-def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> Generated:
+def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> Generated:
     """Write the missing texts of one local model. Each batch is on disk before the next one begins."""
     written: Counter[str] = Counter()
     if plan.refused:
@@ -212,7 +212,7 @@ def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) ->
                 continue
             system = plan.systems[name]
             with progress.task(system, total=len(texts), unit="texts") as advance:
-                for batch in _until_refused(system, engine.write(name, texts), problems):
+                for batch in _yield_until_refusal(system, engine.write(name, texts), problems):
                     if batch.traces:  # traces come before their texts, so that no text is without its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
                     append_continuations(folder, batch.texts, plan.shard)
@@ -221,7 +221,7 @@ def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) ->
     return plan.result(written)
 
 
-def _until_refused(
+def _yield_until_refusal(
     system: str, batches: Iterator[FinishedBatch], problems: Problems
 ) -> Iterator[FinishedBatch]:
     """Yield a system's batches. If the engine refuses to write more, note its reason."""
@@ -243,7 +243,7 @@ def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
     return "; ".join(reasons)
 
 
-def _forecast(plan: GenerationPlan) -> Generated:
+def _forecast_texts(plan: GenerationPlan) -> Generated:
     """Return the number of missing texts, the downloads and the time, without writing a text.
 
     Raises:
@@ -270,7 +270,7 @@ def _forecast(plan: GenerationPlan) -> Generated:
         if problem and not fitting:
             raise StudyError(problem)
         lines.append(problem)
-    texts = f"{plan.total} continuation{'' if plan.total == 1 else 's'}"
+    texts = count_of(plan.total, "continuation")
     limit = plan.total * generation.max_new_tokens
     lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
     if seconds := [text.seconds for texts in plan.existing.values() for text in texts.values()]:
@@ -279,7 +279,7 @@ def _forecast(plan: GenerationPlan) -> Generated:
     return plan.result(Counter(), [*filter(None, lines)])
 
 
-def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
+def _join_results(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
     """Join the results of all systems."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
     if study.settings.tuning is not None and study.current_choice is None:

@@ -260,7 +260,7 @@ def show_text(
     tokens: list[dict[str, Any]] = []
     shown_characters = 0
 
-    def paint(step: DecodedStep) -> None:
+    def show_token(step: DecodedStep) -> None:
         nonlocal shown_characters
         token = int(step.tokens[0])
         ids.append(token)
@@ -272,7 +272,7 @@ def show_text(
         numbers = {"entropy": float(entropy[0]), "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         tokens.append({"text": text[shown_characters:], **numbers})
-        display.write(text[shown_characters:], _newest_style([token["entropy"] for token in tokens]))
+        display.write(text[shown_characters:], _choose_colour([token["entropy"] for token in tokens]))
         shown_characters = len(text)
 
     (text,) = generate(
@@ -284,7 +284,7 @@ def show_text(
         max_new_tokens=max_new_tokens,
         chat=chat,
         progress=False,
-        on_step=paint,
+        on_step=show_token,
     )
     display.write("\n" if tokens else f"{text.text}\n")
     name = text.recipe.strategy
@@ -302,7 +302,7 @@ def show_text(
     )
 
 
-def _newest_style(values: list[float]) -> str:
+def _choose_colour(values: list[float]) -> str:
     """Return the colour of the newest value, by its position between the lowest and the highest so far."""
     low = min(values)
     high = max(values)

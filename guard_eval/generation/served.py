@@ -34,7 +34,7 @@ from guard_eval.servers.failures import (
     RequestFailure,
 )
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
-from guard_eval.servers.server import Server, connect_to, may_send_keys, server_url
+from guard_eval.servers.server import Server, connect_to, find_url, may_send_keys
 from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
@@ -50,6 +50,8 @@ from guard_eval.texts.systems.served_files import (
     read_spent,
 )
 
+Fields = dict[str, Any]
+"""The fields of a request or of a stored text."""
 _LOOK_SECONDS = 0.02
 """The seconds between two checks whether an answer has made room in the budget."""
 
@@ -132,16 +134,16 @@ class ServedPlan:
     def price(self) -> Price | None:
         """The price of the model's tokens; None if it is unknown."""
         served = self.system.served
-        return find_price(served, server_url(served))
+        return find_price(served, find_url(served))
 
-    def body(self, prompt: Prompt, number: int) -> dict[str, Any]:
+    def body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of a request."""
         return build_request(self.study, self.system, prompt, number)
 
-    def max_cost(self, body: Mapping[str, Any]) -> int:
+    def max_cost(self, body: Fields) -> int:
         """Return the largest possible cost of a request, in billionths of a dollar."""
         tokens = self.study.settings.generation.max_new_tokens
-        return 0 if self.price is None else self.price.max_cost(_encode(body), tokens)
+        return 0 if self.price is None else self.price.max_cost(_encode_body(body), tokens)
 
     @property
     def max_total(self) -> int:
@@ -171,7 +173,7 @@ class ServedPlan:
         return Generated(existing={name: existing}, missing=missing, lines=(line, *lines), **facts)
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
+def _encode_body(body: Fields) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
@@ -298,11 +300,11 @@ class ServedRun:
             written,
             self.describe(),
             written={name: written},
-            warnings=tuple(f"{name}: {warning}" for warning in self._warn()),
+            warnings=tuple(f"{name}: {warning}" for warning in self._list_warnings()),
             exit_code=3 if self.failures else 0,
         )
 
-    def _warn(self) -> Iterator[str]:
+    def _list_warnings(self) -> Iterator[str]:
         """Yield warnings about the answers."""
         model = self._plan.system.served.model
         others = [name for name in self.models if model.casefold() not in name.casefold()]
@@ -335,7 +337,7 @@ class ServedRun:
     async def _request_queue(self, queue: deque[PlannedText], *, first: bool = False) -> None:
         """Request one text after the other. With `first`, stop after the first text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
-            self._count(await self._request(*queue.popleft()))
+            self._count(await self._request_text(*queue.popleft()))
             self._advance(1, note=f"{self.failures.total()} failed")
 
     def _count(self, failure: RequestFailure | None) -> None:
@@ -349,14 +351,16 @@ class ServedRun:
             return
         reason = f"{failure.kind} ({failure.detail})"
         self.failures[reason] += 1
-        self._failed_in_a_row += failure.kind in OF_THE_SERVER
+        # before the first text, a rejection says nothing about its prompt
+        is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing)
+        self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
             raise StudyError(
                 f"the server failed {MOST_FAILURES} times in a row, last with {reason}; what was answered is "
                 "saved: fix the server or the settings, then run the command again"
             )
 
-    async def _request(self, prompt: Prompt, number: int) -> RequestFailure | None:
+    async def _request_text(self, prompt: Prompt, number: int) -> RequestFailure | None:
         """Request a text until an answer is written. If this is not possible, return the failure.
 
         Raises:
@@ -364,7 +368,7 @@ class ServedRun:
         """
         failed: Counter[str] = Counter()
         while not self._workers.is_stopped:
-            failure = await self._send(prompt, number)
+            failure = await self._send_once(prompt, number)
             if failure is None:
                 return None
             if self._change_form(failure):
@@ -397,7 +401,7 @@ class ServedRun:
         self._changes.add(change)
         return is_new
 
-    def _body(self, prompt: Prompt, number: int) -> dict[str, Any]:
+    def _adapt_body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of a request without the fields that the server refuses."""
         body = self._plan.body(prompt, number)
         if "seed" in self._changes:
@@ -406,14 +410,14 @@ class ServedRun:
             body["max_completion_tokens"] = body.pop("max_tokens")
         return body
 
-    async def _send(self, prompt: Prompt, number: int) -> RequestFailure | None:
+    async def _send_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
         """Send a request once, and write its answer. If there is none, return the failure."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
         async with self._workers.limiter as let_go_at:
             if self._workers.is_stopped:
                 return None
-            body = self._body(prompt, number)
+            body = self._adapt_body(prompt, number)
             max_cost = plan.max_cost(body)
             while not self._budget.reserve(max_cost):
                 if not await self._workers.pause(_LOOK_SECONDS):
@@ -422,7 +426,7 @@ class ServedRun:
             if max_cost:
                 append_attempt(plan.study, plan.system, attempt, max_cost)
             began = time.monotonic()
-            result = await self._workers.limiter.watch(self._client.post(path, _encode(body)), let_go_at)
+            result = await self._workers.limiter.watch(self._client.post(path, _encode_body(body)), let_go_at)
             if isinstance(result, RequestFailure):
                 cost = max_cost if result.billed else 0
                 self._budget.settle(max_cost, cost)
@@ -436,9 +440,9 @@ class ServedRun:
                 "attempt": attempt,
                 "request": hash_request(plan.system, plan.body(prompt, number)),
             }
-            return self._write(facts, result, max_cost=max_cost)
+            return self._write_answer(facts, result, max_cost=max_cost)
 
-    def _write(self, facts: dict[str, Any], body: bytes, *, max_cost: int) -> RequestFailure | None:
+    def _write_answer(self, facts: Fields, body: bytes, *, max_cost: int) -> RequestFailure | None:
         """Write an answer as a line. If it has no text, return the failure."""
         plan = self._plan
         answer = read_answer(body)

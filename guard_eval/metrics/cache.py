@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ BATCH_TEXTS = 256
 """The number of texts whose values are committed together."""
 TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
+Value: TypeAlias = Any
+"""A value that a model computes: JSON, or an array of float32."""
 ScoringInput = tuple[str, ...]
 """A text, or a text with its prompt or its reference."""
 
@@ -46,17 +48,17 @@ class ScoreCache:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(TABLE)
 
-    def get(self, keys: Iterable[str]) -> dict[str, Any]:
+    def get(self, keys: Iterable[str]) -> dict[str, Value]:
         """Return the stored values, by key."""
         query = "SELECT key, value FROM scores WHERE key IN (SELECT value FROM json_each(?))"
         with self._naming_the_file():
             rows = self._connection.execute(query, [json.dumps([*keys])])
-            return {key: _decode(value) for key, value in rows}
+            return {key: _decode_value(value) for key, value in rows}
 
-    def put(self, values: Mapping[str, Any]) -> None:
+    def put(self, values: Mapping[str, Value]) -> None:
         """Store values. When this function has returned, they survive a kill of the process."""
         with self._naming_the_file(), self._connection:
-            rows = [(key, _encode(value)) for key, value in values.items()]
+            rows = [(key, _encode_value(value)) for key, value in values.items()]
             self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
 
     def close(self) -> None:
@@ -74,20 +76,20 @@ class ScoreCache:
             raise StudyError(f"cannot store scores in {self._path}: {error}; {remedy}") from error
 
 
-def _encode(value: Any) -> bytes | str:  # noqa: ANN401
+def _encode_value(value: Value) -> bytes | str:
     return value.tobytes() if isinstance(value, np.ndarray) else json.dumps(value)
 
 
-def _decode(value: bytes | str) -> Any:  # noqa: ANN401
+def _decode_value(value: bytes | str) -> Value:
     return np.frombuffer(value, dtype=np.float32) if isinstance(value, bytes) else json.loads(value)
 
 
 def compute_once(
     definition: Sequence[object],
     items: Iterable[ScoringInput],
-    compute: Callable[[Sequence[ScoringInput]], Iterable[Any]],
+    compute: Callable[[Sequence[ScoringInput]], Iterable[Value]],
     cache: ScoreCache,
-) -> dict[ScoringInput, Any]:
+) -> dict[ScoringInput, Value]:
     """Return a value for each item. Stored values are not computed again.
 
     Args:

@@ -14,6 +14,7 @@ from guard_eval.metrics.scores import (
     METRICS,
     OVERALL,
     Measured,
+    TableRow,
     closest_to_human,
     format_counts,
     format_interval,
@@ -79,7 +80,7 @@ def _data_files(measured: Measured) -> dict[str, bytes | str]:
     }
 
 
-def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
+def score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
     """Return scores as one table: a row for each dataset and strategy, and a column for each metric.
 
     Args:
@@ -128,7 +129,7 @@ def brief_tables(measured: Measured) -> tuple[Table, ...]:
     return (score_table(overall), difference_table(tested))
 
 
-def difference_table(rows: Sequence[Any]) -> Table:
+def difference_table(rows: Sequence[TableRow]) -> Table:
     """Return the differences from the baseline as a table. The note below it names the tests."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
@@ -178,12 +179,12 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
     details = [
-        _list(("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"),
-        _list(
+        _make_list(("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"),
+        _make_list(
             ("Metric", "Meaning"), [(metric.label, metric.meaning) for metric in metrics], caption="Metrics"
         ),
-        _list(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
-        _list(("Setting", "Value"), settings.items(), caption="Settings"),
+        _make_list(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
+        _make_list(("Setting", "Value"), settings.items(), caption="Settings"),
     ]
     return render(
         _TEMPLATES / f"metrics{ending}.j2",
@@ -198,12 +199,12 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
     )
 
 
-def _list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
+def _make_list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
     cells = tuple(tuple(row) for row in rows)
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 
 
-def collect_notes(rows: Sequence[Any]) -> list[tuple[str, str, str]]:
+def collect_notes(rows: Sequence[TableRow]) -> list[tuple[str, str, str]]:
     """Collect the notes and counts of rows: the metrics and the texts that have them, then the note.
 
     Each note is named once.

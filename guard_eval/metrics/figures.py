@@ -7,12 +7,13 @@ never read as markup or a formula. The same results give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from guard_eval.metrics.scores import (
     METRICS,
+    TableRow,
     format_interval,
     format_level,
     format_value,
@@ -38,7 +39,7 @@ def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
             yield drawing
 
 
-def draw_metric(rows: Sequence[Any]) -> Drawing | None:
+def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
     """Draw the scores of a metric, the highest at the top, and a line at the score of people.
 
     Args:

@@ -65,17 +65,17 @@ def contributions(parts: Floats, function: Statistic) -> Floats:
 
 def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
     """Return a row of `SCORE_COLUMNS` for each outcome and for each mean over datasets, with intervals."""
-    rows = [_score([outcome], level) for outcome in outcomes.values()]
+    rows = [_make_score_row([outcome], level) for outcome in outcomes.values()]
     datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
     for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
         by_dataset = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
         defined = [outcome for outcome in by_dataset if outcome is not None and outcome.value is not None]
         if len(defined) == len(datasets) > 1:
-            rows.append(_score(defined, level))
+            rows.append(_make_score_row(defined, level))
     return pd.DataFrame(rows, columns=[*SCORE_COLUMNS], dtype=object)
 
 
-def _score(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
+def _make_score_row(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
     """Return the row of one outcome, or of the mean of a strategy's outcomes on several datasets."""
     row = vars(outcomes[0]) | {"level": level}
     estimate = Estimate()
@@ -163,13 +163,14 @@ def estimate_differences(
             if len(pairs) == len(datasets) > 1:
                 parts.append(slice(None))
             family += [
-                _difference(pairs[part], level, [setting[part] for setting in tried]) for part in parts
+                _make_difference_row(pairs[part], level, [setting[part] for setting in tried])
+                for part in parts
             ]
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
-def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
+def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
     """Return a strategy's difference from the baseline on one dataset or on all, before Holm's correction.
 
     If these prompts chose the strategy's setting, `tried` has all settings.
@@ -196,7 +197,7 @@ def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Scor
         return row | {
             "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
         }
-    gained = [_gain(ours, theirs) for ours, theirs in pairs]
+    gained = [_find_gains(ours, theirs) for ours, theirs in pairs]
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return row | {"note": estimate.note}
@@ -228,7 +229,7 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     if any(side.noise for setting in defined for pair in setting for side in pair):
         return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
     gains = np.stack(
-        [_mean_of([_gain(ours, theirs) for ours, theirs in setting])[0] for setting in defined], axis=1
+        [_mean_of([_find_gains(ours, theirs) for ours, theirs in setting])[0] for setting in defined], axis=1
     )
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
     return Estimate(p=max_t(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
@@ -239,7 +240,7 @@ def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
-def _gain(first: Outcome, second: Outcome) -> Floats:
+def _find_gains(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. A difference that is only rounding is 0."""
     shared = _shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]

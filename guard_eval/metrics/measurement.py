@@ -110,14 +110,14 @@ def measure_groups(
         except StudyError as error:
             failures.append(f"{' and '.join(metrics)} could not be measured: {error}")
             continue
-        results += [_by_definition(group, module) for group in humans if against]
+        results += [_score_references(group, module) for group in humans if against]
         outcomes |= {(outcome.metric, outcome.dataset, outcome.strategy): outcome for outcome in results}
     ordered = sorted([*groups, *humans], key=lambda group: group.dataset)
     keys = [(metric, group.dataset, group.strategy) for metric in METRICS for group in ordered]
     return {key: outcomes[key] for key in keys if key in outcomes}, failures
 
 
-def _by_definition(humans: Group, metric: str) -> Outcome:
+def _score_references(humans: Group, metric: str) -> Outcome:
     """Return the references' score for a metric that compares texts with references: 100 %."""
     signature = f"{metric}|the references themselves"
     n = len(humans.texts)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, join_notes
-from guard_eval.metrics.cache import ScoreCache, ScoringInput, compute_once
+from guard_eval.metrics.cache import ScoreCache, ScoringInput, Value, compute_once
 from guard_eval.metrics.models import ScoringModel, ScoringModels
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN, Generation
@@ -148,8 +148,8 @@ class MetricTools:
         definition: Sequence[object],
         model: ScoringModel,
         items: Iterable[ScoringInput],
-        compute: Callable[[Any, Any, Sequence[ScoringInput]], Iterable[Any]],
-    ) -> dict[ScoringInput, Any]:
+        compute: Callable[..., Iterable[Value]],
+    ) -> dict[ScoringInput, Value]:
         """Return the value that a model gives for each item, by `compute` or from the cache.
 
         Args:

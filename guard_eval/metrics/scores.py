@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -13,6 +13,8 @@ from guard_eval.reporting.words import number
 from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
 
+TableRow: TypeAlias = Any
+"""A row of scores or of differences. Its fields are the columns."""
 OVERALL = "all datasets"
 """The name in place of a dataset for the mean over datasets. All datasets have the same weight."""
 
@@ -106,12 +108,12 @@ class Measured(Result):
         return self.scores.infer_objects()
 
 
-def rows_of(frame: pd.DataFrame) -> list[Any]:
+def rows_of(frame: pd.DataFrame) -> list[TableRow]:
     """Return the rows of a table. Each column is a field of a row."""
     return list(frame.itertuples(index=False))
 
 
-def closest_to_human(rows: Sequence[Any]) -> set[tuple[str, str, str]]:
+def closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of each score that is nearest to the human score.
 
     These are the bold scores of the paper's main table (`tab:ablation_resultglacs`): for each metric and

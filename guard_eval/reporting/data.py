@@ -49,7 +49,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
 
 
 def frame_csv(frame: pd.DataFrame) -> bytes:
-    """Return a frame as CSV that a spreadsheet takes for data throughout, and fast for a million rows."""
+    """Return a data frame as CSV in which a spreadsheet finds no formulas. It is fast for a million rows."""
     columns = [_column_cells(frame[name]) for name in frame.columns]
     names = [escape_csv(str(name)) for name in frame.columns]
     return csv_of_escaped(chain([names], zip(*columns, strict=True))).encode()

@@ -84,16 +84,16 @@ class Drawing:
     @property
     def png(self) -> bytes:
         """Return the figure for slides, on white."""
-        return _save(self.figure, "png", self.name, ground="white")
+        return _save_figure(self.figure, "png", self.name, ground="white")
 
     @property
     def pdf(self) -> bytes:
         """Return the figure for LaTeX."""
-        return _save(self.figure, "pdf", self.name)
+        return _save_figure(self.figure, "pdf", self.name)
 
 
 class Caption(TypedDict):
-    """What is said of a figure, as arguments of the functions that draw one.
+    """The words of a figure, as arguments of the functions that draw one.
 
     Attributes:
         name: The figure's name, unique in a report.
@@ -124,7 +124,7 @@ def in_rows(
     width: float = WIDTH,
     **caption: Unpack[Caption],
 ) -> Drawing:
-    """Return a figure whose rows are labelled on the left, the first on top.
+    """Return a figure with labelled rows, the first at the top.
 
     Args:
         draw: Draws onto axes whose rows lie at 0, 1, …
@@ -136,7 +136,7 @@ def in_rows(
         width: The width in inches.
         caption: See `Caption`.
     """
-    names = [_broken(label, lines) for label in labels]
+    names = [_break_label(label, lines) for label in labels]
     row = ROW + LINE * max((name.count("\n") for name in names), default=0)
 
     def draw_rows(axes: Axes) -> None:
@@ -191,26 +191,26 @@ def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Dra
     name = caption["name"]
     title = caption["heading"]
     description = caption["description"]
-    file = _save(figure, "svg", name).decode()
-    svg = _inline(file, name=name, heading=title, description=description)
+    file = _save_figure(figure, "svg", name).decode()
+    svg = _inline_svg(file, name=name, heading=title, description=description)
     return Drawing(name=name, title=title, description=description, svg=svg, figure=figure)
 
 
 def short(text: str, longest: int = LONGEST) -> str:
-    """Return `text` in one line, cut where it is longer than a label may be."""
+    """Return a label's text in one line, cut if it is too long."""
     line = one_line(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def _broken(label: str, lines: int) -> str:
+def _break_label(label: str, lines: int) -> str:
     """Return `label` in up to `lines` lines, broken at spaces where there are any."""
     if lines == 1:
         return short(label)
     return "\n".join(textwrap.wrap(one_line(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
-def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
-    """Turn matplotlib's file into an image of a page: themed, described, its ids its own."""
+def _inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escaped:
+    """Turn matplotlib's SVG into an image for a page: with its colours, a description and unique ids."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""", rf"\1{FONT}", body)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
@@ -239,15 +239,15 @@ def standalone(drawing: Drawing) -> str:
 
 @contextmanager
 def style(salt: str) -> Iterator[None]:
-    """Set the look of figures for what is drawn and saved inside; ids within an SVG are made from `salt`."""
+    """Set the style of figures inside the block. Ids within an SVG are made from `salt`."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
         # Letters that the measuring font lacks are there in the reader's browser.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
-def _save(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
-    """Return the figure as a file that says nothing of when and by what it was made."""
+def _save_figure(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
+    """Return the figure as a file without the date and the name of the program."""
     data = io.BytesIO()
     with style(name):
         figure.savefig(data, format=kind, dpi=DPI, facecolor=ground, metadata=dict.fromkeys(_ORIGIN[kind]))

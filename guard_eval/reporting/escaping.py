@@ -28,17 +28,17 @@ class Escaped(str):
 
 
 def clean(text: str) -> str:
-    """Return `text` with what no file format can hold as U+FFFD, and line breaks as line feeds.
+    """Replace characters that no file format can hold by U+FFFD, and line breaks by line feeds.
 
     These are control characters, lone surrogates, and code points that are no characters.
     """
     return "".join(
-        "\N{REPLACEMENT CHARACTER}" if _held_by_none(character) else character
+        "\N{REPLACEMENT CHARACTER}" if _is_unwritable(character) else character
         for character in text.replace("\r\n", "\n").replace("\r", "\n")
     )
 
 
-def _held_by_none(character: str) -> bool:
+def _is_unwritable(character: str) -> bool:
     control = character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}
     return control or ord(character) & 0xFFFE == 0xFFFE
 
@@ -49,7 +49,7 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return `text` for a terminal: what would steer it, reverse letters or not be seen is escaped.
+    r"""Return `text` for a terminal, with control characters, direction marks and the like escaped.
 
     Line breaks, tabs, spaces of any width and the joiners that scripts and emoji need stay.
 
@@ -154,7 +154,7 @@ def unescape_csv(text: str) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[Cell]]) -> str:
-    """Return rows as CSV (RFC 4180 quoting, LF) that a spreadsheet takes for data throughout."""
+    """Return rows as CSV (RFC 4180 quoting, LF) in which a spreadsheet finds no formulas."""
     return csv_of_escaped([escape_csv(cell) for cell in row] for row in rows)
 
 

@@ -25,7 +25,7 @@ WORDS = (and_list, capital, equals, percent, plural, share_limits, some_of, titl
 _OWN = Path(__file__).parent / "templates"
 
 
-def _in_one_line(value: object) -> str:
+def _to_one_line(value: object) -> str:
     return " ".join(str(value).splitlines())
 
 
@@ -33,20 +33,22 @@ _FORMATS = {
     ".html": (escape_html, to_html),
     ".md": (escape_markdown, to_markdown),
     ".tex": (escape_latex, to_latex),
-    ".txt": (_in_one_line, to_markdown),
+    ".txt": (_to_one_line, to_markdown),
 }
 """By ending: what every printed value passes through, and how a table is printed."""
 
 
 def render(template: Path, **values: object) -> str:
-    """Return what `template` makes of `values`, escaped for its format unless it is `Escaped`.
+    """Fill a template with values, each escaped for the template's format unless it is `Escaped`.
 
     Args:
         template: A file such as `page.html.j2`; it may extend or include those of this package.
         values: What the template prints, by name.
     """
     return (
-        _environment(template.parent, Path(template.stem).suffix).get_template(template.name).render(values)
+        _make_environment(template.parent, Path(template.stem).suffix)
+        .get_template(template.name)
+        .render(values)
     )
 
 
@@ -56,7 +58,7 @@ def render_lines(template: Path, **values: object) -> tuple[str, ...]:
 
 
 @cache
-def _environment(folder: Path, ending: str) -> jinja2.Environment:
+def _make_environment(folder: Path, ending: str) -> jinja2.Environment:
     escape, table = _FORMATS[ending]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, _OWN]),
@@ -76,12 +78,12 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.comment_end_string = "#>"
     environment.globals |= {word.__name__: word for word in WORDS}
     environment.filters["table"] = table
-    environment.filters["fence"] = _fence
+    environment.filters["fence"] = _fence_text
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
     return environment
 
 
-def _fence(text: str) -> Escaped:
+def _fence_text(text: str) -> Escaped:
     """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
     body = clean(text).rstrip("\n")
     fence = "```"

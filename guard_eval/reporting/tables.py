@@ -97,7 +97,8 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         heading: Whether its caption is the heading of a section.
     """
     head = "".join(
-        f'<th scope="col"{_figure(i, table)}>{escape_html(name)}</th>' for i, name in enumerate(table.columns)
+        f'<th scope="col"{_figure_class(i, table)}>{escape_html(name)}</th>'
+        for i, name in enumerate(table.columns)
     )
     body = "\n".join(
         f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table)}</tr>"
@@ -116,20 +117,20 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
 
 
 def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
-    cells = [f'<th scope="row" dir="auto"{_long(row[0])}>{escape_html(row[0])}</th>']
+    cells = [f'<th scope="row" dir="auto"{_long_class(row[0])}>{escape_html(row[0])}</th>']
     for index, cell in enumerate(row[1:], start=1):
-        kind = f' dir="auto"{_long(cell)}' if table.holds_words(index) else _figure(index, table)
+        kind = f' dir="auto"{_long_class(cell)}' if table.holds_words(index) else _figure_class(index, table)
         if table.stacks:
             kind += f' data-head="{escape_html(table.columns[index])}"'
         cells.append(f"<td{kind}>{escape_html(cell)}</td>")
     return "".join(cells)
 
 
-def _figure(column: int, table: Table) -> str:
+def _figure_class(column: int, table: Table) -> str:
     return "" if table.holds_words(column) else ' class="figure"'
 
 
-def _long(cell: Cell) -> str:
+def _long_class(cell: Cell) -> str:
     return ' class="long"' if len(str(cell)) > LONG_CELL else ""
 
 
@@ -179,7 +180,7 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
 
 
 def _latex_column(column: int, table: Table) -> str:
-    """Return a column's kind: figures flush right, words flush left and broken into lines where long."""
+    """Return the type of a LaTeX column: numbers at the right, words at the left, long words in lines."""
     if not table.holds_words(column):
         return "r"
     long = any(len(NOTHING if row[column] is None else str(row[column])) > LONG_CELL for row in table.rows)

@@ -31,7 +31,7 @@ KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
 
 
 def judged_by(kind: str, judge: str = "") -> str:
-    """Return who judged: people together, or one judge, with a mark if its verdicts are made up.
+    """Return the name of the raters: people, or one judge, marked if its verdicts are simulated.
 
     >>> judged_by("person"), judged_by("model", "gpt"), judged_by("simulated_model", "gpt")
     ('people', 'gpt', 'gpt (SIMULATED)')
@@ -144,7 +144,7 @@ def and_list(parts: Sequence[str]) -> str:
 
 
 def some_of(parts: Sequence[str], limit: int, *, join: str = "") -> str:
-    """Return the first of several parts as a list, or with `join` between them, and how many follow.
+    """Join the first `limit` parts as a list, and add the number of the others.
 
     >>> some_of(["a", "b", "c"], 3), some_of(["a", "b", "c", "d"], 2)
     ('a, b and c', 'a, b and 2 more')
@@ -186,7 +186,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 @contextmanager
 def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
-    """Let `title` give a study's own criteria these titles, by name, for as long as this lasts."""
+    """Let `title` use the study's own titles of criteria while the block runs."""
     token = _TITLES.set(titles)
     try:
         yield

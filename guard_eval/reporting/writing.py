@@ -51,7 +51,7 @@ def write_whole(
     Raises:
         StudyError: The file cannot be written, or `locate` refuses it; its old content stays.
     """
-    with _opened_folder(path, within, make=make_folder) as (folder, name), _explained(path):
+    with _open_folder_of(path, within, make=make_folder) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name)
         temporary = f".{name[:100]}.{secrets.token_hex(6)}"
         try:
@@ -75,7 +75,7 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
     Raises:
         StudyError: It cannot be opened, or `locate` refuses it.
     """
-    with _opened_folder(path, make=True) as (folder, name), _explained(path):
+    with _open_folder_of(path, make=True) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name, alone=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(name, flags, 0o666, dir_fd=folder)
@@ -104,7 +104,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
 
 
 def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
-    """Make a folder of results ours before anything is written into it. Return the files that it lists.
+    """Claim a folder for results before anything is written into it. Return the files on its list.
 
     Args:
         folder: The folder. It is new, empty, or holds results.
@@ -128,7 +128,7 @@ def check_folder(folder: Path) -> set[str]:
     Raises:
         StudyError: It holds files of others.
     """
-    with _explained(folder):
+    with _explain_errors(folder):
         earlier = _read_list(folder)
         if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(
@@ -155,7 +155,7 @@ def _remove(path: Path, within: Path) -> None:
     """Remove a file of earlier results, if it is still there."""
     if not path.exists():
         return
-    with _opened_folder(path, within, make=False) as (folder, name), _explained(path):
+    with _open_folder_of(path, within, make=False) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
@@ -195,15 +195,15 @@ def check_database_file(path: Path) -> None:
         beside = path.with_name(path.name + ending)
         _, target = locate(beside)
         if target.parent.is_dir():
-            with _opened_folder(beside, make=False) as (folder, name):
+            with _open_folder_of(beside, make=False) as (folder, name):
                 _check_regular(beside, folder, name, alone=True)
 
 
 @contextmanager
-def _opened_folder(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
+def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
     """Open the folder of a file. Yield its handle and the file's name; no link is followed from here on."""
     root, target = locate(path, within)
-    with _explained(path):
+    with _explain_errors(path):
         if make:
             root.mkdir(parents=True, exist_ok=True)
         folder = os.open(root, _FOLDER)
@@ -233,7 +233,7 @@ def _check_regular(path: Path, folder: int, name: str, *, alone: bool = False) -
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

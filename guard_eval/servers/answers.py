@@ -1,20 +1,17 @@
 """Read a server's answer: its text, how it ended, and its token counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from guard_eval.records import Usage
+from guard_eval.records import JsonObject, Usage, record
 from guard_eval.reporting.escaping import visible
 
 _DETAIL = 200
 
 
-def excerpt(text: str, longest: int = _DETAIL) -> str:
+def shorten(text: str, longest: int = _DETAIL) -> str:
     """Return the beginning of `text` as one printable line of limited length."""
     line = " ".join(visible(text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
@@ -23,7 +20,7 @@ def excerpt(text: str, longest: int = _DETAIL) -> str:
 Ending = Literal["stop", "length", "content_filter"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Answer:
     """The model's answer: its text or its refusal, and how it ended."""
 
@@ -40,14 +37,14 @@ def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
         return None
 
 
-def table_of(value: object) -> dict[str, Any]:
+def as_object(value: object) -> JsonObject:
     """Return `value` if it is a JSON object, and else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def read_json(body: bytes) -> dict[str, Any]:
+def read_json(body: bytes) -> JsonObject:
     """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
-    envelope = table_of(load_json(body))
+    envelope = as_object(load_json(body))
     if "custom_id" not in envelope:
         return envelope
     for name in ("result", "response", "body"):
@@ -87,7 +84,7 @@ def read_ending(word: object) -> str:
     return next((ending for ending, pattern in _ENDINGS.items() if re.search(pattern, words)), "stop")
 
 
-def _read_completion(envelope: dict[str, Any]) -> Answer | None:
+def _read_completion(envelope: JsonObject) -> Answer | None:
     choice = envelope["choices"][0]
     ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
     if envelope.get("error") or choice.get("error") or ending == "error":  # a router lost the model
@@ -99,13 +96,13 @@ def _read_completion(envelope: dict[str, Any]) -> Answer | None:
     return _make_answer(text, message.get("refusal"), ending)
 
 
-def _read_response(envelope: dict[str, Any]) -> Answer | None:
+def _read_response(envelope: JsonObject) -> Answer | None:
     status = str(envelope.get("status", "completed")).lower()
     if status not in ("completed", "incomplete"):
         return None
     messages = [block["content"] for block in envelope["output"] if block.get("type") == "message"]
     parts = messages[-1] if messages else []
-    reason = table_of(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
+    reason = as_object(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
     text = "".join(block["text"] for block in parts if block.get("type") == "output_text") or None
     refusal = next((block["refusal"] for block in parts if block.get("type") == "refusal"), None)
     return _make_answer(text, refusal, read_ending(reason) if status == "incomplete" else "stop")
@@ -127,10 +124,10 @@ def read_usage(body: bytes) -> Usage:
     answer has a token.
     """
     envelope = read_json(body)
-    counts = table_of(envelope.get("usage"))
+    counts = as_object(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
     prompt, output, total = (read_count(counts.get(f"{name}_tokens")) for name in (first, second, "total"))
-    reasoning = read_count(table_of(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
+    reasoning = read_count(as_object(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
     if output is not None and prompt is not None and total is not None and total - prompt > output:
         reasoning = reasoning or total - prompt - output
         output = total - prompt
@@ -139,19 +136,19 @@ def read_usage(body: bytes) -> Usage:
     if output == 0 and not is_filtered:
         output = None
     if output is not None and reasoning is not None and reasoning > output:
-        output += reasoning
+        output = read_count(output + reasoning)  # the sum may be too large to be a count
     return Usage(
-        model=_text(envelope.get("model")),
-        fingerprint=_text(envelope.get("system_fingerprint")),
+        model=_read_text(envelope.get("model")),
+        fingerprint=_read_text(envelope.get("system_fingerprint")),
         input_tokens=prompt or None,
         output_tokens=output,
-        cached_tokens=read_count(table_of(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
+        cached_tokens=read_count(as_object(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
         reasoning_tokens=reasoning,
     )
 
 
-def _text(value: object) -> str | None:
-    return excerpt(value) if isinstance(value, str) else None
+def _read_text(value: object) -> str | None:
+    return shorten(value) if isinstance(value, str) else None
 
 
 def read_count(value: object) -> int | None:

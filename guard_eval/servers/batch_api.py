@@ -4,20 +4,18 @@ A call that fails is repeated for minutes, since a batch takes hours. A batch is
 for it, so an attempt whose answer was lost makes no second one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import IO, Any
+from typing import IO, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.servers.answers import excerpt, load_json, table_of
-from guard_eval.servers.batch_states import BatchState, is_too_large, read_state
+from guard_eval.records import JsonObject, record
+from guard_eval.servers.answers import as_object, load_json, shorten
 from guard_eval.servers.client import Client
-from guard_eval.servers.failures import ATTEMPTS, RequestFailure
+from guard_eval.servers.failures import ATTEMPTS, FailureKind, RequestFailure
 from guard_eval.servers.refusals import read_words
 from guard_eval.servers.workers import draw_pause
 
@@ -27,6 +25,23 @@ MOST_BYTES = 200_000_000
 
 LARGEST_FILE = 2**31
 """Bytes of a file of results."""
+
+BatchState = Literal["open", "completed", "failed", "cancelled"]
+
+_STATES: Mapping[BatchState, str] = {
+    "open": r"incomplete|progress|ing$|request|queue|pending|created",
+    "failed": r"fail|error|invalid|reject",
+    "cancelled": r"cancel|expire|timeout|timed",
+    "completed": r"complete|succe|finished|done|ended",
+}
+"""Words of a state, lower-case. The first state that matches decides; a batch in no known state is open."""
+
+_QUEUE_FULL = r"enqueued|token_limit_exceeded|queue.{0,20}full"
+_TOO_LARGE = (
+    rf"{_QUEUE_FULL}|HTTP 413|too (?:many|large|big)"
+    r"|(?:exceed|at most|maximum|limit).{0,80}(?:requests|lines|bytes|tokens|size|[MG]i?B\b)"
+    r"|(?:requests|lines|bytes|tokens|size).{0,80}(?:exceed|at most|maximum|limit)"
+)
 
 Call = Callable[[], Awaitable[bytes | RequestFailure]]
 
@@ -42,7 +57,7 @@ class TooLargeError(CallError):
     """The provider refuses a batch because of its size."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BatchStatus:
     """The status of a batch at its provider.
 
@@ -83,12 +98,12 @@ class BatchApi:
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
-            for entry in map(table_of, listed):
-                if table_of(entry.get("metadata")).get("guard-eval") == name:
-                    return _id_of(entry)
+            for entry in map(as_object, listed):
+                if as_object(entry.get("metadata")).get("guard-eval") == name:
+                    return _read_id(entry)
             if not page.get("has_more") or not listed:
                 return None
-            query["after"] = _id_of(table_of(listed[-1]))
+            query["after"] = _read_id(as_object(listed[-1]))
 
     async def create(self, name: str, file: IO[bytes], path: str) -> str:
         """Upload requests for a path and create a batch; return the provider's id of the batch.
@@ -99,13 +114,13 @@ class BatchApi:
         try:
             uploaded = await self._call(partial(self.client.upload, f"guard-eval-{name}.jsonl", file))
             body = {
-                "input_file_id": _id_of(uploaded),
+                "input_file_id": _read_id(uploaded),
                 "endpoint": path,
                 "completion_window": "24h",
                 "metadata": {"guard-eval": name},
             }
             post = partial(self.client.post, "/batches", json.dumps(body).encode())
-            return _id_of(await self._call(post, name))
+            return _read_id(await self._call(post, name))
         except CallError as error:
             if is_too_large(str(error)):
                 raise TooLargeError(str(error)) from None
@@ -115,20 +130,20 @@ class BatchApi:
         """Return the status of a batch."""
         status = await self._call(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_state(status.get("status"))
-        count = table_of(status.get("request_counts")).get("completed", 0)
+        count = as_object(status.get("request_counts")).get("completed", 0)
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,
-            words=f"{excerpt(str(status.get('status')))}, {count} answers",
+            words=f"{shorten(str(status.get('status')))}, {count} answers",
             files=tuple(str(name) for name in files if name),
-            error=excerpt(read_words(status.get("errors") or status.get("error"))),
+            error=shorten(read_words(status.get("errors") or status.get("error"))),
         )
 
     async def download(self, file_id: str) -> bytes:
         """Return the contents of a result file."""
         return await self._repeat(partial(self.client.get, f"/files/{file_id}/content"))
 
-    async def _call(self, call: Call, name: str | None = None) -> dict[str, Any]:
+    async def _call(self, call: Call, name: str | None = None) -> JsonObject:
         """Make a call and return its JSON object."""
         table = load_json(await self._repeat(call, name))
         if not isinstance(table, dict):
@@ -160,8 +175,35 @@ class BatchApi:
         raise StudyError(f"{detail}; run the command again to continue; batches are kept")
 
 
-def _id_of(entry: dict[str, Any]) -> str:
+def _read_id(entry: JsonObject) -> str:
     name = entry.get("id")
     if not isinstance(name, str) or not name:
         raise StudyError(_BAD_RESPONSE)
     return name
+
+
+def read_state(word: object) -> BatchState:
+    """Return the state of a batch.
+
+    >>> [read_state(word) for word in ("COMPLETED", "in_progress", "JOB_STATE_SUCCEEDED", "TIMEOUT_EXCEEDED")]
+    ['completed', 'open', 'completed', 'cancelled']
+    >>> [read_state(word) for word in ("cancelling", "canceled", "Failed", "validating", None)]
+    ['open', 'cancelled', 'failed', 'open', 'open']
+    """
+    words = str(word).lower()
+    return next((state for state, pattern in _STATES.items() if re.search(pattern, words)), "open")
+
+
+def is_too_large(words: str, kind: FailureKind | None = None) -> bool:
+    """Return whether a refusal says that a batch is too large for the account or the server.
+
+    A refusal that looks like a rate limit or an outage must mention the queue, because most of these refusals
+    are temporary.
+
+    >>> is_too_large("Enqueued token limit reached. Limit: 90,000 enqueued tokens.", "rate_limited")
+    True
+    >>> is_too_large("HTTP 404: no /batches"), is_too_large("HTTP 429: too many requests", "rate_limited")
+    (False, False)
+    """
+    pattern = _QUEUE_FULL if kind in ATTEMPTS else _TOO_LARGE
+    return re.search(pattern, words, re.IGNORECASE | re.DOTALL) is not None

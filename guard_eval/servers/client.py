@@ -4,8 +4,6 @@ The SDK's own retries are off: they repeat exhausted quotas, and a lost answer w
 Bodies go out and come back as bytes, so no answer is lost because the SDK cannot parse it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging
@@ -39,8 +37,8 @@ _HEADERS = {
     *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
     *(b"transfer-encoding", b"user-agent"),
 }
-"""What a server is sent besides the study's headers and its key. The SDK adds more from the environment, such
-as OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
+"""The headers that a server gets besides the study's own and its key. The SDK adds others from the
+environment: OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
 
 _NOT_SENT = (
     *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
@@ -131,7 +129,7 @@ class Client:
         response._content = b"".join(chunks)  # noqa: SLF001 (httpx2 has no limit of size)
 
     async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
-        """Send JSON once to a path below the server's address, and return what came."""
+        """Send JSON once to a path below the server's address, and return the response."""
         result = await self._call("post", path, content=body)
         return result if isinstance(result, RequestFailure) else read_error(self.server, result) or result
 

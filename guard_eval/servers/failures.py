@@ -1,9 +1,8 @@
 """Failed requests: the kind of failure, and whether a retry may help."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Literal
+
+from guard_eval.records import record
 
 FailureKind = Literal[
     "refusal",  # the model declined
@@ -21,7 +20,7 @@ FailureKind = Literal[
 ]
 
 RESAMPLED: frozenset[FailureKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Kinds that another sample may mend. The same request would bring the same again, and be paid again."""
+"""Kinds after which another sample may succeed. The same request would fail again, and cost again."""
 
 OF_THE_SERVER: frozenset[FailureKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
@@ -50,7 +49,7 @@ Change = Omittable | Literal["responses", "output", "limit", "fewer_tokens", "gu
 other name of the token limit, a lower limit, or the next simpler form if the server does not say."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RequestFailure:
     """The failure of a request: no answer came, or the answer cannot be read.
 
@@ -60,7 +59,7 @@ class RequestFailure:
         billed: Whether the server may charge for it: never after an error that it states itself.
         wait: Seconds the server asks to wait, if it does.
         change: What may help if the form of the request is to blame.
-        fatal: A sentence for the user if only the user can mend it.
+        fatal: A sentence for the user if only the user can fix the problem.
         row: The row of the answer that no verdict can be read from.
     """
 

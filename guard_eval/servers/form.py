@@ -1,11 +1,12 @@
-"""The form of a request: its interface, how it asks for the answer's format, and what is left out."""
+"""The form of a request: its interface, the format that it asks for, and the parts that are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from guard_eval.records import record
 from guard_eval.reporting.words import and_list
 from guard_eval.servers.failures import Change, Omittable
 
@@ -22,7 +23,7 @@ PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/response
 OMITTABLE = get_args(Omittable)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Form:
     """The form of a request.
 
@@ -40,7 +41,7 @@ class Form:
 
     @property
     def name(self) -> str:
-        """Return the form in one word: interface, output, the token limit's name, and what is left out.
+        """Return the form in one word: interface, output, the token limit's name, and what it lacks.
 
         >>> Form(without=("seed",)).name
         'chat/json_schema/max_tokens/seed'
@@ -59,7 +60,7 @@ class Form:
         return cls(**fields, without=tuple(without))
 
     def describe(self) -> str:
-        """Describe how answers are asked for, and what is left out.
+        """Describe how answers are asked for, and which parts of a request are left out.
 
         >>> Form(output="text", without=("seed", "system")).describe()
         'answers in plain text, without seed and system message'

@@ -1,7 +1,5 @@
 """Limit the requests under way: more after each round of answers, half as many after a refusal."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable
@@ -75,15 +73,15 @@ class RateLimiter:
         sent_at = time.monotonic()
         result = await call
         if isinstance(result, bytes):
-            self.answered(sent_at)
+            self.note_answer(sent_at)
             return result
         is_queued = result.kind == "timeout" and not is_alone
         if result.kind == "rate_limited" or is_queued or result.wait:
-            self.refused(let_go_at, result.wait or 0.0)
-            self._tell(result)
+            self.note_refusal(let_go_at, result.wait or 0.0)
+            self._report_wait(result)
         return result
 
-    def _tell(self, refusal: RequestFailure) -> None:
+    def _report_wait(self, refusal: RequestFailure) -> None:
         """Print one line about a wait, and at most one a minute."""
         now = time.monotonic()
         if now < self._silent_until:
@@ -92,7 +90,7 @@ class RateLimiter:
         wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
         progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
 
-    def answered(self, sent_at: float) -> None:
+    def note_answer(self, sent_at: float) -> None:
         """Raise the limit if an answer came soon."""
         seconds = max(time.monotonic() - sent_at, 1e-3)
         if not self._measured:
@@ -103,7 +101,7 @@ class RateLimiter:
             step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
             self.limit = min(self._concurrency, self.limit + step)
 
-    def refused(self, sent_at: float, wait: float) -> None:
+    def note_refusal(self, sent_at: float, wait: float) -> None:
         """Halve the limit, once for all requests that were under way together, and pause."""
         now = time.monotonic()
         if sent_at > self._reduced_at:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
 REMEDY = "set usd_per_million_tokens in study.toml ([0, 0] if they cost nothing)"
-"""What makes an unknown price known."""
+"""How the user can make an unknown price known."""
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
 """Makers whose models only they serve: a service that passes requests on to them charges for them."""
@@ -48,7 +48,7 @@ class Price:
 
     @lru_cache(maxsize=4096)  # noqa: B019 (a price lives as long as its run)
     def usd(self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False) -> float:
-        """Return what one request's tokens cost, in US dollars; `cached` are among the input's.
+        """Return the cost of one request's tokens in US dollars; `cached` tokens are part of the input.
 
         Some models cost more per token when a request is long, so the tokens of several requests are not
         added up before they are priced. In a batch cached tokens count in full, since it is not known whether
@@ -66,7 +66,7 @@ class Price:
         return float(prices.calc_price(usage)["total_price"])
 
     def cost(self, usage: Usage, *, batch: bool = False) -> int | None:
-        """Return what an answer cost, in billionths of a dollar; None if its tokens are unknown."""
+        """Return the cost of an answer in billionths of a dollar; None if its tokens are unknown."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = usage.cached_tokens or 0

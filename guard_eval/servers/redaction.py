@@ -6,14 +6,12 @@ digits alone, in lower case and with its escapes decoded: so it does not matter 
 or capitalised.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""What is shorter is no secret: servers of one's own are given `x` or `EMPTY`, which answers are full of."""
+"""Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
 
 _LONG_KEY = 16
 """Half of a key of this length, or a piece in an error, is recognised, too."""
@@ -62,11 +60,11 @@ def redact_words(text: str, key: str) -> str:
 
 
 def _is_disguised(content: bytes, key: str) -> bool:
-    letters = _read_letters(_ESCAPE.sub(_decode, content.replace(b"\\n", b"")))
-    return any(code in letters for code in _encode(key))
+    letters = _read_letters(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
+    return any(code in letters for code in _encode_key(key))
 
 
-def _decode(escape: re.Match[bytes]) -> bytes:
+def _decode_escape(escape: re.Match[bytes]) -> bytes:
     """Return the character of an escape; an empty text if it is not ASCII."""
     number = escape.lastindex or 1
     code = int(escape[number], _BASES[number - 1])
@@ -78,7 +76,7 @@ def _read_letters(content: bytes) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def _encode(key: str) -> set[bytes]:
+def _encode_key(key: str) -> set[bytes]:
     """Return a key and its halves in every encoding.
 
     As a number: hexadecimal, octal and decimal. Base64 depends on the bytes before the key, modulo 3.

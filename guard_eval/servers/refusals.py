@@ -3,26 +3,25 @@
 No text from this module contains the key, even if a server echoes it.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
+from guard_eval.records import record
 from guard_eval.servers.answers import (
-    excerpt,
+    as_object,
     load_json,
     read_answer,
     read_count,
     read_json,
     read_usage,
-    table_of,
+    shorten,
 )
 from guard_eval.servers.failures import ATTEMPTS, RESAMPLED, Change, FailureKind, RequestFailure
 from guard_eval.servers.redaction import redact_words
@@ -40,7 +39,7 @@ _DEEPEST = 8
 _PAGE = "a web page"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Rule:
     """A rule of refusals.toml. The comments of that file explain its fields."""
 
@@ -57,11 +56,15 @@ class Rule:
         if self.statuses and status not in self.statuses and f"{status // 100}xx" not in self.statuses:
             return False
         if self.named_part:
-            return _has(self.named_part, words) and _has(_TABLE["not_taken"], words)
-        return _has(self.words, words) or not codes.isdisjoint(self.codes) or not (self.codes or self.words)
+            return _matches_any(self.named_part, words) and _matches_any(_TABLE["not_taken"], words)
+        return (
+            _matches_any(self.words, words)
+            or not codes.isdisjoint(self.codes)
+            or not (self.codes or self.words)
+        )
 
 
-def _has(patterns: Sequence[str], words: str) -> bool:
+def _matches_any(patterns: Sequence[str], words: str) -> bool:
     return any(re.search(pattern, words, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
@@ -69,7 +72,7 @@ RULES = [Rule(**row) for row in _TABLE["rule"]]
 """The rules; the last one matches everything."""
 
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
-"""What only the user can mend: the run ends with the sentence."""
+"""Problems that only the user can fix, each with the sentence that ends the run."""
 
 
 def hint_at_address(url: str) -> str:
@@ -95,7 +98,7 @@ def read_words(error: object) -> str:
     >>> read_words({"message": "Provider returned error", "metadata": {"raw": '{"error": "try again"}'}})
     'Provider returned error: try again'
     """
-    return ": ".join(dict.fromkeys(_sentences(error, 0))) or str(error)
+    return ": ".join(dict.fromkeys(_find_sentences(error, 0))) or str(error)
 
 
 _SAYING = (
@@ -105,7 +108,7 @@ _SAYING = (
 """Fields that hold a server's words, or the error of a server behind it."""
 
 
-def _sentences(value: object, depth: int) -> Iterator[str]:
+def _find_sentences(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         nested = load_json(value.encode(errors="replace")) if value.lstrip()[:1] in ("{", "[") else None
         if nested is None:
@@ -117,7 +120,7 @@ def _sentences(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, dict):
         value = [value.get(name) for name in _SAYING]
     for entry in value if isinstance(value, list) else ():
-        yield from _sentences(entry, depth + 1)
+        yield from _find_sentences(entry, depth + 1)
 
 
 def read_refusal(
@@ -132,8 +135,8 @@ def read_refusal(
         error: The body's `error`, or the body itself.
         page: Whether the body is a web page.
     """
-    table = table_of(error)
-    inner = table_of(table.get("innererror"))
+    table = as_object(error)
+    inner = as_object(table.get("innererror"))
     codes = {
         str(error_table.get(name)) for error_table in (table, inner) for name in ("code", "type", "status")
     }
@@ -141,7 +144,7 @@ def read_refusal(
     if 300 <= status < 400:
         message = f"to {headers.get('location', 'nowhere')}"
     message = redact_words(message, server.key)
-    detail = f"HTTP {status}: {excerpt(message, _LONGEST_DETAIL)}"
+    detail = f"HTTP {status}: {shorten(message, _LONGEST_DETAIL)}"
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
     rule = next(error_table for error_table in rules if error_table.kind is not None)
@@ -175,7 +178,7 @@ def read_error(server: Server, body: bytes) -> RequestFailure | None:
     error = envelope.get("error")
     if not error:
         return None
-    refusal = read_refusal(server, read_status(table_of(error).get("code")) or 500, {}, error)
+    refusal = read_refusal(server, read_status(as_object(error).get("code")) or 500, {}, error)
     if refusal.kind in RESAMPLED:
         return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
@@ -187,8 +190,8 @@ def read_line(server: Server, line: bytes) -> RequestFailure | None:
 
     A line without a status and an error counts as an answer, even if it cannot be read: it may be charged.
     """
-    entry = table_of(load_json(line))
-    response = table_of(entry.get("response"))
+    entry = as_object(load_json(line))
+    response = as_object(entry.get("response"))
     status = read_status(response.get("status_code"))
     error = entry.get("error") or read_json(line).get("error")
     is_success = status is None or status in range(200, 300)
@@ -243,7 +246,7 @@ def explain_lost(server: Server, error: BaseException, *, sent: bool) -> Request
     words = words or (f"the connection was lost before the whole answer came ({name})" if sent else name)
     if isinstance(cause, ssl.SSLCertVerificationError):
         kind = "rejected"
-        words = f"{words} ({excerpt(cause.verify_message)})"
+        words = f"{words} ({shorten(cause.verify_message)})"
     detail = f"no answer from {server.url}: {words}"
     return RequestFailure(kind=kind, detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 

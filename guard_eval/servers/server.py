@@ -5,20 +5,19 @@ to the URL in the user's own OPENAI_BASE_URL. Any other key goes where the user 
 trusted.toml, on the command line, or in answer to a question.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 from guard_eval.reporting.escaping import visible
 from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
@@ -43,7 +42,7 @@ _URL = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Server:
     """A server and the data for a connection to it.
 
@@ -70,11 +69,11 @@ class Server:
         return plain and (self.variable is not None or locate(self.url) == "here")
 
 
-def server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
+def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
     """Return the server's URL: that of study.toml, else OPENAI_BASE_URL, else OpenAI's.
 
     Raises:
-        StudyError: It is no plain http(s) URL. The message does not repeat it, since it may hold a password.
+        StudyError: It is not a plain http(s) URL. The message does not contain it, as it may hold a password.
     """
     url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
     try:
@@ -90,10 +89,10 @@ def server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -
     return url
 
 
-def origin(url: str) -> str:
+def find_origin(url: str) -> str:
     """Return scheme, host and port of a server's address, without the default port.
 
-    >>> origin("HTTPS://Api.OpenAI.com:443/v1"), origin("http://[::1]:8000/v1")
+    >>> find_origin("HTTPS://Api.OpenAI.com:443/v1"), find_origin("http://[::1]:8000/v1")
     ('https://api.openai.com', 'http://[::1]:8000')
     """
     parts = urlsplit(url)
@@ -123,21 +122,22 @@ def locate(url: str) -> Literal["here", "near", "far"]:
     return "near" if address.is_private else "far"
 
 
-def key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
+def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the environment variable whose value goes to the server; None if no key is sent.
 
     Raises:
         StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
     """
-    url = server_url(settings, environ)
+    url = find_url(settings, environ)
     maker_key = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
     if settings.api_key_env is None:
         return maker_key
-    if settings.api_key_env.upper() in MAKERS and settings.api_key_env.upper() != maker_key:
+    named = settings.api_key_env.upper()
+    if named in MAKERS and named != maker_key:
         raise StudyError(
             f"api_key_env of the model {settings.model!r} names {settings.api_key_env}, which goes to "
-            f"{MAKERS[settings.api_key_env.upper()]} alone, and not to {origin(url)}; put that server's own "
-            "key into a variable of another name, and name it there"
+            f"{MAKERS[named]} alone, and not to {find_origin(url)}; put that server's own key into a "
+            "variable of another name, and name it there"
         )
     return settings.api_key_env
 
@@ -147,7 +147,9 @@ def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ)
     if variable not in MAKERS:
         return False
     user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
-    return origin(url) == MAKERS[variable] or (bool(user_url) and url.rstrip("/") == user_url.rstrip("/"))
+    return find_origin(url) == MAKERS[variable] or (
+        bool(user_url) and url.rstrip("/") == user_url.rstrip("/")
+    )
 
 
 def connect_to(
@@ -164,20 +166,21 @@ def connect_to(
         StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
             repeat it.
     """
-    url = server_url(settings, environ)
-    variable = key_variable(settings, environ)
+    url = find_url(settings, environ)
+    host = find_origin(url)
+    variable = find_key_variable(settings, environ)
     key = "" if variable is None else environ.get(variable, "").strip()
-    if not key and (settings.api_key_env is not None or origin(url) in MAKERS.values()):
+    if not key and (settings.api_key_env is not None or host in MAKERS.values()):
         raise StudyError(
-            f"{variable} is not set in the environment; the server {origin(url)} needs a key: set it"
+            f"{variable} is not set in the environment; the server {host} needs a key: set it"
             + ("" if settings.api_key_env is None else ", or remove api_key_env from study.toml")
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise StudyError(f"{variable} contains characters that no key has; copy the key again")
-    if key and urlsplit(url).scheme == "http" and not (origin(url) in plain_http or locate(url) == "here"):
+    if key and urlsplit(url).scheme == "http" and not (host in plain_http or locate(url) == "here"):
         raise StudyError(
-            f"the key in {variable} would go to {origin(url)} over plain http, where everyone on the way can "
-            f"read it; use https, add --send-key {variable}={origin(url)} if that network is yours, or unset "
+            f"the key in {variable} would go to {host} over plain http, where everyone on the way can "
+            f"read it; use https, add --send-key {variable}={host} if that network is yours, or unset "
             "the variable if the server needs no key"
         )
     return Server(
@@ -204,11 +207,11 @@ def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
             raise StudyError(
                 f"--send-key {value!r}: write a variable and a server, such as MY_KEY=https://host"
             )
-        pairs.add((origin(url), variable))
+        pairs.add((find_origin(url), variable))
     return pairs
 
 
-def trusted_path() -> Path:
+def find_trusted_path() -> Path:
     """Return the path of the user's trusted.toml, which is never in the current folder."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():  # a relative one would lie in the current folder, which may be a stranger's
@@ -222,11 +225,13 @@ def read_trusted() -> set[tuple[str, str]]:
     Raises:
         StudyError: The list cannot be read.
     """
-    path = trusted_path()
+    path = find_trusted_path()
     if not path.exists():
         return set()
     try:
-        return {(origin(entry["server"]), str(entry["key"])) for entry in read_toml(path).get("trusted", [])}
+        return {
+            (find_origin(entry["server"]), str(entry["key"])) for entry in read_toml(path).get("trusted", [])
+        }
     except (LookupError, TypeError, AttributeError, ValueError):
         raise StudyError(
             f'{path} is not a list of servers; write each as [[trusted]] with server = "https://…" and '
@@ -241,7 +246,7 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
         StudyError: Nobody is there to be asked.
     """
     destinations = {
-        (origin(server.url), server.variable)
+        (find_origin(server.url), server.variable)
         for server in servers
         if server.variable is not None and not is_own_key(server.variable, server.url)
     }
@@ -250,7 +255,7 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
             raise StudyError(
                 f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "
                 f"trust that server with that key, add --send-key {variable}={url}, or a table [[trusted]] "
-                f'to {trusted_path()} with server = "{url}" and key = "{variable}"'
+                f'to {find_trusted_path()} with server = "{url}" and key = "{variable}"'
             )
         if not progress.confirm(
             visible(f"study.toml wants the key in {variable} sent to {url}. Send it there?")

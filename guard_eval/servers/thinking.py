@@ -1,10 +1,8 @@
 """Find the model's thinking, which servers return in separate fields or inside the text."""
 
-from __future__ import annotations
-
 import re
 
-from guard_eval.servers.answers import read_answer, read_json, read_usage, table_of
+from guard_eval.servers.answers import as_object, read_answer, read_json, read_usage
 
 _NAME = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
 _THINKING = re.compile(
@@ -52,8 +50,10 @@ def has_reasoned(body: bytes) -> bool:
     if answer is not None and answer.text and _THINKING.search(answer.text):
         return True
     choices = read_json(body).get("choices")
-    message = table_of(table_of(choices[0] if isinstance(choices, list) and choices else None).get("message"))
+    message = as_object(
+        as_object(choices[0] if isinstance(choices, list) and choices else None).get("message")
+    )
     content = message.get("content")
-    parts = [block.get("type") for block in map(table_of, content)] if isinstance(content, list) else []
+    parts = [block.get("type") for block in map(as_object, content)] if isinstance(content, list) else []
     names = [*(name for name, value in message.items() if value), *parts]
     return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

@@ -1,7 +1,5 @@
 """Read how long a server asks to wait, from several headers or from the words of a refusal."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -62,7 +60,7 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
     """Return the seconds of a number, a duration or a date; None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
-        return sum(float(count) * _factor(unit) for count, unit in times)
+        return sum(float(count) * _find_seconds(unit) for count, unit in times)
     date = _read_number(value)
     if date is None or not 0 <= date < 1e4 * _EPOCH:
         return None
@@ -71,7 +69,7 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
     return max(0.0, (date if date < 1e3 * _EPOCH else date / 1e3) - sent_at)
 
 
-def _factor(unit: str) -> float:
+def _find_seconds(unit: str) -> float:
     return next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
 
 

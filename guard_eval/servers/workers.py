@@ -1,7 +1,5 @@
 """Workers send requests to one server at the same time, pause when it asks, and stop together."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Awaitable, Iterable
@@ -68,7 +66,7 @@ class Workers:
             raise
 
     async def pause(self, seconds: float) -> bool:
-        """Wait unless the run stops; return whether the run goes on."""
+        """Wait unless the run stops; return whether it continues."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()

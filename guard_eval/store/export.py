@@ -1,24 +1,23 @@
 """`guard-eval export` and `backup`: a table of the study as a file, or the whole database."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from guard_eval.errors import StudyError, nearest
+from guard_eval.records import record
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import locate, write_whole
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
-from guard_eval.store.database import Store, parse_url
 from guard_eval.store.notes import Note
+from guard_eval.store.sql.database import Store, parse_url
 from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
 
@@ -33,7 +32,7 @@ _TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Exported(Result):
     """An exported table and its number of rows."""
 
@@ -66,14 +65,14 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one
-    text = csv_text([names, *([_cell(getattr(row, name)) for name in names] for row in rows)])
+    text = csv_text([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
     # half a surrogate pair, which UTF-8 has not, is written as an escape
     write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
     following = (study.command("status"),) if table == "verdicts" else ()
     return Exported(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
 
-def _cell(value: str | float | datetime | None) -> str | float | None:
+def _format_cell(value: str | float | datetime | None) -> str | float | None:
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
 
 
@@ -103,7 +102,7 @@ def backup(study: Study, file: Path, /) -> Result:
         raise StudyError(f"{file} exists, and a backup overwrites no file; name another file")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
-        with Store.open(study.database) as store, store.explained(), store.engine.connect() as db:
+        with Store.open(study.database) as store, store.explain_errors(), store.engine.connect() as db:
             file.parent.mkdir(parents=True, exist_ok=True)
             partial.touch(mode=0o600, exist_ok=False)
             db.execution_options(isolation_level="AUTOCOMMIT")

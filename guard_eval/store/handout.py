@@ -1,9 +1,7 @@
 """Hand out pairs to a rater: first its open pairs, then checks that are due, then open slots.
 
-A rater that the database does not know is a `StudyError`.
+A rater that the database does not know raises a `StudyError`.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,10 +11,11 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
-from guard_eval.store import notes, rounds, slots
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
-from guard_eval.store.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store import notes
+from guard_eval.store.showings import rounds, slots
+from guard_eval.store.showings.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 SPARE_SKIPS = 2
 """A rater may skip this many pairs more than it has rated. Otherwise a few raters could close every pair."""
@@ -95,13 +94,12 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
     raises a `KeyError`.
     """
     with store.write() as (db, now):
-        if notes.find_rater(db, who).is_out:
-            return []
-        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
         hand_out = _HandOut(db, who, plan, now, limit)
+        if hand_out.is_out:
+            return []
         for row in hand_out.open:
             if row.slot_id is not None:
-                slots.hold(db, row.slot_id, row.id, row.first, now + plan.lease)
+                slots.hold_slot(db, row.slot_id, row.id, row.first, now + plan.lease)
         numbers = [row.id for row in hand_out.open]
         while len(numbers) < limit:
             number = hand_out.present_next()
@@ -128,18 +126,17 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
     Without a quota, the second number is counted up to `MOST_COUNTED`.
     """
     with store.write() as (db, now):
-        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
-        rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
-        if notes.find_rater(db, who).is_out:
-            return rated, 0
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
+        rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
+        if hand_out.is_out:
+            return rated, 0
         new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_left())
         checks = hand_out.count_checks(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return how long a rater without an open pair should wait for pairs that others have open.
+    """Return until when a rater without an open pair should wait for pairs that others have open.
 
     These pairs may become its last ones, or they must be rated before the next round.
 
@@ -148,9 +145,9 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
     """
     with store.write() as (db, now):
         hand_out = _HandOut(db, who, plan, now, 1)
-        if notes.find_rater(db, who).is_out or not hand_out.count_left():
+        if hand_out.is_out or not hand_out.count_left():
             return None
-        next_end = slots.find_next_end(db, hand_out.pool, who.id, now)
+        next_end = slots.find_next_lease_end(db, hand_out.pool, who.id, now)
         closed = rounds.count_closed(db, hand_out.pool)
         if next_end is None and rounds.count_playing(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
@@ -188,7 +185,7 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
             return False
         notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
         notes.write(store, rater, "comment", comment, presentation=number, unless_same=True)
-        slots.release(db, [number])
+        slots.release_slots(db, [number])
         slots.open_slots(db, slots.POOLS[rater.kind], [row.pair_id])
         return True
 
@@ -197,6 +194,7 @@ class _HandOut:
     """What a rater has seen so far, and what comes next, within one transaction.
 
     Attributes:
+        is_out: Whether the rater is revoked or excluded.
         open: Up to `limit` presentations that the rater has not rated, and may still rate.
         shown: The number of the study's pairs that the rater has seen, including those that it lost.
         counted: The number of pairs that are rated or open. The quota limits this number.
@@ -210,6 +208,8 @@ class _HandOut:
         self.plan = plan
         self.now = now
         self.pool = slots.POOLS[who.kind]
+        self.is_out = notes.find_rater(db, who).is_out
+        slots.prepare_slots(db, plan, now, self.pool)
         self.open = list(_OPEN_PRESENTATIONS(db, rater=who.id, limit=limit))
         self.counted = sum(row.slot_id is not None for row in self.open)
         self.shown = 0
@@ -240,12 +240,12 @@ class _HandOut:
                 if number is not None:
                     return number
         number = self._present_slot() if self.count_left() else None
-        # when the study has nothing more for the rater, what is left of the repeats comes at the end
+        # the remaining repeats come at the end, when the study has no further pair for the rater
         return self._present_check("repeat") if number is None else number
 
     def _present_slot(self) -> int | None:
         """Show a pair in an open slot."""
-        start = slots.ring_position(self.plan.seed, self.who.name, self.shown)
+        start = slots.draw_position(self.plan.seed, self.who.name, self.shown)
         open_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
         coin = self._draw(DRAWS, "side", self.who.name, self.shown)
         choice = choose_slot(open_slots, self.lead, coin)
@@ -253,7 +253,7 @@ class _HandOut:
             return None
         chosen, side = choice
         number = self._present(chosen.pair_id, side, slot=chosen.id, number=chosen.number)
-        slots.hold(self.db, chosen.id, number, side, self.now + self.plan.lease)
+        slots.hold_slot(self.db, chosen.id, number, side, self.now + self.plan.lease)
         self.counted += 1
         self.shown += 1
         self.lead.update(count_lead(chosen.method_a, chosen.method_b, side))

@@ -3,25 +3,26 @@
 Where a command cannot do what is asked for one of the names, it raises a `StudyError`, and nothing is done.
 """
 
-from __future__ import annotations
-
 import re
+import secrets
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from getpass import getuser
 from pathlib import Path
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
-from guard_eval.store import raters, roster, settings, slots
-from guard_eval.store.database import Store
+from guard_eval.store import raters, settings
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.showings import roster, slots
+from guard_eval.store.sql.database import Store
 from guard_eval.study import Study
 
 LOCAL_ADDRESS = "http://127.0.0.1:8501"
@@ -32,14 +33,14 @@ _LOCAL = ("http://127.", "http://localhost:", "http://[::1]")
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Invited(Result):
-    """The links of invited people, by name: whoever opens one rates under it. They are stored nowhere."""
+    """The links of invited people, by name. Anybody who opens a link rates under its name."""
 
     links: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Raters(Result):
     """All raters of a study, in the order they were added. After a change, the table has only who changed."""
 
@@ -59,7 +60,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
             machine.
         renew: Make new links for people who lost theirs. The old links stop working.
     """
-    with _open(study, names, "add") as store:
+    with _open_store(study, names, "add") as store:
         links, notes = _make_links(store, study, names, url, renew=renew)
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
@@ -81,20 +82,27 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
     """
     if output.suffix.lower() != ".csv":
         raise StudyError(f"--output {output}: links are written as .csv; name such a file")
-    # If the file cannot be written, the earlier links stay.
-    with Store.open(study.database, declared=study.declared) as store, store.write():
-        invited = names or [
-            rater.name
-            for rater in raters.read(store)
-            if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
-        ]
-        if not invited:
-            raise StudyError(
-                "all people who were invited have rated; name those who need links, or invite others: "
-                f"{study.command('raters add', 'NAME')}"
-            )
-        written, notes = _make_links(store, study, invited, url, renew=True)
-        write_whole(output, csv_text([("name", "link"), *written.items()]).encode(), private=True)
+    if output.exists() and not output.is_file():
+        raise StudyError(f"--output {output}: it is not a regular file; name another file")
+    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    # If the links cannot be written or stored, the earlier ones stay, in the database and in the file.
+    try:
+        with Store.open(study.database, declared=study.declared) as store, store.write():
+            invited = names or [
+                rater.name
+                for rater in raters.read(store)
+                if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
+            ]
+            if not invited:
+                raise StudyError(
+                    "all people who were invited have rated; name those who need links, or invite others: "
+                    f"{study.command('raters add', 'NAME')}"
+                )
+            written, notes = _make_links(store, study, invited, url, renew=True)
+            write_whole(draft, csv_text([("name", "link"), *written.items()]).encode(), private=True)
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
     line = f"{output}: new links for {', '.join(written)}; their earlier links no longer work"
     return Result(lines=(line, *notes), next=(study.command("annotate"),))
 
@@ -129,7 +137,7 @@ def assign(study: Study, /, *names: str) -> Result:
         study: The study's folder.
         names: The names of all people who will rate.
     """
-    with _open(study, names, "assign") as store:
+    with _open_store(study, names, "assign") as store:
         planned = roster.assign(store, names, study.plan)
     line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
     return Result(lines=(line,), next=(study.command("annotate"),))
@@ -143,7 +151,7 @@ def revoke(study: Study, /, *names: str) -> Raters:
         names: The raters to stop.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
-    return _change(study, names, "revoke", raters.revoke, says, _user())
+    return _change_raters(study, names, "revoke", raters.revoke, says, _find_user())
 
 
 def exclude(study: Study, /, *names: str, reason: str) -> Raters:
@@ -157,7 +165,7 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason, which the report shows.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
-    return _change(study, names, "exclude", raters.decide, says, "exclude", reason, _user())
+    return _change_raters(study, names, "exclude", raters.decide, says, "exclude", reason, _find_user())
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
@@ -172,7 +180,7 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason for the decision.
     """
     says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
-    return _change(study, names, "include", raters.decide, says, "include", reason, _user())
+    return _change_raters(study, names, "include", raters.decide, says, "include", reason, _find_user())
 
 
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
@@ -187,10 +195,10 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         verdicts: Delete their verdicts, too.
         yes: Do not ask for confirmation.
     """
-    with _open(study, names, "erase") as store:
+    with _open_store(study, names, "erase") as store:
         with store.read() as db:
             for name in names:
-                raters.find(db, name, "person")
+                raters.find_rater(db, name, "person")
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
@@ -198,7 +206,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         lines = []
         new_names = []
         for name in names:
-            new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
+            new_name, external_id = raters.erase(store, name, _find_user(), verdicts=verdicts)
             new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
@@ -210,17 +218,17 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         return list_all(store, *lines, only=new_names)
 
 
-def _open(study: Study, names: Sequence[str], action: str) -> Store:
+def _open_store(study: Study, names: Sequence[str], action: str) -> Store:
     """Open the database of a study, for an action that needs names."""
     if not names:
         raise StudyError(f"{action} needs at least one name: {study.command(f'raters {action}', 'NAME')}")
     return Store.open(study.database, declared=study.declared)
 
 
-def _change(
+def _change_raters(
     study: Study, names: Sequence[str], action: str, change: Callable[..., None], says: str, *more: str
 ) -> Raters:
-    with _open(study, names, action) as store:
+    with _open_store(study, names, action) as store:
         with store.write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
@@ -231,19 +239,20 @@ def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     """Return all raters, and a table of them, or `only` of those who were changed."""
     everybody = tuple(raters.read(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
-    heads = {name: name.replace("_", " ") for name in RaterProgress.__slots__}
-    heads = {name: head for name, head in heads.items() if any(getattr(rater, name) for rater in listed)}
+    names = [
+        field.name for field in fields(RaterProgress) if any(getattr(rater, field.name) for rater in listed)
+    ]
     table = Table(
         caption="",
-        columns=tuple(heads.values()),
-        rows=tuple(tuple(getattr(rater, name) for name in heads) for rater in listed),
+        columns=tuple(name.replace("_", " ") for name in names),
+        rows=tuple(tuple(getattr(rater, name) for name in names) for rater in listed),
         text_columns=2,
-        words=frozenset(index for index, name in enumerate(heads) if name not in {"handed_out", "rated"}),
+        words=frozenset(index for index, name in enumerate(names) if name not in {"handed_out", "rated"}),
     )
     return Raters(lines=lines, tables=(table,) if listed else (), raters=everybody)
 
 
-def _user() -> str:
+def _find_user() -> str:
     try:
         return getuser()
     except (KeyError, OSError):  # a container's user may have no name

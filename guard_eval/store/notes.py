@@ -1,20 +1,17 @@
 """Notes about raters that are never changed: consent, practice, comments, skips and decisions."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import NoteKind, Rater
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
+from guard_eval.records import NoteKind, Rater, record
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import SqlRow, query
 
 MOST_CHARACTERS = 20_000
 """A longer note comes from a program, not from a rater."""
@@ -61,7 +58,7 @@ _STEPS = query("""
 """)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Note:
     """A note about a rater, as it was written.
 
@@ -139,7 +136,7 @@ def count_conduct(store: Store) -> dict[str, Counter[str]]:
     return counts
 
 
-def find_rater(db: Connection, who: Rater) -> Row[Any]:
+def find_rater(db: Connection, who: Rater) -> SqlRow:
     """Return the row that says whether a rater is revoked (`revoked_at`), or revoked or excluded (`is_out`).
 
     Raises:

@@ -1,19 +1,16 @@
 """The pairs of a study, and gold pairs with a known answer. They are written once and never changed."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Gold, HandOutPlan, Pair
-from guard_eval.store import slots
-from guard_eval.store.database import Store
-from guard_eval.store.schema import Query, add_rows, query, storable
+from guard_eval.records import TIE, Gold, HandOutPlan, JsonObject, Pair
+from guard_eval.store.showings import slots
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import Query, add_rows, make_storable, query
 
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
@@ -57,7 +54,7 @@ def add(
     """
     with store.write() as (db, _):
         if replace_all:
-            if reason := why_fixed(store):
+            if reason := explain_fixed(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
             for statement in _REMOVE:
                 statement(db)
@@ -87,7 +84,7 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
         return len(rows)
 
 
-def why_fixed(store: Store) -> str | None:
+def explain_fixed(store: Store) -> str | None:
     """Return why the study's pairs cannot be drawn again; None if they can."""
     with store.write() as (db, now):
         for reason, rows in _FIXED.items():
@@ -116,12 +113,14 @@ def _read(store: Store, statement: Query) -> list[Gold]:
     return sorted(entries, key=lambda entry: (entry.pair.position, entry.pair.id))
 
 
-def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _select_new(db: Connection, rows: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the rows of pairs that are not stored yet."""
     rows_by_id = {row.id: row._asdict() for row in _ALL_PAIRS(db)}
     stored = len(rows_by_id)
     for values in rows:
-        row = {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}
+        row = {
+            name: make_storable(value) if isinstance(value, str) else value for name, value in values.items()
+        }
         methods = {row["method_a"], row["method_b"]}
         if len(methods) == 1 or TIE in methods:
             a = row["method_a"]

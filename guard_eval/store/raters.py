@@ -3,8 +3,6 @@
 An unknown rater raises a `StudyError`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -12,21 +10,21 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_invisible, is_model_name, look_alike
-from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import notes, slots
-from guard_eval.store.database import Store
-from guard_eval.store.schema import ERASING, add_rows, check_name, query
+from guard_eval.store import notes
 from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
+from guard_eval.store.showings import slots
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
 
 RaterState = Literal["excluded", "revoked", notes.Refusal, "finished", ""]
 
@@ -42,10 +40,10 @@ _FORMS = {"prolific": re.compile(r"(?!(.)\1*$)[0-9a-f]{24}")}
 """The form of a source's ids, in lower case."""
 
 _VOUCHED = {"oidc"}
-"""Sources that prove themselves who comes."""
+"""Sources that prove a person's identity themselves."""
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
-"""Notes that hold what a person wrote, or where it came from; the others hold choices and times."""
+"""Kinds of notes with a person's own words or its origin; the others contain choices and times."""
 
 # "+ 0" lets SQLite sort the presentations: to walk through its index is slower.
 _PROGRESS = query("""
@@ -109,7 +107,7 @@ _WORDS = query("SELECT id, rater_id, kind, detail FROM note WHERE kind IN :kinds
 _REPLACE = query("UPDATE note SET detail = :detail WHERE id = :id")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RaterProgress:
     """The progress of a rater.
 
@@ -156,18 +154,18 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
     if not renew and (is_model_name(name) or any(look_alike(name, judge) for judge in judges)):
         raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
     with store.write() as (db, now):
-        who = _rater(find(db, name, "person")) if renew else _add(db, name, "person", now)
+        who = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
         notes.check_admitted(db, who)
         _DELETE_TOKENS(db, rater=who.id)
-        _admit(db, who.id, [invitation], now)
+        _add_tokens(db, who.id, [invitation], now)
     return who, invitation
 
 
 def sign_in(store: Store, invitation: str) -> Rater | None:
     """Return the rater with this token; None if the token is unknown or revoked."""
     with store.read() as db:
-        row = _BY_TOKEN(db, hash=_hash(invitation)).one_or_none()
-    return None if row is None else _rater(row)
+        row = _BY_TOKEN(db, hash=_hash_token(invitation)).one_or_none()
+    return None if row is None else _make_rater(row)
 
 
 def is_external_id(source: str, external_id: str) -> bool:
@@ -193,8 +191,8 @@ def enrol(
     """Enrol the person with this id from a source such as `prolific`, if there is work.
 
     The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
-    nobody in, and who was erased stays out. `browsers` are the browser's secrets, and the id is let in again
-    with one of these alone; it is None where the source itself proves who comes.
+    nobody in, and who was erased stays out. `browsers` are the browser's secrets: the same id
+    must come again with one of them. They are None if the source itself proves the person's identity.
 
     Raises:
         StudyError: The id or the source is empty or too long, or the id is a placeholder.
@@ -208,7 +206,7 @@ def enrol(
         )
     if _was_erased(store, source, external_id):
         return Enrolment()
-    tokens = [_hash(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
+    tokens = [_hash_token(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
     tokens = tokens or [secrets.token_urlsafe()]
     with store.write() as (db, now):
         identity = {"source": source, "external_id": external_id}
@@ -216,17 +214,17 @@ def enrol(
         if row is None:
             if count_openings(store, plan) < 1:
                 return Enrolment(refusal="full")
-            who = _add(db, _pseudonym(db), "person", now, **identity)
-            _admit(db, who.id, tokens, now)
+            who = _add_rater(db, _make_pseudonym(db), "person", now, **identity)
+            _add_tokens(db, who.id, tokens, now)
             return Enrolment(who, tokens[0])
         hashes = set(_TOKENS(db, rater=row.id).scalars())
-        admitted = [secret for secret in tokens if _hash(secret) in hashes]
+        admitted = [secret for secret in tokens if _hash_token(secret) in hashes]
         if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
             # two tabs opened at once have a cookie each; from now on either will do
-            _admit(db, row.id, [secret for secret in tokens if secret not in admitted], now)
-        return Enrolment(_rater(row), (admitted or tokens)[0])
+            _add_tokens(db, row.id, [secret for secret in tokens if secret not in admitted], now)
+        return Enrolment(_make_rater(row), (admitted or tokens)[0])
 
 
 def count_openings(store: Store, plan: HandOutPlan) -> int:
@@ -254,8 +252,8 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
     """
     with store.write() as (db, now):
         if _BY_NAME(db, name=name).first() is None:
-            return _add(db, name, kind, now)
-        return _rater(find(db, name, kind))
+            return _add_rater(db, name, kind, now)
+        return _make_rater(find_rater(db, name, kind))
 
 
 def read(store: Store) -> list[RaterProgress]:
@@ -277,7 +275,7 @@ def read(store: Store) -> list[RaterProgress]:
     ]
 
 
-def _find_state(row: Row[Any], refusal: notes.Refusal | None) -> RaterState:
+def _find_state(row: SqlRow, refusal: notes.Refusal | None) -> RaterState:
     if row.excluded_at is not None:
         return "excluded"
     if row.revoked_at is not None:
@@ -296,11 +294,11 @@ def is_out(store: Store, who: Rater) -> bool:
 def revoke(store: Store, name: str, by: str = "owner") -> None:
     """Revoke a rater's access and free its unrated slots. Its verdicts stay, and a note is added."""
     with store.write() as (db, now):
-        row = find(db, name)
+        row = find_rater(db, name)
         slots.settle_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             _REVOKE(db, rater=row.id, now=now)
-            notes.write(store, _rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
+            notes.write(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
 def decide(store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str) -> None:
@@ -317,20 +315,20 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
     if not reason.strip():
         raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
     with store.write() as (db, now):
-        row = find(db, name)
+        row = find_rater(db, name)
         if decision == "exclude":
             if row.excluded_at is not None:
                 raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
             _EXCLUDE(db, rater=row.id, now=now)
         else:
-            _check_out(db, row)
+            _check_includable(db, row)
             _INCLUDE(db, rater=row.id)
         slots.settle_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-        notes.write(store, _rater(row), decision, detail)
+        notes.write(store, _make_rater(row), decision, detail)
 
 
-def _check_out(db: Connection, row: Row[Any]) -> None:
+def _check_includable(db: Connection, row: SqlRow) -> None:
     """Check that a rater is excluded, revoked or failed the check, so that it can be included again."""
     if _IS_ERASED(db, rater=row.id).first() is not None:
         raise StudyError(
@@ -347,26 +345,26 @@ def _check_out(db: Connection, row: Row[Any]) -> None:
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
     """Delete a person's identity and words from the database, and revoke its access.
 
-    Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free for
-    others. In what others wrote, and in reasons of decisions, the new name takes the place of the old one.
-    That it was done is noted. Of an id only a salted hash stays, by which who comes with it is kept out. The
-    old bytes are overwritten in the database's own files; what copies of it hold is beyond reach. The new
-    name is returned, and the id under which the person came, if any.
+    Its verdicts stay under a name without a meaning; with `verdicts` they are removed, too, and the pairs are
+    free for others. In notes of other people, and in reasons of decisions, the new name replaces the old one.
+    A note records the erasure. Of an external id only a salted hash stays, so that nobody can enrol with it
+    again. The old bytes are overwritten in the database's own files, but not in copies of them. The new name
+    and the external id, if there is one, are returned.
 
     Raises:
-        StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
+        StudyError: There is no such rater, it is not a person, or another program prevents the overwriting.
     """
     with store.write() as (db, now):
-        row = find(db, name, "person")
+        row = find_rater(db, name, "person")
         pseudonym = f"erased-{row.id}"
-        while _look_alike(db, pseudonym) not in {None, name}:
+        while _find_lookalike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
         put_value(db, ERASING, "a person")  # lets rows be changed and removed
         removed = set(get_args(NoteKind)) - set(get_args(Decision)) if verdicts else _OWN_WORDS
         _DELETE_NOTES(db, rater=row.id, kinds=list(removed))
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
-            put_value(db, _erased_key(_salt(db), row.source, row.external_id), "")
+            put_value(db, _hash_erased_id(_read_salt(db), row.source, row.external_id), "")
         slots.settle_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             _DELETE_VERDICTS(db, rater=row.id)
@@ -377,11 +375,11 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         _RENAME(db, rater=row.id, name=pseudonym)
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
         notes.write(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
-    _scrub(store)
+    _overwrite_deleted(store)
     return pseudonym, row.external_id or ""
 
 
-def find(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
+def find_rater(db: Connection, name: str, kind: RaterKind | None = None) -> SqlRow:
     """Return the row of the rater of that name and, if given, of this kind; or raise a `StudyError`."""
     row = _BY_NAME(db, name=name).one_or_none()
     if row is None:
@@ -391,11 +389,11 @@ def find(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
     return row
 
 
-def _rater(row: Row[Any]) -> Rater:
+def _make_rater(row: SqlRow) -> Rater:
     return Rater(id=row.id, name=row.name, kind=row.kind)
 
 
-def _add(
+def _add_rater(
     db: Connection,
     name: str,
     kind: RaterKind,
@@ -408,36 +406,36 @@ def _add(
     check_name("rater's name", name)
     if any(map(is_invisible, name)) or visible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
-    other = _look_alike(db, name)
+    other = _find_lookalike(db, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
     added = _ADD(db, name=name, kind=kind, now=now, source=source, external_id=external_id)
     return Rater(id=added.scalar_one(), name=name, kind=kind)
 
 
-def _look_alike(db: Connection, name: str) -> str | None:
+def _find_lookalike(db: Connection, name: str) -> str | None:
     names = _NAMES(db).scalars()
     return next((other for other in names if look_alike(other, name)), None)
 
 
-def _pseudonym(db: Connection) -> str:
+def _make_pseudonym(db: Connection) -> str:
     """Return the first unused name among P-1, P-2 and so on."""
     number = _COUNT_ENROLLED(db).scalar_one() + 1
-    while _look_alike(db, f"P-{number}") is not None:
+    while _find_lookalike(db, f"P-{number}") is not None:
         number += 1
     return f"P-{number}"
 
 
-def _hash(invitation: str) -> str:
+def _hash_token(invitation: str) -> str:
     return hashlib.sha256(invitation.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
-    rows = [{"hash": _hash(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
+def _add_tokens(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
+    rows = [{"hash": _hash_token(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
     add_rows(db, "token", rows)
 
 
-def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
+def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
     """Replace a rater's name and id by the pseudonym wherever people wrote them as whole words.
 
     A single letter or a small number is too common: it is replaced only in decisions about this rater.
@@ -447,12 +445,12 @@ def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
     decisions = get_args(Decision)
     for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
-        detail = _replace(written.detail, identity if is_about else telling, pseudonym)
+        detail = _replace_in_note(written.detail, identity if is_about else telling, pseudonym)
         if detail != written.detail:
             _REPLACE(db, id=written.id, detail=detail)
 
 
-def _replace(detail: str, words: Sequence[str], pseudonym: str) -> str:
+def _replace_in_note(detail: str, words: Sequence[str], pseudonym: str) -> str:
     """Return a note's detail, as text or JSON, with these words replaced by the pseudonym."""
     plain = unicodedata.normalize("NFC", detail)
     alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
@@ -472,14 +470,14 @@ def _replace(detail: str, words: Sequence[str], pseudonym: str) -> str:
     return json.dumps(changed, ensure_ascii=False)
 
 
-def _salt(db: Connection) -> str:
+def _read_salt(db: Connection) -> str:
     """Return the salt of the hashes of erased ids, made when the first one is erased."""
     if read_value(db, _SALT) is None:
         put_value(db, _SALT, secrets.token_hex(16))
     return str(read_value(db, _SALT))
 
 
-def _erased_key(salt: str, source: str, external_id: str) -> str:
+def _hash_erased_id(salt: str, source: str, external_id: str) -> str:
     """Return the key of an erased id. It is slow to compute, so that nobody can try all ids."""
     secret = f"{source}\0{external_id}".encode()
     return f"erased {hashlib.scrypt(secret, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()}"
@@ -487,16 +485,16 @@ def _erased_key(salt: str, source: str, external_id: str) -> str:
 
 def _was_erased(store: Store, source: str, external_id: str) -> bool:
     salt = read_setting(store, _SALT)
-    return salt is not None and read_setting(store, _erased_key(salt, source, external_id)) is not None
+    return salt is not None and read_setting(store, _hash_erased_id(salt, source, external_id)) is not None
 
 
-def _scrub(store: Store) -> None:
+def _overwrite_deleted(store: Store) -> None:
     """Overwrite deleted data in the database's file and in the log beside it.
 
     Raises:
         StudyError: Another program has the database open in a way that forbids it.
     """
-    with store.explained(), store.engine.connect() as connection:
+    with store.explain_errors(), store.engine.connect() as connection:
         db = connection.execution_options(isolation_level="AUTOCOMMIT")
         tables = "" if store.is_sqlite else "(FULL) rater, token, note, verdict, presentation"
         db.exec_driver_sql(f"VACUUM {tables}")

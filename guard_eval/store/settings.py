@@ -1,14 +1,12 @@
 """The study's settings in the database, as they were at the first verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
 from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 APP_ADDRESS = "app address"
 """Where the app was served last."""
@@ -60,7 +58,7 @@ def put(store: Store, key: str, value: str | None = None, *, keep: bool = False)
             put_value(db, key, value or now.isoformat())
 
 
-def declared(store: Store, part_name: str) -> str | None:
+def read_declared(store: Store, part_name: str) -> str | None:
     """Return a part of `Study.declared` as it was at the first verdict of its raters; None before that."""
     return read(store, f"declared {content_id(part_name)}")
 
@@ -87,7 +85,7 @@ def set_criteria(store: Store, words: Mapping[str, str]) -> None:
                 put_value(db, _CRITERION + name, text)
 
 
-def criteria(store: Store) -> dict[str, str]:
+def read_criteria(store: Store) -> dict[str, str]:
     """Return the wording of the criteria at their first verdict, by name."""
     with store.read() as db:
         rows = _CRITERIA(db)

@@ -1,20 +1,17 @@
 """Restore the methods' names in verdicts: only this module turns letters on a screen into methods."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, Choice, RaterKind, Role
-from guard_eval.store.database import Store
-from guard_eval.store.schema import Query, query
+from guard_eval.records import CHOICES, Choice, RaterKind, Role, record
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import Query, SqlRow, query
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TidyRow:
     """One verdict with the names restored.
 
@@ -37,9 +34,9 @@ class TidyRow:
         at: When it was saved, ISO 8601, UTC.
         length_a: Length of `method_a`'s text in characters.
         length_b: Length of `method_b`'s text in characters.
-        surplus: Another rater had taken the slot before this verdict came.
-        position: The letter that was pressed, or `tie`.
-        excluded: The rater is excluded; such rows come only where they are wanted.
+        surplus: Whether another rater had taken the slot before this verdict came.
+        position: The letter that the rater chose, or `tie`.
+        excluded: Whether the rater is excluded; these rows are left out by default.
         role: Why the pair was shown: study, gold or repeat.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
         handed_out: When the pair was handed out, ISO 8601, UTC.
@@ -160,7 +157,7 @@ def history(store: Store) -> list[TidyRow]:
     return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
 
 
-def read_counted(db: Connection, criterion: str) -> list[Row[Any]]:
+def read_counted(db: Connection, criterion: str) -> list[SqlRow]:
     """Return the verdicts on a criterion that count, within a transaction."""
     rows = _CURRENT(db)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
@@ -171,10 +168,10 @@ def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
     with store.read() as db:
         rows = statement(db).all()
     # sorted here because databases disagree on how text sorts
-    return [_restore(row) for row in sorted(rows, key=attrgetter(*order))]
+    return [_make_row(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
-def _restore(row: Row[Any]) -> TidyRow:
+def _make_row(row: SqlRow) -> TidyRow:
     if row.position not in CHOICES:
         raise StudyError(
             f"verdict.choice holds {row.position!a}, which is no choice; restore a copy of study.db"

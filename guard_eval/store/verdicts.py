@@ -3,8 +3,6 @@
 A presentation that was not handed to the named rater raises a `StudyError`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,11 +11,12 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
-from guard_eval.store import handout, notes, slots
-from guard_eval.store.database import Store
-from guard_eval.store.requests import Question, check_judge
-from guard_eval.store.schema import add_rows, check_name, query
+from guard_eval.store import handout, notes
+from guard_eval.store.judging.requests import Question, check_judge
 from guard_eval.store.settings import keep_declared
+from guard_eval.store.showings import slots
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import add_rows, check_name, query
 
 _SHOWN = query("""
     SELECT presentation.slot_id, presentation.first, presentation.handed_out, presentation.rated_at,
@@ -76,8 +75,8 @@ def save(
     since the pair was handed out. `ends_seen` is how many of the three texts were on the screen to their end.
 
     Raises:
-        StudyError: The presentation was not handed to this rater, the rater is revoked, there is no choice,
-            or one that is none of the three, or a remark is too long.
+        StudyError: The presentation was not handed to this rater, the rater is revoked, no choice or an
+            unknown one is given, or a remark is too long.
     """
     _check_choices(choices)
     with store.write() as (db, now):
@@ -89,12 +88,12 @@ def save(
         assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
         keep_declared(db, rater, store.declared_now)
-        measured = {"seconds": _duration(seconds, longest), "ends_seen": ends_seen}
-        measured["active_seconds"] = _duration(active_seconds, longest)
-        _append(db, {number: choices}, now=now, **measured)
+        measured = {"seconds": _limit_duration(seconds, longest), "ends_seen": ends_seen}
+        measured["active_seconds"] = _limit_duration(active_seconds, longest)
+        _append_choices(db, {number: choices}, now=now, **measured)
         free = row.held_by is None and row.open and not (row.excluded or row.skipped)
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
-            slots.hold(db, row.slot_id, number, row.first, until=None)
+            slots.hold_slot(db, row.slot_id, number, row.first, until=None)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
             if text or (text is not None and (row.rated_at is not None or row.skipped)):
@@ -115,7 +114,7 @@ def save_judged(
     The first verdict on a question makes its presentation. A repeated choice adds nothing.
 
     Raises:
-        StudyError: The judge is revoked or excluded, or a choice is none of the three.
+        StudyError: The judge is revoked or excluded, or a choice is unknown.
     """
     check_judge(db, judge)
     for _, choices in answers:
@@ -130,7 +129,7 @@ def save_judged(
     pairs = list({question.pair_id for question, _ in answers})
     numbers = {(row.pair_id, row.number): row.id for row in _JUDGED(db, rater=judge.id, pairs=pairs)}
     choices_by_number = {numbers[question.pair_id, question.number]: choices for question, choices in answers}
-    _append(db, choices_by_number, now=now)
+    _append_choices(db, choices_by_number, now=now)
 
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
@@ -165,7 +164,7 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
             )
 
 
-def _append(
+def _append_choices(
     db: Connection, entries: Mapping[int, Mapping[str, Choice]], *, now: datetime, **measured: float | None
 ) -> None:
     """Append the choices that differ from the current ones, by presentation."""
@@ -190,7 +189,7 @@ def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str]
     }
 
 
-def _duration(seconds: float | None, longest: float) -> float | None:
+def _limit_duration(seconds: float | None, longest: float) -> float | None:
     """Return a duration, at most `longest`; None if either is negative, or it is not finite."""
     if seconds is None or not math.isfinite(seconds) or min(seconds, longest) < 0:
         return None

@@ -58,8 +58,8 @@ class Search(SettingsTable):
     @property
     def extremes(self) -> Iterator[str]:
         """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
-        tried = [_numbers(setting.name) for setting in self.settings]
-        for key, value in _numbers(self.chosen).items():
+        tried = [_read_numbers(setting.name) for setting in self.settings]
+        for key, value in _read_numbers(self.chosen).items():
             values = sorted({setting[key] for setting in tried if key in setting})
             if len(values) > 1 and value in {values[0], values[-1]}:
                 yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
@@ -108,23 +108,23 @@ class Choice(SettingsTable):
 
     @property
     def instrument(self) -> str:
-        """Return what chose, and on which prompts."""
+        """Return the metric or judge that chose, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
         where = "apart" if self.tuning.prompts else "that also test them"
         return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
 
     @property
     def same_prompts(self) -> str:
-        """Return what follows if the prompts that chose are those that test; empty if they are apart."""
+        """Return the warning for settings chosen on the prompts that test them; else nothing."""
         return "" if self.tuning.prompts else SAME_PROMPTS
 
     @property
     def unequal(self) -> str:
-        """Return what follows if some strategies had more settings than others; empty if none had."""
+        """Return the warning for unequal numbers of settings; empty if they are equal."""
         return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
 
     def warnings(self) -> Iterator[str]:
-        """Yield what makes the choice weak or the comparison unfair, in sentences."""
+        """Yield a sentence for each reason why the choice is weak or the comparison is unfair."""
         yield from filter(None, [self.same_prompts, self.unequal])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:
@@ -147,10 +147,10 @@ def strategy_of(name: str) -> str:
     return re.sub(r"(?<=\w)\([^()]*\)", "", name)
 
 
-def _numbers(name: str) -> dict[str, float]:
+def _read_numbers(name: str) -> dict[str, float]:
     """Return the numbers in a setting's name by their keys.
 
-    >>> _numbers("contrastive(k=5, alpha=0.6)"), _numbers("top_p (0.9)")
+    >>> _read_numbers("contrastive(k=5, alpha=0.6)"), _read_numbers("top_p (0.9)")
     ({'k': 5.0, 'alpha': 0.6}, {'value 1': 0.9})
     """
     number = r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b"

@@ -56,7 +56,7 @@ def declared_settings(settings: Settings, choice: str | None = None) -> dict[str
 
 
 def _declared_system(system: System) -> dict[str, Any]:
-    """Return the settings of a system that decide its texts. Its file is none: pairs hold the texts."""
+    """Return the settings that decide a system's texts. Its file does not count: pairs hold the texts."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
     return table | ({"headers": system.answering_headers} if system.answering_headers else {})
 
@@ -69,7 +69,7 @@ def hash_declared(declared: str) -> str:
 def compare_declared(
     declared: Mapping[str, str], first: Mapping[str, str | None]
 ) -> tuple[DeclaredPart, ...]:
-    """Return each part with what changed in it.
+    """Return each declared part with its changes.
 
     Args:
         declared: The parts today (`Study.declared`).
@@ -80,14 +80,14 @@ def compare_declared(
             name=name,
             hash=hash_declared(today),
             first_hash=before and hash_declared(before),
-            changes=tuple(_changes(json.loads(before or today), json.loads(today))),
+            changes=tuple(_find_changes(json.loads(before or today), json.loads(today))),
         )
         for name, today in declared.items()
         for before in [first.get(name)]
     )
 
 
-def _changes(before: object, after: object, key: str = "") -> list[str]:
+def _find_changes(before: object, after: object, key: str = "") -> list[str]:
     if key == "system":
         before = before or {}
     if isinstance(before, dict) and isinstance(after, dict):
@@ -95,7 +95,7 @@ def _changes(before: object, after: object, key: str = "") -> list[str]:
             change
             for name in sorted({*before, *after})
             if key != "system" or name in before
-            for change in _changes(before.get(name), after.get(name), f"{key}.{name}".removeprefix("."))
+            for change in _find_changes(before.get(name), after.get(name), f"{key}.{name}".removeprefix("."))
         ]
     if key in _EXTENDED and isinstance(before, list) and isinstance(after, list):
         after = [entry for entry in after if entry in before]

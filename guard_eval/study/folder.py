@@ -98,7 +98,7 @@ class Study:
 
     @property
     def current_choice(self) -> Choice | None:
-        """Return what was chosen, unless study.toml has another rule or other settings since."""
+        """Return the choice of [tuning], or None if the rule or the settings have changed since."""
         choice = self.choice
         return choice if choice is not None and choice.rule == self.settings.rule else None
 
@@ -116,7 +116,7 @@ class Study:
             raise StudyError(f"prompts.file: {name!r}: {error}") from None
 
     def by_model(self) -> list[Study]:
-        """Return this study once for each local model, as [model] with the strategies by which it writes.
+        """Return a study for each local model, with this model as [model] and its strategies.
 
         What writes and finds a model's texts therefore knows one model and no other systems.
         """
@@ -129,7 +129,7 @@ class Study:
         return [replace(self, settings=settings.of_model(model)) for model in models]
 
     def of_tuning(self) -> Study:
-        """Return this study as judges compare all settings with the baseline, in a database of its own.
+        """Return the study in which judges compare all settings with the baseline. It has its own database.
 
         Raises:
             StudyError: No judge chooses settings.
@@ -185,12 +185,12 @@ class Study:
         return self.settings.database or f"sqlite:///{self.folder.resolve() / 'study.db'}"
 
     def locate_model(self, name: str) -> str:
-        """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
+        """Return the path of a model, seen from the study, or its Hugging Face id."""
         return locate_model(name, self.folder)
 
 
 def _read_choice(folder: Path, settings: Settings) -> Choice | None:
-    """Return what [tuning] chose, if that is still among the settings; None if nothing was chosen.
+    """Return the stored choice of [tuning], or None if there is none or its settings are gone.
 
     Raises:
         StudyError: The file cannot be used.
@@ -215,7 +215,7 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def _system_names(tables: Mapping[str, Any]) -> list[str]:
-    """Return the names in the `[[system]]` tables, as they are shown, and of what [tuning] chooses from."""
+    """Return the names in the `[[system]]` tables, and those of strategies with several settings."""
     systems = tables.get("system")
     names = []
     for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
@@ -227,7 +227,7 @@ def _system_names(tables: Mapping[str, Any]) -> list[str]:
 
 
 def locate_model(name: str, folder: Path) -> str:
-    """Return what to load for a model's name: a path, seen from `folder`, or a Hugging Face id."""
+    """Return the path of a model, seen from `folder`, or its Hugging Face id."""
     if name == BUNDLED:
         return str(Path(__file__).parents[1] / "demo" / "model")
     # Unlike `Path.expanduser`, it leaves the home of a stranger who does not exist as it is.
@@ -238,6 +238,6 @@ def locate_model(name: str, folder: Path) -> str:
 
 
 def seen_from(folder: Path, model: str) -> str:
-    """Return a model folder's path as study.toml has it: seen from the study, if it was relative."""
+    """Return the path of a model's folder for study.toml: a relative path is seen from the study."""
     is_relative = Path(model).is_dir() and not Path(model).is_absolute()
     return os.path.relpath(model, folder) if is_relative else model

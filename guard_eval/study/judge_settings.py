@@ -167,7 +167,7 @@ class Judge(ServedModel):
     def in_study(
         self, rubric: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
     ) -> Self:
-        """Return this judge in its study: it is asked its own criteria, or else people's.
+        """Return this judge with the settings of its study. Without its own criteria, it has those of people.
 
         Raises:
             ValueError: An example lacks what is asked.

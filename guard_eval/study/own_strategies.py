@@ -36,7 +36,7 @@ def record_strategies(folder: Path, in_use: Collection[str]) -> None:
 
 
 def recall_strategies(folder: Path) -> None:
-    """Let strategies be named that the study recorded.
+    """Make the strategies that the study recorded known by name.
 
     Raises:
         StudyError: The record cannot be used.

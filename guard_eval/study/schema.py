@@ -21,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """The schema, where a value that only code checks may be anything."""
+    """A schema that allows any value where only code can check it."""
 
     def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
         del schema, error_info
@@ -56,7 +56,7 @@ def schema_file(table: type[BaseModel], file: str) -> bytes:
 def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
     """Return the JSON Schema of a file of settings, each key with its meaning."""
     result = table.model_json_schema(schema_generator=_Generator, mode="validation")
-    tables = {kind.__name__: kind for kind in _tables(SettingsTable)}
+    tables = {kind.__name__: kind for kind in _find_tables(SettingsTable)}
     for name, definition in {table.__name__: result, **result.get("$defs", {})}.items():
         if name not in tables:  # of pydantic's own
             continue
@@ -74,9 +74,9 @@ def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
     return {"$schema": DIALECT, "title": file, **result}
 
 
-def _tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
-    """Return a kind of tables, and all that derive from it."""
-    return [table, *(inner for kind in table.__subclasses__() for inner in _tables(kind))]
+def _find_tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
+    """Return a class of tables and all its subclasses."""
+    return [table, *(inner for kind in table.__subclasses__() for inner in _find_tables(kind))]
 
 
 def meanings_of(table: type[BaseModel]) -> dict[str, str]:

@@ -29,7 +29,7 @@ _REFUSED_VALUE = re.compile(
 
 
 def refuse_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
-    """Check that nothing is added to requests under these names, given without `-` and `_`."""
+    """Refuse additions to requests under these names, which are written without `-` and `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
             raise ValueError(f"{name!r} cannot be added; set a key's variable in api_key_env, or remove it")

@@ -62,7 +62,7 @@ MetricName = Literal[
 
 
 class Prompts(SettingsTable):
-    """What is to be continued.
+    """The prompts that are continued.
 
     Attributes:
         file: A file of prompts in the study's folder: JSON lines, `.csv` or `.txt`.
@@ -172,7 +172,7 @@ class Pairs(SettingsTable):
 
 
 class Pages(SettingsTable):
-    """Which pages a rater sees before the first pair, besides the instructions; `guard-eval new` names some.
+    """The pages that a rater sees before the first pair, besides the instructions.
 
     Attributes:
         consent: Ask for consent first.
@@ -188,7 +188,7 @@ class Pages(SettingsTable):
 
 
 class Recruitment(SettingsTable):
-    """How raters come who were not invited by name, and what they take away.
+    """How people take part who were not invited by name, and their completion codes.
 
     Attributes:
         prolific: Let people rate who come with Prolific's parameters in the address: `true`, or Prolific's id
@@ -218,7 +218,7 @@ class Recruitment(SettingsTable):
 
 
 class Annotation(SettingsTable):
-    """What people are asked, in which words, and how pairs are shared out among them.
+    """The questions for people, their wording, and the distribution of pairs.
 
     Attributes:
         criteria: The criteria on which people compare two texts, in this order: the paper's criteria, and the
@@ -251,7 +251,7 @@ class Annotation(SettingsTable):
 
 
 class People(SettingsTable):
-    """What only the owner knows of the people who rate, for the checklist that reviewers ask for.
+    """Facts about the people who rate, which only the owner knows, for reviewers' checklists.
 
     Attributes:
         recruited: How and where the people were recruited.
@@ -454,7 +454,7 @@ class Settings(SettingsTable):
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 
     def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
-        """Return how comparisons stop for raters who are asked these criteria, of which the first decides."""
+        """Return the plan by which comparisons stop; the first of the criteria decides."""
         design = self.pairs.design
         if design == "fixed":
             return None

@@ -102,7 +102,7 @@ def _as_table(value: object) -> object:
 
 
 def _name_system(name: str, info: ValidationInfo) -> str:
-    """Return a name of `[[system]]` as that table has it, and a strategy's name as its signature.
+    """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
 
     In a study with `[[system]]` any other name is kept, too: it is refused later, with the nearest ones.
     """

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, count_of, nearest
 from guard_eval.files.opening import read_text
 
 Table = TypeVar("Table", bound=BaseModel)
@@ -116,7 +116,7 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
 def check_tables(
     table: type[Table], data: Mapping[str, Any], source: Path | str, context: object = None
 ) -> Table:
-    """Return the tables of a file, with the settings of `--set` in them, as the model of the whole file.
+    """Check the tables of a file, and return them as the model of the whole file.
 
     Raises:
         StudyError: Something is wrong; all of it is named, with the nearest valid names.
@@ -127,7 +127,7 @@ def check_tables(
         problems = problems_of(error, table, data)
     if (count := len(problems)) > _SHOWN_PROBLEMS:
         problems[_SHOWN_PROBLEMS:] = [f"and {count - _SHOWN_PROBLEMS} more"]
-    raise StudyError("\n  ".join([f"{source} has {count} problem{'s' * (count > 1)}:", *problems]))
+    raise StudyError("\n  ".join([f"{source} has {count_of(count, 'problem')}:", *problems]))
 
 
 def problems_of(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
@@ -166,7 +166,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
 
 
 def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
-    """Return a problem's place, without the types that pydantic names in it, and the keys of its table."""
+    """Return the key of a problem, without pydantic's names of types, and the valid keys of its table."""
     name = ""
     keys = []
     for segment in detail["loc"]:

@@ -34,7 +34,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class FormQuestion(BaseModel):
-    """A question: with answers to choose from, or without, for a line of text.
+    """A question with answers to choose from; without answers, it asks for a line of text.
 
     What is stored are the names: the same in every language.
     """
@@ -90,7 +90,7 @@ _SPECIAL: dict[str, Any] = {
 
 
 def of_study(study: Study) -> Wording:
-    """Return what a study's raters read: a shipped language, with the study's own file over it.
+    """Return the wording for a study's raters: a shipped language, changed by the study's own file.
 
     A file that names another language than the one it changes is a translation, and must be complete, except
     for the study's own criteria, which are then worded as in study.toml.
@@ -107,7 +107,7 @@ def of_study(study: Study) -> Wording:
     is_shipped = language == settings.language
     base = _name_texts(shipped_wording(language), study.settings) if is_shipped else {}
     rubric_names = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
-    table = _model_of(shipped_wording("en") | {"criteria": rubric_names})
+    table = _build_model(shipped_wording("en") | {"criteria": rubric_names})
     path = Path(custom.file if custom else language)
     tables = _merge(_merge(base, {"criteria": criteria}), changes)
     words: Wording = check_tables(table, tables, path)
@@ -140,7 +140,7 @@ def has_stock_practice(study: Study) -> bool:
     return bool(used == stock)
 
 
-def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
+def _build_model(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
     """Return a model of the English tables: the same keys, and texts with the same placeholders."""
     fields: dict[str, Any] = {}
     for key, text in english.items():
@@ -148,7 +148,7 @@ def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
         if f"{path}{key}" in _SPECIAL:
             kind = _SPECIAL[f"{path}{key}"]
         elif isinstance(text, dict):
-            kind = _model_of(text, f"{path}{key}.")
+            kind = _build_model(text, f"{path}{key}.")
         elif isinstance(text, list):
             kind = Annotated[list[_Text], Field(min_length=1)]
         # A criterion may be called as an attribute of all models, such as copy.
@@ -194,7 +194,7 @@ def rubric(words: Wording, names: Sequence[str]) -> tuple[Criterion, ...]:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the texts of `changes` in place of its own, table by table."""
+    """Return `base` with the texts of `changes` in place of its own texts, table by table."""
     merged = dict(base)
     for key, value in changes.items():
         below = base.get(key)

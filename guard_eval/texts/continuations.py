@@ -80,7 +80,7 @@ def continuation_files(folder: Path, strategy: str) -> list[Path]:
     return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
 
 
-def _stem(recipe: Recipe, shard: Shard) -> str:
+def _name_file(recipe: Recipe, shard: Shard) -> str:
     """Return the name of a recipe's file: the strategy, and what else can differ within a run's folder."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
@@ -99,7 +99,7 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         if not (folder / "recipe.json").exists():
             content = json.dumps(_shared_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_whole(folder / "recipe.json", content.encode(), make_folder=True)
-        append_lines(folder / f"{_stem(recipe, shard)}.jsonl", map(_row, texts))
+        append_lines(folder / f"{_name_file(recipe, shard)}.jsonl", map(_to_row, texts))
 
 
 Trace = dict[str, Any]
@@ -112,11 +112,11 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     They are written before their texts, so that no text lacks its trace. After a crash in between, a trace
     exists twice, with the same values.
     """
-    path = run_folder(continuations, recipe) / f"{_stem(recipe, shard)}.trace.jsonl"
+    path = run_folder(continuations, recipe) / f"{_name_file(recipe, shard)}.trace.jsonl"
     append_lines(path, batch)
 
 
-def _row(continuation: Continuation) -> dict[str, Any]:
+def _to_row(continuation: Continuation) -> dict[str, Any]:
     """Return the line of a text, without the fields that are in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")

@@ -55,22 +55,22 @@ def find_generated(
     by_id = {prompt.id: prompt for prompt in prompts}
     folder = _find_run(study, facts)
     return {
-        name: _texts_in(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
+        name: _read_texts(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
     }
 
 
 def other_runs(study: Study, facts: Known | None = None) -> list[str]:
     """Describe how the runs that do not match study.toml differ from it, one line for each."""
-    required = _required(study, facts or {"revision": model_revision(study)})
+    required = _require_fields(study, facts or {"revision": model_revision(study)})
     differences = {
-        folder.name: _differences(recipe, required)
+        folder.name: _describe_differences(recipe, required)
         for folder, recipe in read_run_folders(study.continuations).items()
     }
     return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
 
 
 def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
-    """Return the model's revision as far as this machine knows it; `hashes_folder` also that of a folder."""
+    """Return the model's revision, if this machine knows it; `hashes_folder` also reads a folder."""
     model = study.settings.model
     return known_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
@@ -83,8 +83,10 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     runs = read_run_folders(study.continuations)
     matching: list[Path] = []
     for hashes_folder in (False, True) if runs else ():
-        required = _required(study, facts or {"revision": model_revision(study, hashes_folder=hashes_folder)})
-        matching = [path for path, recipe in runs.items() if not _differences(recipe, required)]
+        required = _require_fields(
+            study, facts or {"revision": model_revision(study, hashes_folder=hashes_folder)}
+        )
+        matching = [path for path, recipe in runs.items() if not _describe_differences(recipe, required)]
         if len(matching) == 1:
             return matching[0]
     if not matching:
@@ -97,7 +99,7 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     )
 
 
-def _required(study: Study, facts: Known) -> dict[str, object]:
+def _require_fields(study: Study, facts: Known) -> dict[str, object]:
     """Return the fields that a matching recipe must have. None leaves a field open."""
     model = study.settings.model
     revision = facts.get("revision")
@@ -110,7 +112,7 @@ def _required(study: Study, facts: Known) -> dict[str, object]:
     }
 
 
-def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
+def _describe_differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
     """Describe how a recipe differs from what is required; its dtype names a quantisation as well."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
@@ -125,7 +127,7 @@ def _is_content(revision: str | None) -> bool:
     return revision is not None and revision.startswith("sha256:")
 
 
-def _texts_in(
+def _read_texts(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
     """Return a strategy's texts in a folder, by the engine that wrote all of them or the most."""

@@ -1,9 +1,9 @@
-"""Read the files of generations that people have, whatever their keys are called.
+"""Read files of generations, whatever names their keys have.
 
 The published scripts of this line of work write JSON lists of `prefix_text`, `reference_text` and
 `generated_result`, the last one as `{"0": text, "1": text, …}`, and measure text "0" alone; so do we. The
-toolkit's own files name each text's run, and no prompt, which is looked up by its id. A text that leaves here
-holds U+FFFD where its file is not UTF-8.
+toolkit's own files name each text's run, and no prompt, which is looked up by its id. Bytes that
+are not UTF-8 are refused, or become U+FFFD.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from guard_eval.texts.shapes import (
     find_system_column,
     find_text_columns,
     flatten_sample,
+    read_frame,
     refuse_sides,
-    rows_of_frame,
 )
 
 FURTHER = "further texts of the prompt not read"
@@ -100,7 +100,7 @@ class TextTable:
 
     Attributes:
         name: The file, for messages.
-        stem: What the system of rows that do not name theirs is called.
+        stem: The name of the system of rows that name none.
         records: The rows.
         errors: What becomes of texts that are not UTF-8.
     """
@@ -131,7 +131,7 @@ class TextTable:
             raise StudyError(f"{kind} is not a source of texts; give a file or a pandas data frame")
         else:
             name = stem = "the data frame"
-            records = list(rows_of_frame(source))
+            records = list(read_frame(source))
         if not records:
             raise StudyError(
                 f"{name} holds no generations; write one JSON object a line, each with a key 'text'"
@@ -182,17 +182,17 @@ class Fields:
 
     def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
         """Return the generation in a record. Its prompt_id is "" if the record has none."""
-        key, texts = self._texts()
+        key, texts = self._find_texts()
         prompt_id = self.string("prompt_id") or ""
         study_prompt = prompts.get(prompt_id) if prompts else None
         prompt = self.prompt() or (study_prompt.text if study_prompt else None)
         reference = self.string("reference") or (study_prompt.reference if study_prompt else None)
         if study_prompt is None and prompts is not None and None in {prompt, reference}:
             self.flaws.append("prompt unknown")
-        text = "" if texts[0] is None else self._text(key, texts[0])
+        text = "" if texts[0] is None else self._read_text(key, texts[0])
         if prompt and text.startswith(prompt):  # every metric would count it
             self.flaws.append(ECHO)
-        seconds = self._number("seconds", _AMOUNT)
+        seconds = self._read_number("seconds", _AMOUNT)
         return Generation(
             prompt_id=prompt_id,
             dataset=self.string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
@@ -200,12 +200,12 @@ class Fields:
             text=text,
             prompt=prompt,
             reference=reference,
-            tokens=self._number("tokens", _COUNT),
-            finish=self._finish(),
+            tokens=self._read_number("tokens", _COUNT),
+            finish=self._read_finish(),
             seconds=None if seconds is None else seconds / len(texts),
-            batch=self._number("batch", _COUNT),
+            batch=self._read_number("batch", _COUNT),
             device=self.string("device"),
-            run=self._number("run", _COUNT) or 1,
+            run=self._read_number("run", _COUNT) or 1,
         )
 
     def _name_setting(self, strategy: str) -> str:
@@ -236,7 +236,7 @@ class Fields:
         key, value = self._find(name)
         if name in {"id", "prompt_id", "dataset"} and type(value) in {int, float} and value == value // 1:
             return str(int(value))
-        return None if value is None else self._text(key, value)
+        return None if value is None else self._read_text(key, value)
 
     def _find(self, name: str) -> tuple[str, Any]:
         """Return the first key with a value, and the value. An empty cell says that nothing is known."""
@@ -245,13 +245,13 @@ class Fields:
                 return key, value
         return name, None
 
-    def _finish(self) -> Finish | None:
+    def _read_finish(self) -> Finish | None:
         """Return the reason why the text ended, if it is known."""
         key, value = self._find("finish")
         # OpenAI's word says that the model ended the text, or that a stop string did.
         return "eos" if (key, value) == ("finish_reason", "stop") else _FINISHES.get(str(value))
 
-    def _number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
+    def _read_number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
         """Return a number that is not negative, or how many a list has; another value is a flaw."""
         _, value = self._find(name)
         if value is None:
@@ -262,7 +262,7 @@ class Fields:
             self.flaws.append(f"{name} not a number")
             return None
 
-    def _texts(self) -> tuple[str, list[Any]]:
+    def _find_texts(self) -> tuple[str, list[Any]]:
         """Return the key of the texts and its texts, at least one: a list or an object may hold several."""
         keys = (self._column,) if self._column else TEXT
         present = [key for key in keys if key in self._row]
@@ -271,15 +271,21 @@ class Fields:
                 f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; rename "
                 "the key of the text, or name it: --column NAME"
             )
-        key = next((key for key in present if self._row[key] is not None), present[0])
-        texts = self._several(key) or [None]
+        filled = [key for key in present if self._row[key] not in (None, "")] or present
+        key = filled[0]
+        if others := [other for other in filled if self._row[other] != self._row[key]]:
+            raise StudyError(
+                f"{self._where}: the text may be under {key!r} or {others[0]!r}; say which: --column "
+                f"{others[0]} (or column in [[system]])"
+            )
+        texts = self._split_texts(key) or [None]
         if texts[0] is None:
             self.flaws.append("no text")
         if len(texts) > 1:
             self.flaws.append(FURTHER)
         return key, texts
 
-    def _several(self, key: str) -> list[Any]:
+    def _split_texts(self, key: str) -> list[Any]:
         """Return the texts under a key: one, or several as a list or as an object with numbers."""
         value = self._row[key]
         if key not in (self._column, *_OF_SEVERAL):
@@ -298,7 +304,7 @@ class Fields:
             return [value[name] for name in names]
         return value if isinstance(value, list) else [value]
 
-    def _text(self, key: str, value: object) -> str:
+    def _read_text(self, key: str, value: object) -> str:
         """Return a value as a text, without the prompt where the key is of both."""
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")

@@ -28,10 +28,10 @@ def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
         StudyError: A line is wrong; the message names it.
     """
     name = f"annotation.gold: {file.file}"
-    return [_gold(record, criteria) for record in read_json_lines(name, file.text)]
+    return [_read_pair(record, criteria) for record in read_json_lines(name, file.text)]
 
 
-def _gold(record: Record, criteria: Sequence[str]) -> Gold:
+def _read_pair(record: Record, criteria: Sequence[str]) -> Gold:
     """Return the gold pair of a line; the better text is that of the first method."""
     row = record.row
     where = record.where

@@ -35,12 +35,12 @@ def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:
         with open_to_append(path) as file:  # without a buffer, which would repeat a write that found no room
-            file.truncate(_whole_lines(file))
+            file.truncate(_measure_whole_lines(file))
             try:
                 while unwritten:
                     unwritten = unwritten[file.write(unwritten) :]
             finally:
-                file.truncate(_whole_lines(file))
+                file.truncate(_measure_whole_lines(file))
                 os.fsync(file.fileno())
     except OSError as error:
         raise StudyError(
@@ -48,7 +48,7 @@ def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         ) from error
 
 
-def _whole_lines(file: FileIO) -> int:
+def _measure_whole_lines(file: FileIO) -> int:
     """Return how many bytes of a file are whole lines."""
     if not os.fstat(file.fileno()).st_size:
         return 0
@@ -57,7 +57,7 @@ def _whole_lines(file: FileIO) -> int:
 
 
 def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -> Iterator[Item]:
-    """Yield what `build` makes of each whole line, in the order they were written.
+    """Yield the item that `build` makes from each whole line, in the order of writing.
 
     Args:
         path: The file.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
 from guard_eval.reporting.escaping import one_line
@@ -128,7 +128,7 @@ def new(
     location = locate_model(model, Path())
     check_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
-    lines = [_line_of(folder, copied) + ("" if paths else ", examples to replace")]
+    lines = [_describe_prompts(folder, copied) + ("" if paths else ", examples to replace")]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
     study = _write(folder, {PROMPTS: prompt_lines(copied)}, _settings_of_model(folder, model))
@@ -140,11 +140,11 @@ def new(
     )
 
 
-def _line_of(folder: Path, prompts: Sequence[Prompt]) -> str:
+def _describe_prompts(folder: Path, prompts: Sequence[Prompt]) -> str:
     """Return how many prompts a study has, in words, and of each dataset if there are several."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
-    return f"{folder / PROMPTS}: {len(prompts)} prompts{parts}"
+    return f"{folder / PROMPTS}: {count_of(len(prompts), 'prompt')}{parts}"
 
 
 def _import(
@@ -173,7 +173,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
     study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
-    compared = f"{len(couples)} comparison{'' if len(couples) == 1 else 's'} of {len(systems)} systems"
+    compared = f"{count_of(len(couples), 'comparison')} of {len(systems)} systems"
     endings = describe_endings({system.name: [text.text for text in system.texts] for system in systems})
     return NewStudy(
         folder=folder,
@@ -181,7 +181,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         systems={system.name: len(system.texts) for system in systems},
         lines=(
             f"{folder / STUDY_TOML}: the settings to edit: {compared}",
-            _line_of(folder, prompts),
+            _describe_prompts(folder, prompts),
             *(system.line for system in systems),
             *filter(None, [endings]),
         ),

@@ -80,7 +80,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
             )
             new = store_pairs.add(store, pairs, study.plan, replace_all=redraw)
         except StudyError as error:
-            if redraw or store_pairs.why_fixed(store) is not None:
+            if redraw or store_pairs.explain_fixed(store) is not None:
                 raise
             raise StudyError(
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
@@ -94,7 +94,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     raters = settings.annotation.raters_per_pair
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"pairs: {len(pairs)} ({new} new); for {raters} people each: {people}; gold pairs: {gold_pairs}",
+        f"pairs: {len(pairs)} ({new} new); rated by {raters} people each: {people}; gold pairs: {gold_pairs}",
     ]
     warnings = list(_content_warnings(settings, texts))
     if (gold_every is None) != (gold_pairs == 0):

@@ -59,7 +59,7 @@ def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
         StudyError: The file cannot be read; file, record, value and remedy are named.
     """
     file = open_rows(path, errors=errors, is_plain=True)
-    yield from _records(path, file.unit, file.records(MOST_ROWS))
+    yield from _read_records(path, file.unit, file.records(MOST_ROWS))
 
 
 def read_json_lines(name: str, text: str) -> Iterator[Record]:
@@ -70,10 +70,10 @@ def read_json_lines(name: str, text: str) -> Iterator[Record]:
     """
     lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
     values = ((number, parse_json(f"{name}, {LINE} {number}", line)) for number, line in lines)
-    yield from _records(name, LINE, values)
+    yield from _read_records(name, LINE, values)
 
 
-def _records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:
+def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:
     """Yield records; a list in place of an object holds several texts of one prompt."""
     for number, row in rows:
         where = f"{path}, {unit} {number}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.texts.rows import KEYS, NO_TEXT, RUNS, SIDE, SYSTEMS, TEXT, Record, plain_key, use_plain_keys
 
 _LEAST_ROWS = 4
@@ -67,19 +66,22 @@ def find_system_column(records: Sequence[Record], source: object) -> str:
         key: [str(value) if (value := row.get(key)) is not None else "" for row in rows]
         for key in dict.fromkeys(chain.from_iterable(rows))
     }
-    named = any(key in columns for key in KEYS["strategy"])
-    found = "" if named else next((key for key in columns if _names_systems(key, columns[key], prompts)), "")
-    systems = [_first_filled(row, [found] if found else KEYS["strategy"]) for row in rows]
+    has_names = any(key in columns for key in KEYS["strategy"])
+    of_models = [key for key in columns if not has_names and _names_systems(key, columns[key], prompts)]
+    model_column = next(iter(of_models), "")
+    systems = [_first_filled(row, [model_column] if model_column else KEYS["strategy"]) for row in rows]
     groups = list(zip(prompts, systems, strict=True))
+    if len(set(groups)) == len(rows):
+        return model_column
     for key, values in columns.items():
-        is_known = key in NO_TEXT or key in TEXT or plain_key(key) in RUNS or key == found
-        if not is_known and _divides(values, groups):
+        is_known = key in NO_TEXT or key in TEXT or plain_key(key) in RUNS or key == model_column
+        if not is_known and _tells_texts_apart(values, groups):
             raise StudyError(
                 f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
                 "each prompt. Rename it to 'system' if it does, to 'setting' if it names a setting of each "
                 "system, or to 'run' if neither"
             )
-    return found
+    return model_column
 
 
 def _names_systems(key: str, values: Sequence[str], prompts: Sequence[str]) -> bool:
@@ -88,14 +90,13 @@ def _names_systems(key: str, values: Sequence[str], prompts: Sequence[str]) -> b
     return plain_key(key) in SYSTEMS and differs and all(values)
 
 
-def _divides(values: Sequence[str], groups: Sequence[tuple[str, str]]) -> bool:
+def _tells_texts_apart(values: Sequence[str], groups: Sequence[tuple[str, str]]) -> bool:
     """Return whether a column has another value for each text of a group: few words, or the same numbers."""
     cells = set(zip(groups, values, strict=True))
     different = len(set(values))
-    sizes = Counter(groups)
-    if len(cells) < len(values) or len(sizes) == len(values) or different > len(values) // 2:
+    if len(cells) < len(values) or different > len(values) // 2:
         return False
-    return not _is_number(values[0]) or len(sizes) * different == len(values)
+    return not _is_number(values[0]) or len(set(groups)) * different == len(values)
 
 
 def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:
@@ -114,7 +115,7 @@ def _describe_values(values: Sequence[object]) -> str:
         return "lists or objects"
     different = len(set(map(str, filled)))
     if len(filled) >= _LEAST_ROWS and different <= len(filled) // 2:
-        return f"only {different} different value{'' if different == 1 else 's'} in {len(filled)} rows"
+        return f"only {count_of(different, 'different value')} in {len(filled)} rows"
     return ""
 
 
@@ -155,7 +156,7 @@ def _innermost(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
     return value
 
 
-def rows_of_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)
+def read_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)
     """Yield the rows of a data frame. A missing value is None."""
     columns = [str(name) for name in frame.columns]
     for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):

@@ -43,12 +43,12 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def holds(self, prompt_id: str) -> bool:
-        """Return whether the prompt is this shard's to make."""
+        """Return whether the prompt belongs to this shard."""
         return int(content_id("shard", prompt_id), 16) % self.count == self.number - 1
 
     @property
     def suffix(self) -> str:
-        """What the shard's files have in their names; nothing if there is only one."""
+        """Return the part of file names that tells shards apart; empty if there is only one shard."""
         return "" if self.count == 1 else f".shard-{self.number}-of-{self.count}"
 
 

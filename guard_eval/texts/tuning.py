@@ -80,7 +80,7 @@ def read_judged(study: Study) -> list[TidyRow]:
 
 
 def hash_choice(study: Study, searches: Sequence[Search]) -> str:
-    """Return the hash of a choice and of all that it depends on."""
+    """Return the hash of a choice and of everything it depends on."""
     settings = study.settings
     prompts, _ = split_prompts(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)

@@ -1,13 +1,10 @@
 """The forms of a request that servers accept: the strictest first, then simpler ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from guard_eval.records import CHOICES
+from guard_eval.records import CHOICES, JsonObject
 from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.servers.failures import Change
 from guard_eval.servers.form import OMITTABLE, Form
@@ -20,7 +17,7 @@ _GUESSES = ("seed", "temperature", "system")
 _OPEN = (None, "auto", "default")
 
 
-def first_form(judge: Judge) -> Form:
+def choose_first_form(judge: Judge) -> Form:
     """Return the first form of a judge's requests: fixed by study.toml, or else the strictest."""
     return Form(
         interface="responses" if judge.style == "responses" else "chat",
@@ -29,14 +26,14 @@ def first_form(judge: Judge) -> Form:
     )
 
 
-def simplify(form: Form, judge: Judge) -> Iterator[Form]:
+def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
     """Yield simpler forms for a server that does not say what it refuses.
 
     One part is dropped at a time. Only then are several dropped together.
     """
-    fixed = fixed_parts(judge)
+    fixed = find_fixed_parts(judge)
     unsent = {"seed"} if form.interface == "responses" else set()
-    unsent |= {"temperature"} if temperature_of(judge) is None else set()
+    unsent |= {"temperature"} if choose_temperature(judge) is None else set()
     names = [name for name in _GUESSES if name not in fixed | unsent | {*form.without}]
     text = form if "output" in fixed else replace(form, output="text")
     yield text
@@ -51,12 +48,12 @@ def change_form(form: Form, change: Change, judge: Judge) -> Form:
     return form.change(change)
 
 
-def fixed_parts(judge: Judge) -> set[str]:
+def find_fixed_parts(judge: Judge) -> set[str]:
     """Return the parts of a request that study.toml fixes and that no form may omit."""
     return {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
 
 
-def make_schema(judge: Judge) -> dict[str, Any]:
+def make_schema(judge: Judge) -> JsonObject:
     """Return the JSON schema of this judge's answers: for each criterion a field with A, tie or B."""
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
@@ -71,7 +68,7 @@ def make_schema(judge: Judge) -> dict[str, Any]:
     }
 
 
-def temperature_of(judge: Judge) -> float | None:
+def choose_temperature(judge: Judge) -> float | None:
     """Return study.toml's temperature; else 0, unless the model reasons or several samples are drawn."""
     if judge.temperature is not None:
         return None if judge.temperature == "default" else judge.temperature
@@ -91,7 +88,7 @@ def build_request(
         max_output_tokens: The longest answer.
     """
     chat = form.interface == "chat"
-    body: dict[str, Any] = {"model": judge.model}
+    body: JsonObject = {"model": judge.model}
     if chat:
         body[form.limit] = max_output_tokens
     else:
@@ -105,7 +102,7 @@ def build_request(
     if judge.reasoning_effort and "reasoning_effort" not in form.without:
         effort = judge.reasoning_effort
         body |= {"reasoning_effort": effort} if chat else {"reasoning": {"effort": effort}}
-    optional = {"seed": seed if chat else None, "temperature": temperature_of(judge)}
+    optional = {"seed": seed if chat else None, "temperature": choose_temperature(judge)}
     body |= {name: value for name, value in optional.items() if value is not None}
     body |= judge.extra_body
     for name in form.without:

@@ -5,19 +5,18 @@ comparison's code, and from nowhere else: not from prose, not from reasoning, no
 other text. A failure is never a verdict and never a tie.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from guard_eval.records import CHOICES, Choice
+from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import spelling
-from guard_eval.servers.answers import excerpt, read_answer, read_json, table_of
+from guard_eval.servers.answers import as_object, read_answer, read_json, shorten
 from guard_eval.servers.failures import RequestFailure
-from judge.prompts.final import read_final
+from guard_eval.servers.thinking import remove_thinking
 from judge.prompts.prompt import RATIONALE
+from judge.prompts.sanitize import CONTROL_TOKEN
 
 Choices = dict[str, Choice]
 """A verdict: one choice per criterion asked."""
@@ -79,24 +78,24 @@ def read_block(
     {'fluency': 'A'}
     """
     result: dict[str, Choice] = {}
-    tag = _tag("verdict", code)
+    tag = _match_tag("verdict", code)
     for following in re.split(rf"<\s*{tag}", content, flags=re.IGNORECASE)[1:]:
         inside = re.split(rf"<\s*/\s*(?:{tag}|verdict\s*>)", following, maxsplit=1, flags=re.IGNORECASE)[0]
-        for name, words in _judgments(inside, names, titles):
+        for name, words in _read_judgments(inside, names, titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
-            choice = _judgment(words)
+            choice = _read_judgment(words)
             if choice is None or result.setdefault(name, choice) != choice:
                 return None  # it says nothing, or two things
     return {name: result[name] for name in names} if len(result) == len(set(names)) else None
 
 
-def _tag(name: str, code: str) -> str:
+def _match_tag(name: str, code: str) -> str:
     """Return a pattern for a tag after its bracket. Further digits of the code may follow."""
     return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
 
-def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each criterion's judgment: the text after its name, with the following lines."""
     names_by_label = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
     result: list[tuple[str, str]] = []
@@ -124,15 +123,15 @@ def _sums_up(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[st
     if overall is None or {name for name, _ in judgments} != set(names):
         return False
     words = line[overall.end() :]
-    choice = _judgment(words)
-    preferred = {_judgment(judgment) for _, judgment in judgments}
+    choice = _read_judgment(words)
+    preferred = {_read_judgment(judgment) for _, judgment in judgments}
     if choice is not None:
         return choice == "tie" or choice in preferred
     sides = {(first or second).upper() for first, second in _NAMED_SIDE.findall(words)}
     return sides <= preferred and not _TOLD_SIDE.search(words)
 
 
-def _judgment(line: str) -> Choice | None:
+def _read_judgment(line: str) -> Choice | None:
     """Return the choice that a line states, or None if it states none or more than one."""
     words = " ".join(line.split()).strip(_DECORATION)
     if (choice := _JUDGMENTS.get(words.casefold())) is not None:
@@ -152,7 +151,7 @@ def _judgment(line: str) -> Choice | None:
 _FENCE = re.compile(r"\A```\w*[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL | re.IGNORECASE)
 
 
-def parse(
+def parse_response(
     body: bytes, names: Sequence[str], *, code: str | None = None, titles: Mapping[str, str] | None = None
 ) -> Choices | RequestFailure:
     """Return the choices in an answer, or its failure. A rationale is ignored.
@@ -165,60 +164,106 @@ def parse(
     """
     answer = read_answer(body)
     if answer is None:
-        withheld = table_of(read_json(body).get("error")).get("message")  # what the model wrote is no JSON
+        withheld = as_object(read_json(body).get("error")).get("message")  # what the model wrote is no JSON
         words = str(withheld or f"no answer: {body.decode(errors='replace')}")
-        return RequestFailure(kind="unparseable" if withheld else "unreadable", detail=excerpt(words))
+        return RequestFailure(kind="unparseable" if withheld else "unreadable", detail=shorten(words))
     if answer.ended == "content_filter":
         return RequestFailure(kind="content_filter", detail="the server's content filter withheld the answer")
     if answer.refusal:
-        return RequestFailure(kind="refusal", detail=excerpt(answer.refusal))
+        return RequestFailure(kind="refusal", detail=shorten(answer.refusal))
     if answer.ended == "length":
         return RequestFailure(kind="truncated", detail="the answer ended at max_output_tokens")
     if answer.text is None:
         return RequestFailure(kind="unparseable", detail="the answer has no text")
-    return _read(answer.text, names, code, titles or {})
+    return _read_content(answer.text, names, code, titles or {})
 
 
-def _read(
+def _read_content(
     content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
 ) -> Choices | RequestFailure:
-    fields = _fields(content)  # a whole object: what looks like a tag is in one of its strings
+    fields = _read_fields(content)  # a whole object: what looks like a tag is in one of its strings
     if fields is None:
         answer = read_final(content)
         if answer is None:
-            return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
-        if code is not None and re.search(rf"<\s*{_tag('verdict', code)}", answer, re.IGNORECASE):
+            return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {shorten(content)}")
+        if code is not None and re.search(rf"<\s*{_match_tag('verdict', code)}", answer, re.IGNORECASE):
             # what follows the end of a rationale is read like the rest of the answer, whose blocks must all
             # agree: so a block that a rationale quotes can spoil the verdict, and never make one
-            tag = _tag(RATIONALE, code)
+            tag = _match_tag(RATIONALE, code)
             verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
             return read_block(verdict, names, code, titles) or RequestFailure(
-                kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
+                kind="wrong_schema", detail=f"not one judgment for each criterion: {shorten(content)}"
             )
-        fields = _fields(answer)
+        fields = _read_fields(answer)
     if fields is None:
-        return RequestFailure(kind="unparseable", detail=f"not one JSON object: {excerpt(content)}")
-    choices: dict[str, Any] = {name: fields.get(name) for name in names}
+        return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
+    choices: JsonObject = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
-        return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {excerpt(content)}")
+        return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {shorten(content)}")
     plain = {spelling(name): choice for name, choice in choices.items()}
     if any(plain.get(spelling(other), value) != value for other, value in fields.items()):
-        detail = f"two judgments on one criterion: {excerpt(content)}"
+        detail = f"two judgments on one criterion: {shorten(content)}"
         return RequestFailure(kind="wrong_schema", detail=detail)
     return choices
 
 
-def _fields(text: str) -> dict[str, Any] | None:
+def _read_fields(text: str) -> JsonObject | None:
     """Return the fields of a text that is exactly one JSON object; None for other texts."""
     fenced = _FENCE.match(text.strip())
     try:
-        fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_once_each)
+        fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
     """Return an object's fields; an empty dict if a field appears twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}
+
+
+# The final words of an answer, without thinking and control tokens.
+
+_TURN = re.compile(
+    r"\A\s*<\|start\|>assistant"
+    r"|<\|?/?(?:s|bos|eos|pad|(?:begin|start|end)_?of_?(?:text|turn|sentence|message)|im_start|im_end|endoftext"
+    r"|eot_id|eom_id|start|end|return|assistant)\|?>(?:assistant\b|model\b)?",
+    re.IGNORECASE,
+)
+"""Tokens that begin or end a turn, which a server may leave in its answer."""
+_WRAPPER = r"box|answer|response|solution|output|final(?:[_ ](?:answer|response))?"
+_OPENS_ANSWER = re.compile(
+    rf"<\|?(?:(?:begin|start)_(?:of_)?)?(?:{_WRAPPER})\|?>|\[BEGIN (?:{_WRAPPER})\]|<\|START_TEXT\|>",
+    re.IGNORECASE,
+)
+_CLOSES_ANSWER = re.compile(
+    rf"(?:</(?:{_WRAPPER})>|<\|end_(?:of_)?(?:{_WRAPPER}|text)\|>|\[END (?:{_WRAPPER})\])\s*\Z",
+    re.IGNORECASE,
+)
+"""Tokens around an answer, such as those of GLM and Cohere."""
+
+
+def read_final(content: str) -> str | None:
+    """Return the final words of an answer, or None if its thinking never ends.
+
+    Special tokens may enclose the answer. Other control tokens may also enclose thinking, so the answer is
+    the text after the last of them.
+
+    >>> read_final("<unused94>thought B is better<unused95>A")
+    'A'
+    >>> read_final("A text: <answer>A</answer>")
+    'A'
+    """
+    said = remove_thinking(content)
+    if said is None:
+        return None
+    answer = _TURN.sub("", said).strip()
+    for opening in list(_OPENS_ANSWER.finditer(answer))[-1:]:
+        inside = _CLOSES_ANSWER.sub("", answer[opening.end() :])
+        if not CONTROL_TOKEN.search(inside):
+            return inside.strip()
+    tokens = list(CONTROL_TOKEN.finditer(answer))
+    if not tokens:
+        return answer
+    return None if tokens[-1].start() == 0 else answer[tokens[-1].end() :].strip()

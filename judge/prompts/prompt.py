@@ -1,7 +1,5 @@
 """A judge's prompt: instructions of the paper or the study, examples, and the two texts as data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -10,10 +8,11 @@ from functools import cached_property, lru_cache
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
+from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
-from guard_eval.servers.answers import excerpt
+from guard_eval.servers.answers import shorten
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill, read_examples
-from judge.prompts.sanitize import RULES, neutralise
+from judge.prompts.sanitize import RULES, neutralise_markup
 
 APPENDIX_F = """\
 Instructions
@@ -172,19 +171,19 @@ class JudgePrompt:
 
     def system(self, *, lines: bool = False) -> str:
         """Return the system message; `lines` asks for a verdict block instead of JSON."""
-        form = _form(self, lines=lines)
+        form = _describe_format(self, lines=lines)
         task = "" if self.task is None else f" The task was: {self.task}"
-        values = _values(self.criteria) | {"texts": self.texts, "task": task}
+        values = _fill_values(self.criteria) | {"texts": self.texts, "task": task}
         return f"{fill(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
     def question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
         """Return the user message: the texts as data, and the format of the answer."""
-        code = nonce(blind, seed)
+        code = make_nonce(blind, seed)
         frame = FRAME.format(
             nonce=code,
-            prompt=neutralise(blind.prompt),
-            text_a=neutralise(blind.text_a),
-            text_b=neutralise(blind.text_b),
+            prompt=neutralise_markup(blind.prompt),
+            text_a=neutralise_markup(blind.text_a),
+            text_b=neutralise_markup(blind.text_b),
         )
         if not lines:
             return frame + JSON_CLOSING.format(nonce=code)
@@ -192,14 +191,16 @@ class JudgePrompt:
         return frame + closing.format(
             nonce=code,
             judgments="; ".join(CHOICE_LABELS[choice] for choice in CHOICES),
-            block=_block(self, code, {}, rationale="…"),
+            block=_write_block(self, code, {}, rationale="…"),
         )
 
     def answer(self, example: JudgedExample, seed: int, *, lines: bool = False) -> str:
         """Return an example's verdict in the requested format of an answer."""
-        reasons = neutralise(example.rationale or "")
+        reasons = neutralise_markup(example.rationale or "")
         if lines:
-            return _block(self, nonce(blind_of(example), seed), example.verdict, rationale=reasons)
+            return _write_block(
+                self, make_nonce(blind_example(example), seed), example.verdict, rationale=reasons
+            )
         verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
         return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
 
@@ -215,7 +216,7 @@ class JudgePrompt:
             StudyError: The instructions contain text that a chat template could read as markup.
         """
         question = {"role": "user", "content": self.question(blind, seed, lines=lines)}
-        return [*(dict(message) for message in _before(self, seed, lines=lines)), question]
+        return [*(dict(message) for message in _write_messages_before(self, seed, lines=lines)), question]
 
     @cached_property
     def version(self) -> str:
@@ -223,7 +224,7 @@ class JudgePrompt:
         papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
-        sent = [list(_before(self, 0, lines=lines)) for lines in (False, True)]
+        sent = [list(_write_messages_before(self, 0, lines=lines)) for lines in (False, True)]
         return _digest([PROMPT_VERSION, sent])
 
 
@@ -231,7 +232,7 @@ RATIONALE = "rationale"
 """What a rationale's field and tag are called; no criterion has this name."""
 
 
-def prompt_of(judge: Judge) -> JudgePrompt:
+def make_prompt(judge: Judge) -> JudgePrompt:
     """Return a judge's prompt: the paper's, unless study.toml names another one.
 
     Raises:
@@ -249,12 +250,25 @@ def prompt_of(judge: Judge) -> JudgePrompt:
     )
 
 
-def blind_of(example: JudgedExample) -> BlindPair:
+def describe_special(judge: Judge) -> str | None:
+    """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
+    parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
+    custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
+    if custom:
+        parts.append(f"criteria of the study's own ({', '.join(custom)})")
+    if judge.examples is not None:
+        parts.append(f"{len(judge.judged_examples)} example(s) from {judge.examples.file}")
+    if judge.rationale:
+        parts.append("a rationale before the verdict")
+    return and_list(parts) if parts else None
+
+
+def blind_example(example: JudgedExample) -> BlindPair:
     """Return an example's texts as they are shown."""
     return BlindPair(presentation=0, prompt=example.prompt, text_a=example.a, text_b=example.b)
 
 
-def _values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
+def _fill_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
     definitions = (
         f"{number}. {criterion.title}\n{criterion.definition}"
         for number, criterion in enumerate(asked_criteria, start=1)
@@ -269,7 +283,7 @@ def _values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
     }
 
 
-def _form(prompt: JudgePrompt, *, lines: bool) -> str:
+def _describe_format(prompt: JudgePrompt, *, lines: bool) -> str:
     names = [RATIONALE] * prompt.rationale + [criterion.name for criterion in prompt.criteria]
     if lines:
         form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
@@ -278,7 +292,7 @@ def _form(prompt: JudgePrompt, *, lines: bool) -> str:
     return form.format(words=RATIONALE_WORDS, fields=", ".join(map(json.dumps, names)))
 
 
-def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
+def _write_block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
     """Return an answer in plain text with its code. A criterion without a verdict gets an ellipsis."""
     short = code[:CODE_DIGITS]
     words = CHOICE_LABELS | {None: "…"}
@@ -290,19 +304,19 @@ def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rat
 
 
 @lru_cache(maxsize=64)
-def _before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
+def _write_messages_before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
     """Return the messages before the question, which are the same in all requests of a judge."""
     system = prompt.system(lines=lines)
-    harmless = neutralise(system)
+    harmless = neutralise_markup(system)
     if harmless != system:
         start = next(index for index, item in enumerate(system) if item != harmless[index])
         raise StudyError(
-            f"a judge's instructions hold {excerpt(system[start : start + 20])!r}, which could be taken for "
+            f"a judge's instructions hold {shorten(system[start : start + 20])!r}, which could be taken for "
             "a control token or for our tags; reword the prompt, or the criterion's definition"
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.question(blind_of(example), seed, lines=lines)
+        question = prompt.question(blind_example(example), seed, lines=lines)
         answer = prompt.answer(example, seed, lines=lines)
         turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return tuple(turns)
@@ -312,16 +326,16 @@ def _digest(words: object) -> str:
     return hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
-def paper_version() -> str:
+def hash_paper_prompt() -> str:
     """Return a hash (12 hexadecimal digits) of the paper's words, our words and our rules."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
-    instructions = fill(APPENDIX_F, _values(tuple(CRITERIA.values())))
+    instructions = fill(APPENDIX_F, _fill_values(tuple(CRITERIA.values())))
     return _digest([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
 
 
 @lru_cache(maxsize=256)
-def nonce(blind: BlindPair, seed: int) -> str:
+def make_nonce(blind: BlindPair, seed: int) -> str:
     """Return the code of this comparison's tags, 32 hexadecimal digits.
 
     It hashes the texts themselves, so no text can contain the code of its own tags; both orders of a pair
@@ -331,10 +345,10 @@ def nonce(blind: BlindPair, seed: int) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-PROMPT_VERSION = paper_version()
+PROMPT_VERSION = hash_paper_prompt()
 """Names the wording of the paper's prompt and of our additions: it changes with any word of them."""
 
 
-def code(blind: BlindPair, seed: int) -> str:
+def make_code(blind: BlindPair, seed: int) -> str:
     """Return the code that this comparison's verdict block must carry; see `CODE_DIGITS`."""
-    return nonce(blind, seed)[:CODE_DIGITS]
+    return make_nonce(blind, seed)[:CODE_DIGITS]

@@ -21,8 +21,6 @@ before they look for tokens, so full-width letters and brackets are read as plai
 characters between them as nothing. Letters of other alphabets are not: no tokenizer takes them for Latin.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 
@@ -89,17 +87,19 @@ RULES = f"{MARKUP.pattern} {HARMLESS}"
 """All of the above in words, for the version of the prompt."""
 
 
-def neutralise(text: str) -> str:
+def neutralise_markup(text: str) -> str:
     """Replace the brackets of anything that a chat template or our tags could read as markup.
 
     Brackets that open or close such markup become look-alikes; all else stays, and so does the length. Lone
     surrogates, which no request can carry, become U+FFFD.
 
-    >>> neutralise("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
+    >>> neutralise_markup("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
     'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
     """
     whole = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    others = {character: _as_seen(character) for character in set(whole) if not character.isascii()}
+    others = {
+        character: _normalize_character(character) for character in set(whole) if not character.isascii()
+    }
     changed = {ord(character): plain for character, plain in others.items() if plain != character}
     seen = whole.translate(changed) if changed else whole
     result = [
@@ -118,7 +118,7 @@ _OPENING = re.compile(f"[{re.escape(''.join(HARMLESS))}]")
 """Where markup can be: to search for these alone takes a tenth of the time of trying all of `MARKUP`."""
 
 
-def _as_seen(character: str) -> str:
+def _normalize_character(character: str) -> str:
     """Return a character in the form that a normalising tokenizer sees."""
     if not character.isspace() and is_invisible(character):
         return ""

@@ -11,9 +11,9 @@ from scipy import stats
 
 import analysis
 from analysis.evidence import Evidence
-from analysis.reports.notebook import evidence_of
-from analysis.reports.sentences import methods
-from analysis.reports.study_columns import trace_columns
+from analysis.reports.notebook import make_evidence
+from analysis.reports.sentences import describe_methods
+from analysis.reports.study_columns import average_traces
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import by_value, interactions
 from analysis.sections.results.shares import totals
@@ -77,7 +77,7 @@ def votes(**columns):
 
 
 def test_values_have_one_row_each_and_one_correction():
-    rows = by_value(evidence_of(votes(), by=["genre"]))
+    rows = by_value(make_evidence(votes(), by=["genre"]))
     assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
         ("poem", 0.0, 0, 10),
         ("story", 1.0, 20, 10),
@@ -87,24 +87,24 @@ def test_values_have_one_row_each_and_one_correction():
 
 
 def test_interaction_is_tested_over_prompts():
-    [row] = interactions(evidence_of(votes(), by=["genre"]))
+    [row] = interactions(make_evidence(votes(), by=["genre"]))
     assert (row.groups, row.units) == (2, 20)
     assert row.p == pytest.approx(1 / 10_000)  # 2 of C(20, 10) = 184,756 permutations are as extreme
 
 
 def test_unrelated_column_has_no_interaction():
-    [row] = interactions(evidence_of(votes(page=["odd", "even"] * 10), by=["page"]))
+    [row] = interactions(make_evidence(votes(page=["odd", "even"] * 10), by=["page"]))
     assert row.p > 0.9
 
 
 def test_column_that_varies_within_prompts_is_tested_within_them():
-    [row] = interactions(evidence_of(votes(), by=["rater"]))
+    [row] = interactions(make_evidence(votes(), by=["rater"]))
     assert "within prompts" in row.method
     assert row.p == 1
 
 
 def test_numbers_are_divided_into_thirds():
-    rows = by_value(evidence_of(votes(words=list(range(20))), by=["words"]))
+    rows = by_value(make_evidence(votes(words=list(range(20))), by=["words"]))
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
 
 
@@ -115,7 +115,7 @@ def test_numbers_are_divided_into_thirds():
 def test_column_that_cannot_split_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)])
     with pytest.raises(StudyError, match=message):
-        by_value(evidence_of(table, by=[name]))
+        by_value(make_evidence(table, by=[name]))
 
 
 @pytest.mark.parametrize("name", ["winner", "verdict", "model_a", "seconds", "confidence"])
@@ -162,25 +162,25 @@ def test_report_without_a_column_names_it_as_unused(tmp_path):
 def test_declared_interaction_counts_in_family_of_results():
     """Two results with a test each and an interaction each: four tests, and the others as if p were 1."""
     both = pd.concat([votes().assign(criterion=name) for name in ("c", "d")])
-    evidence = evidence_of(both, by=["genre"], correction="holm")
+    evidence = make_evidence(both, by=["genre"], correction="holm")
     assert [row.p_adjusted for row in interactions(evidence)] == pytest.approx([4 / 10_000, 4 / 10_000])
     alone = both[both["genre"] == "story"]
-    results = totals(evidence_of(alone, by=["genre"]))
+    results = totals(make_evidence(alone, by=["genre"]))
     assert [(row.family, row.p_adjusted) for row in results] == [(4, pytest.approx(4 * 2 / 2**10))] * 2
-    assert [row.family for row in totals(evidence_of(alone, correction="max-t"))] == [2, 2]
-    [once, _] = totals(evidence_of(alone, correction="max-t"))
-    [twice, _] = totals(evidence_of(alone, by=["genre"], correction="max-t"))
+    assert [row.family for row in totals(make_evidence(alone, correction="max-t"))] == [2, 2]
+    [once, _] = totals(make_evidence(alone, correction="max-t"))
+    [twice, _] = totals(make_evidence(alone, by=["genre"], correction="max-t"))
     assert twice.p_adjusted == pytest.approx(2 * once.p_adjusted)
 
 
 def test_columns_chosen_later_make_results_exploratory():
-    evidence = evidence_of(votes(), by=["genre"])
+    evidence = make_evidence(votes(), by=["genre"])
     assert (
         "overall: alpha has 100\u00a0% where genre is story, 0\u00a0% where genre is poem; interaction"
-        in (by_column.section(evidence).answer)
+        in (by_column.make_section(evidence).answer)
     )
     explored = Evidence(scored=evidence.scored, context=replace(evidence.context, by=(), explored=("genre",)))
-    section = by_column.section(explored)
+    section = by_column.make_section(explored)
     assert section.answer == "not declared, so no claim"
     assert "Chosen after the plan, and no claim: genre." in section.notes
     assert [row.family for row in totals(explored)] == [1]
@@ -189,12 +189,12 @@ def test_columns_chosen_later_make_results_exploratory():
 def test_traces_of_a_pair_are_those_of_its_texts():
     pairs = [make_pair(ids=ids, id=ids[1]) for ids in (("a", "b"), ("a", "c"), ("e", "d"))]
     means = {"a": {"H": 1.0, "k": 4.0}, "b": {"H": 2.0}}
-    columns = trace_columns(means, pairs)
+    columns = average_traces(means, pairs)
     assert columns == {"b": {"H": 1.5, "k": 4.0}, "c": {"H": 1.0, "k": 4.0}, "d": {}}
 
 
 def test_methods_name_declared_columns():
     assert any(
         sentence.startswith("Whether a result depends on genre is tested by random permutations")
-        for sentence in methods(evidence_of(votes(), by=["genre"]))
+        for sentence in describe_methods(make_evidence(votes(), by=["genre"]))
     )

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import evidence, table
 
-from analysis.sections.raters.disagreements import disagreements, section
+from analysis.sections.raters.disagreements import disagreements, make_section
 from analysis.sections.raters.order_and_length import position
 from analysis.verdicts.checks import validate
 
@@ -21,13 +21,13 @@ def test_worst_pairs_stand_first():
     judged = [(row.pair_id, row.share, row.disagreement) for row in rows if row.judge]
     # People's shares are 1/2, 7/8 and 1; the judge's 1, 1/2 and 0.
     assert judged == [("p3", 1.0, 1.0), ("p1", 0.5, 0.5), ("p2", 0.875, 0.375)]
-    page = section(collected)
+    page = make_section(collected)
     assert page.answer == "all 5 are in csv/disagreements.csv"
     assert "p1" in page.tables[0].rows[0]
 
 
 def test_full_agreement_has_no_section():
-    assert section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
+    assert make_section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
 
 
 def test_judge_contradicts_itself_in_samples_of_one_order():

@@ -2,22 +2,9 @@
 
 import pandas as pd
 import pytest
+from outcomes import AB, counts, refusal
 
 import analysis
-from guard_eval.errors import StudyError
-
-AB = {"model_a": "alpha", "model_b": "beta"}
-
-
-def counts(table, **declared):
-    rows = analysis.shares(table, rater_kind="person", **declared).itertuples()
-    return [(f"{row.wins}/{row.ties}/{row.losses}", row.units) for row in rows]
-
-
-def refusal(table, **declared):
-    with pytest.raises(StudyError) as error:
-        analysis.read(table, **declared)
-    return str(error.value)
 
 
 def rated(name, raters=3, items=20, cell=str):
@@ -31,10 +18,10 @@ def rated(name, raters=3, items=20, cell=str):
 
 @pytest.mark.parametrize("name", ["trial", "round", "repetition", "time", "position", "session_id", "score"])
 @pytest.mark.parametrize("cell", [str, lambda item: f"{1 + item // 5}.{1 + item % 5}"])
-def test_column_that_raters_share_may_be_the_item(name, cell):
+def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
     table = rated(name, cell=cell)
     assert f"columns.pair_id={name}" in refusal(table)
-    assert counts(table, columns={"pair_id": name}) == [("39/0/21", 20)]
+    assert counts(table, columns={"pair_id": name}) == ("39/0/21", 20)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +29,8 @@ def test_column_that_raters_share_may_be_the_item(name, cell):
     [
         [{"scene": n % 5, **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(30)],
         [{"scene": "one", **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(10)],
+        [{"scene": None if n % 3 else n, **AB, "winner": "model_a", "id": n} for n in range(30)],
+        [{"presentation": n % 9, **AB, "rater": f"r{n // 9}", "winner": "model_a"} for n in range(27)],
         [
             {"scene": n % 6, "model_a": "mmmnno"[n % 6], "model_b": "nopopp"[n % 6], "rater": f"r{n // 6}"}
             | {"winner": "A"}
@@ -49,8 +38,8 @@ def test_column_that_raters_share_may_be_the_item(name, cell):
         ],
     ],
 )
-def test_item_may_be_fixed_by_the_rater_or_the_comparison(rows):
-    assert "--set columns.pair_id=scene" in refusal(pd.DataFrame(rows))
+def test_possible_item_column_is_asked_about(rows):
+    assert f"--set columns.pair_id={next(iter(rows[0]))}" in refusal(pd.DataFrame(rows))
 
 
 @pytest.mark.parametrize(
@@ -67,15 +56,60 @@ def test_item_that_is_empty_in_a_row_is_refused(name, is_empty, message):
     assert message in refusal(table)
 
 
-@pytest.mark.parametrize("name", ["n", "Count", "Freq", "num_votes", "Anzahl"])
-def test_counted_votes_are_refused(name):
-    rows = [{**AB, "winner": word, name: n} for word, n in (("alpha", 30), ("beta", 10), ("tie", 5))]
-    assert f"{name} may be the number of votes of each row" in refusal(pd.DataFrame(rows))
-    assert len(analysis.read(pd.DataFrame(rows).assign(**{name: 1}))) == 3
+VOTES = [{**AB, "winner": word, "n": n} for word, n in (("alpha", 30), ("beta", 10), ("tie", 5))]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        VOTES,
+        [{**row, "item": item} for item in range(9) for row in VOTES],
+        [{**row, "rater": item, "item": item} for item in range(9) for row in VOTES],
+        [{**row, "criterion": criterion} for criterion in ("wit", "style") for row in VOTES],
+        [{"winner": "alpha", "loser": "beta", "n": 30}, {"winner": "beta", "loser": "alpha", "n": 10}],
+    ],
+)
+@pytest.mark.parametrize("name", ["Count", "Anzahl", "responses", "k"])
+def test_counted_votes_are_refused(rows, name):
+    """A heading says that votes are counted; or no outcome of an item has two rows, and no rater is named."""
+    table = pd.DataFrame(rows).rename(columns={"n": name})
+    if "rater" not in table or name in {"Count", "Anzahl"}:
+        assert f"{name} may be the number of votes of each row" in refusal(table)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("{}", "{:,}"), ("{}", "#{}"), ("{}", "item_{}"), ("q{}", "Q{}"), ("q{}", "q {}.")]
+)
+def test_ids_that_raters_write_differently_are_refused(first, second):
+    table = rated("item", raters=2, cell=lambda item: 1000 + item)
+    table["item"] = [(first, second)[row >= 20].format(item) for row, item in enumerate(table["item"])]
+    assert "no pair_id has two raters, and " in refusal(table)
+    others = table.assign(
+        item=["pq"[row >= 20] + item.strip("Qq#.,") for row, item in enumerate(table["item"])]
+    )
+    assert analysis.read(others, rater_kind="person")["pair_id"].nunique() == 40
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        (("left", "right"), "AB"),
+        (("model_a", "model_b"), "AB"),
+        (("method1", "method2"), ("first", "second")),
+    ],
+)
+def test_method_named_like_a_changing_side_is_refused(columns, names):
+    """In every other row the method A stands at B: the two readings of A have opposite winners."""
+    rows = [{"item": n, **dict(zip(columns, names, strict=True)), "winner": names[0]} for n in range(8)]
+    table = pd.DataFrame(rows)
+    assert counts(table) == ("8/0/0", 8)
+    turned = table.rename(columns=dict(zip(columns, columns[::-1], strict=True)))
+    both = pd.concat([table, turned.assign(item=turned["item"] + 8)], ignore_index=True)
+    assert f"may name a side, or the method {names[0]!r}" in refusal(both)
 
 
 @pytest.mark.parametrize("word", ["a bit better", "A little better", "a lot worse", "a better"])
-def test_article_names_no_side(word):
+def test_article_a_names_no_side(word):
     rows = [{"item": n, **AB, "winner": ("about the same", word)[n % 2]} for n in range(10)]
     assert f"the verdict {word!r} names no method" in refusal(pd.DataFrame(rows))
 
@@ -83,7 +117,7 @@ def test_article_names_no_side(word):
 @pytest.mark.parametrize(
     "names", [("winner_left", "winner_right"), ("votes_1", "votes_2"), ("chosen1", "chosen2")]
 )
-def test_marks_of_places_follow_the_sides(names):
+def test_marks_of_places_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
     rows = [
         {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
@@ -91,7 +125,7 @@ def test_marks_of_places_follow_the_sides(names):
         for n in range(40)
     ]
     table = pd.DataFrame(rows)
-    assert counts(table) == [("30/0/10", 40)]
+    assert counts(table) == ("30/0/10", 40)
     assert "name places, and no column says" in refusal(table.drop(columns="shown_first"))
 
 
@@ -111,9 +145,9 @@ def test_column_of_ties_is_read(name, cells):
     """Each fourth of 20 rows is a tie; alpha wins ten of the others."""
     rows = [{"prompt": n, name: cells[n % 4 == 0], "better": "alpha" if n % 2 else "beta"} for n in range(20)]
     table = pd.DataFrame(rows)
-    assert counts(table.assign(**AB)) == [("10/5/5", 20)]
+    assert counts(table.assign(**AB)) == ("10/5/5", 20)
     loser = table["better"].map({"alpha": "beta", "beta": "alpha"})
-    assert counts(table.assign(worse=loser)) == [("10/5/5", 20)]
+    assert counts(table.assign(worse=loser)) == ("10/5/5", 20)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +162,7 @@ def test_column_of_ties_is_read(name, cells):
         ({"option1": "a1", "option2": "b1", "option3": "c1", "best": "a1"}, "option1 and option3 are two"),
     ],
 )
-def test_other_outcomes_than_two_are_refused(columns, message):
+def test_verdict_that_is_no_choice_of_two_is_refused(columns, message):
     assert message in refusal(pd.DataFrame([{"item": n, **columns} for n in range(10)]))
 
 
@@ -141,14 +175,15 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
     marks = [(1, 0, 0)] * 8 + [(0, 1, 0)] * 2 + [(0, 0, cell)] * 6
     marks += [(0, 0, 1)] * 4 if name == "winner_tie" else []
     rows = [{"item": n, **AB, "winner_a": a, "winner_b": b, name: c} for n, (a, b, c) in enumerate(marks)]
-    assert counts(pd.DataFrame(rows)) == [expected]
+    assert counts(pd.DataFrame(rows)) == expected
 
 
-def test_offered_roles_of_headings_are_read():
+def test_headings_can_be_raters_or_criteria():
     table = pd.DataFrame([{"prompt": f"p{n}", **AB, "ann": "A", "bob": "B"} for n in range(6)])
     assert "--set columns.headings=rater" in refusal(table)
-    assert counts(table, columns={"headings": "rater"}) == [("6/0/6", 6)]
-    assert counts(table, columns={"headings": "criterion"}) == [("6/0/0", 6), ("0/0/6", 6)]
+    assert counts(table, columns={"headings": "rater"}) == ("6/0/6", 6)
+    by_criterion = analysis.shares(table, columns={"headings": "criterion"}, rater_kind="person")
+    assert by_criterion.set_index("criterion")["wins"].to_dict() == {"ann": 6, "bob": 0}
 
 
 @pytest.mark.parametrize("heading", ["Q{} [{}]", "Q{}[{}]", "Q{}_{}"])
@@ -165,14 +200,14 @@ def test_column_named_like_two_sides_is_no_third_method():
     rows = [
         {"left_model": "x1", "right_model": "y1", "model": "m", "item": n, "winner": "left"} for n in range(9)
     ]
-    assert counts(pd.DataFrame(rows)) == [("9/0/0", 9)]
+    assert counts(pd.DataFrame(rows)) == ("9/0/0", 9)
 
 
 def test_named_index_is_a_column():
-    assert counts(rated("item").set_index("item")) == [("39/0/21", 20)]
+    assert counts(rated("item").set_index("item")) == ("39/0/21", 20)
 
 
-def test_declarations_of_a_read_table_stay():
+def test_read_table_keeps_its_declarations():
     rows = [
         {"pair_id": f"{n}-{m}", "topic": n, **AB, "rater": "r", "winner": "A"}
         for n in range(5)
@@ -180,4 +215,4 @@ def test_declarations_of_a_read_table_stay():
     ]
     assert "columns.prompt_id=topic" in refusal(pd.DataFrame(rows))
     table = analysis.read(pd.DataFrame(rows), columns={"prompt_id": ""}, rater_kind="person")
-    assert counts(table) == [("15/0/0", 15)]
+    assert counts(table) == ("15/0/0", 15)

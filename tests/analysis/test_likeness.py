@@ -77,7 +77,7 @@ def test_report_shows_both_signs_and_excludes_nobody():
     assert findings["rater ann"].endswith(" expected); copies on 7")
     assert findings["rater cas"].endswith("; a driven browser on 1")
     assert "rater ben" not in findings
-    page = section.section(collected)
+    page = section.make_section(collected)
     assert page.answer == "2 to look at"
     assert "by taste looks the same" in page.notes[-1]
     people = next(row for row in totals(collected) if row.rater_kind == "person")

@@ -8,7 +8,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
 from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
-from analysis.sections.section import frame_of
+from analysis.sections.section import make_frame
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import Contest, RoundPlan
@@ -79,7 +79,7 @@ def outcome(name, **declared):
         contests={("person", ""): CONTEST} if name == "rounds" else {},
     )
     try:
-        return frame_of(BY_NAME[name](Evidence.of(frame, context))).to_csv()
+        return make_frame(BY_NAME[name](Evidence.of(frame, context))).to_csv()
     except StudyError as error:
         return str(error)
 

@@ -12,8 +12,8 @@ from analysis.monitor.ratings import read_ratings
 from analysis.monitor.status import write_headline
 from guard_eval.records import Pair
 from guard_eval.store import Store, raters
-from guard_eval.store.schema import add_rows
-from guard_eval.store.sqlite_files import select_all
+from guard_eval.store.sql.schema import add_rows
+from guard_eval.store.sql.sqlite_files import select_all
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 A, B = "guard", "top_k(k=50)"

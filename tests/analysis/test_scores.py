@@ -15,7 +15,7 @@ from analysis.scores.scores import (
     with_judges,
 )
 from analysis.verdicts.checks import orient, validate
-from analysis.verdicts.table import as_texts, with_shared_texts
+from analysis.verdicts.table import convert_to_texts, share_categories
 
 VERDICTS = st.tuples(
     st.sampled_from(["p1", "p2", "é", "10", "9"]),
@@ -80,10 +80,10 @@ def test_table_has_the_planned_orientation():
 
 
 def test_text_columns_are_categorical():
-    texts = as_texts(pd.Series(["b", None, " ", "a", "b", ""]))
+    texts = convert_to_texts(pd.Series(["b", None, " ", "a", "b", ""]))
     assert (texts.codes.tolist(), list(texts.categories)) == ([1, -1, -1, 0, 1, -1], ["a", "b"])
-    both = with_shared_texts(
-        pd.DataFrame({"one": texts[:2], "other": as_texts(pd.Series(["c", "a"]))}), ["one", "other"]
+    both = share_categories(
+        pd.DataFrame({"one": texts[:2], "other": convert_to_texts(pd.Series(["c", "a"]))}), ["one", "other"]
     )
     assert both["one"].cat.codes.tolist() == [1, -1]
     assert both["other"].cat.codes.tolist() == [2, 0]

@@ -13,7 +13,7 @@ from analysis import sections
 from analysis.evidence import HONOURED, honours
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.raters.agreement import AgreementRow, agreement
-from analysis.sections.section import MAX_ROWS, frame_of, row_table
+from analysis.sections.section import MAX_ROWS, make_frame, make_row_table
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
@@ -25,7 +25,7 @@ def test_sections_and_analyses_are_all_listed():
     names = {
         module.name
         for module in walk_packages(sections.__path__, "analysis.sections.")
-        if hasattr(import_module(module.name), "section") and not module.ispkg
+        if hasattr(import_module(module.name), "make_section") and not module.ispkg
     }
     assert names == {section.__module__ for section in SECTIONS}
     analyses = {analyse for analyse in HONOURED if analyse.__name__ not in UNLISTED}
@@ -41,7 +41,7 @@ def test_anchors_are_unique():
 
 def test_frame_has_fields_and_limits_as_columns():
     (row,) = agreement(evidence(table({f"{pair}": "xxy" for pair in range(9)})))
-    frame = frame_of([row])
+    frame = make_frame([row])
     assert {field.name for field in fields(AgreementRow)} < set(frame)
     assert frame.columns[0] == "simulated"
     kappa = frame[["fleiss_kappa", "kappa_low", "kappa_high"]].iloc[0].tolist()
@@ -69,12 +69,12 @@ def test_rows_are_computed_once():
 
 def test_long_table_names_the_file_of_all_rows():
     rows = list(range(MAX_ROWS + 1))
-    (cut,) = row_table(
+    (cut,) = make_row_table(
         rows, lambda row: {"Row": row}, lambda row: {"Twice": 2 * row, "None": None}, csv="f", caption="c"
     )
     assert cut.columns == ("Row", "Twice")  # a column without any figure is left out
     assert cut.note == f"The first {MAX_ROWS} of {MAX_ROWS + 1} rows; csv/f.csv has all."
-    assert row_table([], dict, dict, csv="f", caption="c") == ()
+    assert make_row_table([], dict, dict, csv="f", caption="c") == ()
 
 
 def test_unknown_plan_key_is_refused():

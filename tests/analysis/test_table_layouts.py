@@ -7,31 +7,19 @@ import zipfile
 
 import pandas as pd
 import pytest
+from outcomes import AB, counts, refusal
 
 import analysis
 from guard_eval.errors import StudyError
 
-ALPHA, BETA = {"model_a": "alpha", "model_b": "beta"}, {"model_a": "beta", "model_b": "alpha"}
-
 
 def frame(rows, **more):
     """Return a row for each verdict in `rows`, with numbered items."""
-    return pd.DataFrame([{"item": number, **ALPHA, **more, **row} for number, row in enumerate(rows)])
+    return pd.DataFrame([{"item": number, **AB, **more, **row} for number, row in enumerate(rows)])
 
 
 def cycle(name, cells, count=30):
     return [{name: cells[number % len(cells)]} for number in range(count)]
-
-
-def counts(table, **declared):
-    [row] = analysis.shares(table, rater_kind="person", **declared).itertuples()
-    return f"{row.wins}/{row.ties}/{row.losses}", row.units
-
-
-def refusal(table, **declared):
-    with pytest.raises(StudyError) as error:
-        analysis.read(table, **declared)
-    return str(error.value)
 
 
 @pytest.mark.parametrize("item", ["case_id", "query", "Sample ID", "ticket", "poem", "Frage", "seed"])
@@ -39,7 +27,7 @@ def refusal(table, **declared):
 def test_rows_of_one_item_are_one_unit(item, more):
     """Three raters agree on twenty items: there are twenty units, whatever the item is called."""
     rows = [
-        {**dict.fromkeys(more, 20 * rater + number), item: f"Q{number}", **ALPHA, "annotator": f"r{rater}"}
+        {**dict.fromkeys(more, 20 * rater + number), item: f"Q{number}", **AB, "annotator": f"r{rater}"}
         | {"winner": "model_a" if number < 13 else "model_b"}
         for rater in range(3)
         for number in range(20)
@@ -55,7 +43,7 @@ def test_rows_of_one_item_are_one_unit(item, more):
 @pytest.mark.parametrize("prompt", ["prompt", "Prompt ID", "question", "context", "persona", "topic"])
 def test_prompt_beside_the_pair_is_used_or_asked_about(prompt):
     rows = [
-        {"pair_id": f"{number}-{copy}", prompt: f"text {number}", **ALPHA, "rater": "r", "verdict": "alpha"}
+        {"pair_id": f"{number}-{copy}", prompt: f"text {number}", **AB, "rater": "r", "verdict": "alpha"}
         for number in range(10)
         for copy in range(6)
     ]
@@ -71,7 +59,7 @@ def test_prompt_beside_the_pair_is_used_or_asked_about(prompt):
 )
 def test_raters_stay_apart_under_any_heading(rater):
     rows = [{"item": number // 2, rater: f"r{number % 2}"} for number in range(20)]
-    table = pd.DataFrame([{**row, **ALPHA, "winner": "model_a"} for row in rows])
+    table = pd.DataFrame([{**row, **AB, "winner": "model_a"} for row in rows])
     try:
         assert analysis.read(table, rater_kind="person")["rater"].nunique() == 2
     except StudyError as error:
@@ -157,7 +145,7 @@ def test_one_hot_winners_keep_their_ties(names):
     [
         ({"method_a": "x1", "model_b": "y1", "winner": "A"}, {}, "has method_a and no method_b"),
         ({"verdict": "A", "q1": "B", "rater": "r"}, {"headings": "pair_id"}, "there is a column verdict"),
-        ({"q1": "B", "q2": "A", "rater": "r", **ALPHA}, {"headings": "rater"}, "there is a column rater"),
+        ({"q1": "B", "q2": "A", "rater": "r", **AB}, {"headings": "rater"}, "there is a column rater"),
     ],
 )
 def test_columns_that_exclude_each_other_are_refused(columns, declared, message):
@@ -406,14 +394,14 @@ def test_duplicated_tasks_are_named_once(tmp_path):
 )
 def test_similar_ids_across_raters_are_refused(first_id, second_id):
     rows = [{"pair_id": first_id, "rater": "ann"}, {"pair_id": second_id, "rater": "bob"}]
-    table = pd.DataFrame([{**row, **ALPHA, "verdict": "alpha"} for row in rows])
+    table = pd.DataFrame([{**row, **AB, "verdict": "alpha"} for row in rows])
     assert f"{first_id!r} for 'ann' and {second_id!r} for 'bob', which may be one" in refusal(table)
     both = pd.concat([table, table.assign(rater="eve")])
     assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
 
 
 def test_ids_like_exponents_are_not_numbers():
-    rows = [{"pair_id": text, **ALPHA, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
+    rows = [{"pair_id": text, **AB, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
     assert len(analysis.read(pd.DataFrame(rows))) == 3
 
 
@@ -438,7 +426,7 @@ def test_judges_with_names_of_models_are_models(heading, names, kind):
 
 def test_programs_columns_are_not_called_unused(tmp_path):
     rows = [
-        {"question_id": n, "judge": "arena_user_1", **ALPHA, "winner": "model_a", "turn": 1} for n in range(3)
+        {"question_id": n, "judge": "arena_user_1", **AB, "winner": "model_a", "turn": 1} for n in range(3)
     ]
     path = tmp_path / "votes.csv"
     pd.DataFrame(rows).to_csv(path, index=False)

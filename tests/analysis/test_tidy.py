@@ -32,7 +32,10 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "1,d,x,y,anna,coherence,y\n", r"'anna' judged pair '1'.*more than once \(lines 2, 4\)"),
         (GOOD + "1,d,x,y,anna,coherence,tie\n", "keep the current verdict"),
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
-        (GOOD + "1,e,x,y,carl,coherence,x\n", "pair_id '1' has more than one dataset"),
+        (
+            GOOD + "1,e,x,y,carl,coherence,x\n",
+            r"'1' has more than one dataset \('d', 'e'; lines 2.*ids of its",
+        ),
         (f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,robot\n", "rater_kind 'robot' is unknown on line 2"),
         (
             f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,person\n2,d,x,y,anna,c,x,model\n",
@@ -70,7 +73,7 @@ def test_message_lists_a_few_lines():
         validate(pd.DataFrame(rows, columns=HEADER.split(",")))
 
 
-def test_names_are_unchanged(tmp_path):
+def test_names_like_missing_values_are_unchanged(tmp_path):
     frame = read(write(tmp_path, f"{HEADER}\n007,NA,nan,1.0,None,c,nan\n"))
     assert frame.iloc[0].tolist()[:7] == ["007", "NA", "nan", "1.0", "None", "c", "nan"]
 

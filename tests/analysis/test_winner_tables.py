@@ -23,26 +23,6 @@ def table(tmp_path):
     return table
 
 
-def test_models_and_winner_columns_are_read(table):
-    frame = table(MODELS)
-    assert list(frame["verdict"]) == ["gpt", "gpt", "tie", "tie"]
-    assert frame["pair_id"].nunique() == 4
-    assert set(frame["rater"]) == {"unknown rater"}
-    assert set(frame["rater_kind"]) == {"unknown"}
-    assert set(frame["criterion"]) == {"overall"}
-
-
-def test_id_prompt_and_worker_columns_are_read(table):
-    frame = table(
-        "annotator,prompt,left,right,winner\nann,Once,gpt,olmo,left\nbob,Once,olmo,gpt,right\nann,Twice,gpt,olmo,tie\n"
-    )
-    assert list(frame["pair_id"]) == ["1", "1", "2"]
-    assert list(frame["prompt_id"]) == ["1", "1", "2"]
-    assert list(frame["rater"]) == ["ann", "bob", "ann"]
-    assert list(frame["verdict"]) == ["gpt", "gpt", "tie"]
-    assert list(frame["shown_first"]) == ["gpt", "olmo", "gpt"]
-
-
 def test_judge_in_both_orders_has_two_showings(table):
     frame = table("judge,question_id,model_a,model_b,winner\nj,7,x1,y1,model_a\nj,7,y1,x1,model_a\n")
     assert list(frame["verdict"]) == ["x1", "y1"]
@@ -63,9 +43,7 @@ def test_several_prompts_of_many_methods_stay_apart(table):
     [
         ("model_a,model_b,winner\nA,B,model_a\n", "may name a side, or the method"),
         ("left,right,winner\nleft,olmo,right\nolmo,left,right\n", "may name a side, or the method 'left'"),
-        ("left,right,winner\ngpt,olmo,gtp\n", "gtp"),
         ("left,right,winner\ngpt,,left\n", "is empty on line 2"),
-        ("model_a,model_b,winner,swapped\ngpt,olmo,model_a,1\n", "may say that sides changed there"),
         ("judge,worker,left,right,winner\nj,w,gpt,olmo,left\n", "rater could be worker and judge"),
     ],
 )

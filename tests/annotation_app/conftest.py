@@ -29,7 +29,7 @@ def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Say in which browser the next visits are; AppTest has none."""
 
     def set_origin(browser: str) -> None:
-        monkeypatch.setattr(sign_in, "browser_secrets", lambda: [browser])
+        monkeypatch.setattr(sign_in, "read_browser_secrets", lambda: [browser])
 
     set_origin("a browser")
     return set_origin

@@ -34,13 +34,13 @@ class Listener(list):
 @pytest.fixture
 def run(monkeypatch):
     """Run `annotate` with a server that is ready and ends at once; return what was said."""
-    monkeypatch.setattr(server, "run", lambda _socket, on_ready: on_ready())
+    monkeypatch.setattr(server, "run_server", lambda _socket, on_ready: on_ready())
 
     def command(folder, *, quiet=False, **options):
         listener = Listener()
         if quiet:
             listener.notice = lambda text: None
-        with progress.attached(listener):
+        with progress.use_reporter(listener):
             command.url = annotate(Study.open(folder), **{"port": 0, **options}).url
         return "\n".join(listener)
 

@@ -128,7 +128,7 @@ def test_a_waiting_rater_gets_the_pair_when_its_lease_ends(recruiting, databases
     assert codes_on(page) == []
     # A database that fails for a moment is looked for again by the page itself.
     polls = []
-    monkeypatch.setattr(markup, "poll", polls.append)
+    monkeypatch.setattr(markup, "reload_page", polls.append)
     with databases.away(built.database):
         page = page.run()
     assert "Please try again in a moment" in words(page)

@@ -241,3 +241,40 @@ def test_a_rater_who_skips_too_often_is_asked_to_judge(study):
         page = send(page, "skip", {"pair": current["pair"], "problems": ["display"]})
     assert view(page)["pair"] == current["pair"]
     assert "You have skipped several pairs" in view(page)["problem"]
+
+
+@pytest.mark.parametrize("is_change", [False, True], ids=["a new pair", "an earlier pair"])
+def test_a_failed_commit_acknowledges_nothing(study, failing_commits, is_change):
+    built = study(4)
+    page = rate(start(built), "A", "A")
+    page = turn(page, "back") if is_change else page
+    before = view(page)
+    stored = built.stored("history")
+    told = ("pair", "where", "done", "total", "acknowledged")
+    with failing_commits():
+        failed = view(rate(page, "B", "B", press="two", base=before.get("base")))
+        assert {name: failed[name] for name in told} == {name: before[name] for name in told}
+        assert (failed["failed"], failed["note"]) == ("two", "")
+        assert "could not be saved" in failed["problem"]
+        skipped = view(send(page, "skip", {"pair": before["pair"], "problems": ["display"]}))
+        assert {name: skipped[name] for name in told} == {name: before[name] for name in told}
+    assert built.stored("history") == stored
+    after = view(rate(page, "B", "B", press="two", base=before.get("base")))
+    assert (after["acknowledged"], after["where"]) == ([before["pair"], "two"], f"Pair {3 - is_change} of 4")
+    assert len(built.stored("history")) == len(stored) + 2
+
+
+def test_a_failed_commit_opens_no_other_page(study, failing_commits):
+    pages = "[annotation.pages]\nconsent = true\npractice = true\ncheck = true\n"
+    page = visit(study(more=pages).tokens["ann"])
+    page = press(page, "decline")
+    page = press(page, "reconsider")
+    with failing_commits():
+        assert "Before you begin" in words(press(page, "agree"))
+    page = press(press(page, "agree"), "start")
+    with failing_commits():
+        assert view(rate(page, "A", "A"))["where"] == "Practice 1 of 2"
+    for _ in range(2):
+        page = press(rate(page, "A", "A"), "next")
+    with failing_commits():
+        assert "A few short questions" in words(press(page, "check-0-send"))

@@ -20,7 +20,7 @@ def others():
     logger.addHandler(logging.StreamHandler(written))
     logger.propagate = False
     create = logging.getLogRecordFactory()
-    logs.set_up()
+    logs.set_up_logging()
     yield logger, written
     logging.setLogRecordFactory(create)
     logger.handlers.clear()

@@ -37,7 +37,7 @@ def health(monkeypatch):
 
     def ask():
         monkeypatch.setattr(server, "_last_check", [(-9e9, 0)])
-        answer = asyncio.run(server.health(None))
+        answer = asyncio.run(server.check_health(None))
         return answer.status_code, json.loads(answer.body)
 
     return ask
@@ -212,7 +212,7 @@ def test_the_cause_of_an_empty_page_is_logged_once_a_minute(serve, tmp_path):
 def test_another_cause_is_logged_at_once(caplog, monkeypatch):
     monkeypatch.setattr(logs, "_last_warnings", {})
     for values in (("a", 1), ("a", 2), ("b", 1)):
-        logs.warn(f"{values[0]} %d", values[1])
+        logs.warn_once_a_minute(f"{values[0]} %d", values[1])
     assert caplog.messages == ["a 1", "b 1"]
 
 

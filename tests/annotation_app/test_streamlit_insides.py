@@ -21,7 +21,7 @@ from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from websockets import http11
 
 from annotation_app import connections, server
-from annotation_app.markup import asset
+from annotation_app.markup import read_asset
 
 ROOT = Path(__file__).parents[2]
 STATIC = Path(st.__file__).with_name("static")
@@ -41,7 +41,7 @@ def test_the_shell_loads_all_scripts_and_styles_of_streamlit():
     """And has a script of its own, which its hash allows; Streamlit's inline scripts are left out."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     loaded = re.findall(r'"(\./static/[^"]+)"', page)
-    shell = asset("shell.html").replace("{assets}", server._read_assets())
+    shell = read_asset("shell.html").replace("{assets}", server._read_assets())
     assert loaded == re.findall(r'"(\./static/[^"]+)"', shell)
     assert len(re.findall(r"<script[^>]* src=", page)) == len(re.findall(r"<script[^>]* src=", shell)) > 0
     assert re.findall(r"<script>(.*?)</script>", page, re.DOTALL) == [
@@ -56,7 +56,7 @@ def test_streamlit_loads_its_icon_font_by_the_expected_name():
         path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("index*.js")
     )
     assert "document.fonts.load(" in scripts
-    assert "Material Symbols" in asset("shell.html")
+    assert "Material Symbols" in read_asset("shell.html")
 
 
 def test_sessions_without_a_rater_end():

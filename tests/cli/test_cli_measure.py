@@ -33,7 +33,7 @@ def no_hub(monkeypatch, tmp_path):
         yield
 
 
-def test_every_table_and_figure(run, file, tmp_path):
+def test_measure_writes_every_table_and_figure(run, file, tmp_path):
     (tmp_path / "more.jsonl").write_text(
         "".join(json.dumps({**row, "method": "=two", "text": "x y z w v u"}) + "\n" for row in TEXTS)
     )
@@ -65,7 +65,7 @@ def test_missing_model_is_named_after_other_scores(run, file, tmp_path):
     assert (tmp_path / "o" / "scores.csv").exists()
 
 
-def test_a_study_compared_with_a_baseline(run, paired):
+def test_measure_compares_a_study_with_a_baseline(run, paired):
     ran = run("measure", "small", "--baseline", "guard", "--metrics", "diversity,length")
     assert ran.code == 0, ran
     assert "Differences from guard\n" in ran.out

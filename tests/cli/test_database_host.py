@@ -131,7 +131,7 @@ def test_what_the_user_names_is_reached(monkeypatch, tmp_path, url):
         "postgresql://me@127.0.0.1:1/x%3Fpassword=hunter2@y",
     ],
 )
-def test_no_form_of_a_password_is_printed(run, study, monkeypatch, url):
+def test_passwords_in_urls_are_never_printed(run, study, monkeypatch, url):
     pytest.importorskip("psycopg")
     monkeypatch.setenv(HOSTS_VARIABLE, "127.0.0.1")
     write_database(study, url)

@@ -52,19 +52,11 @@ def test_new_overwrites_nothing(tmp_path):
     with pytest.raises(StudyError, match=r"study\.toml exists already and would be overwritten"):
         new(tmp_path / "s")
     (tmp_path / "s" / "study.toml").unlink()
+    assert new(tmp_path / "s").prompts == 4  # as after an interruption
+    (tmp_path / "s" / "study.toml").unlink()
     (tmp_path / "s" / "prompts.jsonl").write_text('{"id": "mine", "prompt": "Once"}\n')
     with pytest.raises(StudyError, match=r"prompts\.jsonl exists already and would be overwritten"):
         new(tmp_path / "s")
-
-
-def test_an_interrupted_new_can_be_run_again(run, tmp_path, monkeypatch):
-    """Its prompts are there and its study.toml is not; other prompts are still refused."""
-    assert run("new", "s").code == 0
-    (tmp_path / "s" / "study.toml").unlink()
-    assert run("new", "s").code == 0
-    (tmp_path / "s" / "study.toml").unlink()
-    (tmp_path / "s" / "prompts.jsonl").write_text('{"prompt": "mine"}')
-    assert "exists already and would be overwritten" in run("new", "s").refused()
 
 
 def test_a_limit_takes_as_many_of_each_dataset(run, tmp_path):

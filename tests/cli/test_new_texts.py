@@ -33,25 +33,25 @@ def write(folder, name, rows, *, ends="\n"):
     return name
 
 
-def plain(folder, name, questions=QUESTIONS, text="{name} on {question}", **more):
-    rows = [
-        {"prompt": question, "text": text.format(name=name, question=question)} | more
+def rows_of(*names, prompt="prompt", text="text", heading="", questions=QUESTIONS, words="{} on {}", **more):
+    """Return a row for each question and system; the system stands under a heading, if there is one."""
+    return [
+        {prompt: question, heading: name, text: words.format(name, question)} | more
+        if heading
+        else {prompt: question, text: words.format(name, question)} | more
         for question in questions
+        for name in names
     ]
-    return write(folder, f"{name}.jsonl", rows)
+
+
+def plain(folder, name, **options):
+    """Write a system's texts without its name."""
+    return write(folder, f"{name}.jsonl", rows_of(name, **options))
 
 
 def alpaca(folder, name):
     """Return a file as AlpacaEval's model_outputs.json."""
-    rows = [
-        {
-            "dataset": "helpful_base",
-            "instruction": question,
-            "output": f"{name} on {question}",
-            "generator": name,
-        }
-        for question in QUESTIONS
-    ]
+    rows = rows_of(name, prompt="instruction", text="output", heading="generator", dataset="helpful_base")
     return write(folder, f"{name}/model_outputs.json", rows)
 
 
@@ -83,20 +83,11 @@ def wide(folder, *names, **more):
     return write(folder, "wide.csv", rows)
 
 
-def long(folder, *names):
-    rows = [
-        {"prompt": question, "method": name, "text": f"{name} on {question}"}
-        for question in QUESTIONS
-        for name in names
-    ]
-    return write(folder, "long.jsonl", rows)
-
-
 SHAPES = {
     "alpaca_eval": lambda folder: [alpaca(folder, "x"), alpaca(folder, "y")],
     "lm-eval": lambda folder: [samples(folder, "x", nested=False), samples(folder, "y", nested=True)],
     "a column for each": lambda folder: [wide(folder, "x", "y")],
-    "a row for each": lambda folder: [long(folder, "x", "y")],
+    "a row for each": lambda folder: [write(folder, "long.jsonl", rows_of("x", "y", heading="method"))],
     "a file for each": lambda folder: [plain(folder, "x"), plain(folder, "y")],
 }
 
@@ -133,28 +124,23 @@ def test_three_systems_are_all_compared(run, tmp_path):
     assert compared == [["x", "y"], ["x", "z"], ["y", "z"]]
 
 
-def with_own_ids(folder, name, *, first, questions):
-    rows = [
-        {"id": first + n, "prompt": question, "text": f"{name} on {question}"}
-        for n, question in enumerate(questions)
-    ]
+def with_own_ids(folder, name, *, first=0, questions=QUESTIONS):
+    rows = [row | {"id": first + n} for n, row in enumerate(rows_of(name, questions=questions))]
     return write(folder, f"{name}.jsonl", rows)
 
 
 def test_ids_may_number_each_file_by_itself(run, tmp_path):
     """The same id is another prompt in the other file, whose order is reversed."""
-    files = with_own_ids(tmp_path, "x", first=0, questions=QUESTIONS)
-    other = with_own_ids(tmp_path, "y", first=0, questions=QUESTIONS[::-1])
-    assert run("new", "s", "--texts", files, other).code == 0
+    file = with_own_ids(tmp_path, "x")
+    other = with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
+    assert run("new", "s", "--texts", file, other).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
-    assert (
-        run("new", "t", "--texts", files, with_own_ids(tmp_path, "z", first=7, questions=QUESTIONS)).code == 0
-    )
+    assert run("new", "t", "--texts", file, with_own_ids(tmp_path, "z", first=7)).code == 0
     assert len(read_prompts(tmp_path / "t" / "prompts.jsonl")) == 4
 
 
 def test_ids_in_one_file_alone_divide_no_prompt(run, tmp_path):
-    files = with_own_ids(tmp_path, "x", first=1, questions=QUESTIONS), plain(tmp_path, "y")
+    files = with_own_ids(tmp_path, "x", first=1), plain(tmp_path, "y")
     assert run("new", "s", "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
@@ -172,7 +158,7 @@ def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
     accented = ["Café au lait:\nhow much?", *QUESTIONS]
     composed = ["Cafe\u0301 au lait:\r\nhow much? ", *QUESTIONS]
     rows = [{"prompt": question, "text": f"y {question}"} for question in composed]
-    files = plain(tmp_path, "x", accented), write(tmp_path, "y.csv", rows, ends="\r\n")
+    files = plain(tmp_path, "x", questions=accented), write(tmp_path, "y.csv", rows, ends="\r\n")
     ran = run("new", "s", "--texts", *files)
     assert (ran.code, ran.err) == (0, "")
     assert len(read_prompts(tmp_path / "s" / "prompts.jsonl")) == 5
@@ -190,7 +176,7 @@ def test_three_texts_a_prompt_are_numbered(run, tmp_path):
 
 
 def test_other_prompts_are_refused_and_common_ones_offered(run, tmp_path):
-    files = plain(tmp_path, "x"), plain(tmp_path, "y", QUESTIONS[:3])
+    files = plain(tmp_path, "x"), plain(tmp_path, "y", questions=QUESTIONS[:3])
     message = run("new", "s", "--texts", *files).refused()
     assert "y in y.jsonl has no text to 1 of 4, such as 0004: 'Why does plant 3 need rain?'" in message
     assert "on the 3 prompts that all have: --common" in message
@@ -222,7 +208,7 @@ def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
 
 def test_texts_without_ids_need_one_common_order(run, tmp_path):
     bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
-    turned = plain(tmp_path, "y", QUESTIONS[::-1])
+    turned = plain(tmp_path, "y", questions=QUESTIONS[::-1])
     message = run("new", "s", "--texts", plain(tmp_path, "x"), turned, bare).refused()
     assert "only their order could say" in message
     short = write(tmp_path, "short.jsonl", [{"text": "one"}])
@@ -260,7 +246,7 @@ def test_measure_names_the_same_systems(run, tmp_path):
     file = wide(tmp_path, "x", "y")
     scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == {"x", "y"}
-    cut = plain(tmp_path, "cut", text="and so"), plain(tmp_path, "done", text="So it is.")
+    cut = plain(tmp_path, "cut", words="and so"), plain(tmp_path, "done", words="So it is.")
     said = run("measure", *cut, "--metrics", "length").out
     assert "100 % of cut's texts end in mid-sentence, none of done's" in said
     doubtful = wide(tmp_path, "x", "y", score=1)
@@ -268,7 +254,7 @@ def test_measure_names_the_same_systems(run, tmp_path):
 
 
 def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
-    echo = plain(tmp_path, "y", text="{question} Because.")
+    echo = plain(tmp_path, "y", words="{1} Because.")
     ran = run("new", "s", "--texts", plain(tmp_path, "x"), echo)
     assert "y: 4 texts from y.jsonl (each began with its prompt, which is cut off)" in ran.out
     assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
@@ -280,24 +266,20 @@ def test_an_empty_text_keeps_no_prompt_from_being_cut_off(run, tmp_path):
     assert "x: 4 texts from x.jsonl (each began with its prompt, which is cut off; 1 empty)" in ran.out
 
 
-def by_two(heading, text="text", prompt="prompt"):
-    """Return records in which a column says who wrote each text."""
-    return [
-        {prompt: question, heading: name, text: f"{name} on {question}"}
-        for question in QUESTIONS
-        for name in ("x", "y")
-    ]
-
-
 @pytest.mark.parametrize("heading", ["system", "System", "model", "Model name", "model_id", "LLM", "Method"])
 @pytest.mark.parametrize(("prompt", "text"), [("prompt", "text"), ("Instruction", "Response")])
 def test_column_of_systems_is_found(run, tmp_path, heading, prompt, text):
-    run("new", "s", "--texts", write(tmp_path, "all.csv", by_two(heading, text, prompt)))
+    run(
+        "new",
+        "s",
+        "--texts",
+        write(tmp_path, "all.csv", rows_of("x", "y", heading=heading, text=text, prompt=prompt)),
+    )
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
 def test_column_that_may_name_systems_is_asked_about(run, tmp_path):
-    file = write(tmp_path, "all.csv", by_two("arm"))
+    file = write(tmp_path, "all.csv", rows_of("x", "y", heading="arm"))
     message = run("new", "s", "--texts", file).refused()
     assert "the column 'arm' may name the systems" in message
     assert "Rename it to 'system'" in message
@@ -314,7 +296,7 @@ def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
     rows = [
         {"prompt": q, "text": text} for q, text in zip(QUESTIONS, ("", "so", "so it", "Yes."), strict=True)
     ]
-    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y", text="Done."))
+    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y", words="Done."))
     assert "x: 4 texts from x.jsonl (1 empty)" in ran.out
     assert "67 % of x's texts end in mid-sentence, none of y's" in ran.out
 
@@ -337,11 +319,7 @@ def test_texts_that_cannot_be_shown_are_refused(run, tmp_path, name, content, me
 )
 def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
     """Alpaca, Dolly, and answers to questions about a passage."""
-    rows = [
-        {first: "Go on.", other: question, "system": name, "output": f"{name} on {question}"}
-        for question in QUESTIONS
-        for name in ("x", "y")
-    ]
+    rows = rows_of("x", "y", prompt=other, heading="system", text="output", **{first: "Go on."})
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows)).refused()
     assert f"line 1: the prompt may be {first!r} and {other!r} together; write the whole" in message
     whole = [row | {"prompt": row[other]} for row in rows]
@@ -405,15 +383,13 @@ REFUSED = [
 @pytest.mark.parametrize(("names", "message"), REFUSED)
 def test_names_that_no_system_can_have_are_refused(run, tmp_path, names, message):
     (tmp_path / "x").mkdir()
-    files = [plain(tmp_path, name, text=f"{n}" + "{question}") for n, name in enumerate(names)]
+    files = [plain(tmp_path, name, words=f"{n}{{1}}") for n, name in enumerate(names)]
     assert message in run("new", "s", "--texts", *files).refused()
     assert not (tmp_path / "s").exists()
 
 
 def test_data_frames_become_a_study(tmp_path):
-    frame = pd.DataFrame(
-        [{"prompt": q, "system": name, "text": f"{name} on {q}"} for q in QUESTIONS for name in ("x", "y")]
-    )
+    frame = pd.DataFrame(rows_of("x", "y", heading="system"))
     result = new(tmp_path / "s", texts=[frame])
     assert result.systems == {"x": 4, "y": 4}
     assert texts_of(tmp_path / "s") == EXPECTED

@@ -52,7 +52,7 @@ def by_people(folder, name, *key):
     return {tuple(row[column] for column in key): row for row in rows if not row["judge"]}
 
 
-def test_a_tournament_in_rounds(run, folder):
+def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
     assert "pairs: 90 (90 new)" in run("pair", "s").out
     assert run("describe", "s").code == 0
     plan = (folder / "plan.md").read_text()
@@ -107,7 +107,7 @@ def test_a_decision_that_no_longer_holds_is_said(run, folder):
     assert "to go in this round" in status_of(run)
 
 
-def test_a_published_study_and_an_exported_table_have_no_fixed_test(run, folder, tmp_path):
+def test_published_rounds_have_no_fixed_test(run, folder, tmp_path):
     run("pair", "s")
     simulate(Study.open(folder))
     assert run("export", "s").code == 0

@@ -51,7 +51,7 @@ def test_agreement_is_hardly_above_chance(folder):
     assert float(agreement["raw_agreement"]) == pytest.approx(0.56, abs=0.005)
 
 
-def test_the_binomial_test_beside(folder):
+def test_binomial_p_follows_from_published_counts(folder):
     # 189 annotations for contrastive decoding and 401 for contrastive search, which the README's shares give.
     counts = [sum(round(2 * shares[side]) for shares in PUBLISHED.values()) for side in (2, 0)]
     assert counts == [189, 401]

@@ -5,10 +5,6 @@ import json
 import pytest
 from factories import edit_settings, text_file
 
-from guard_eval.store import Store
-from guard_eval.store import pairs as store_pairs
-from guard_eval.study.folder import Study
-
 pytestmark = pytest.mark.slow
 
 
@@ -50,14 +46,3 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     edit_settings(three, "runs = 1", "runs = 3")
     assert "would make 0" in run("generate", "small", "--dry-run").out
     assert texts(three) == first_texts
-
-
-def test_the_first_run_is_compared(run, three):
-    edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]')
-    assert run("generate", "small").code == 0
-    assert run("pair", "small", "--redraw").code == 0
-    study, before = Study.open(three), texts(three)
-    with Store.open(study.database) as store:
-        pairs = store_pairs.read(store)
-    assert len(pairs) == 3
-    assert all(pair.text_b == before[pair.prompt_id, 1] for pair in pairs)

@@ -11,14 +11,6 @@ from command_line import run_process
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["generate", "raters", "raters add"])
-def test_help_is_short_for_every_command(run, name):
-    short, long = run(*name.split(), "-h"), run(*name.split(), "--help")
-    assert short == long
-    assert short.code == 0
-    assert all(option in short.out for option in ("--quiet", "--json")) or name == "raters"
-
-
 def test_quiet_before_the_command_and_after_it(run, study):
     for arguments in (("-q", "generate", "small"), ("generate", "small", "-q")):
         shutil.rmtree(study / "continuations", ignore_errors=True)

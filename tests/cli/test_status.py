@@ -17,7 +17,7 @@ def parts(run, *arguments):
     return {state["name"]: state for state in status["steps"]}, status["next"]
 
 
-def test_from_nothing_to_a_report(run, study):
+def test_status_follows_a_study_to_its_report(run, study):
     result, then = parts(run, "small")
     states = " ".join(f"{name}:{state['state']}" for name, state in result.items())
     assert states == "settings:complete prompts:complete continuations:missing metrics:missing pairs:missing"
@@ -83,7 +83,7 @@ def test_ratings_that_lack_a_criterion_are_not_complete(run, paired):
     assert "6 ratings without a verdict on factuality, which was added later" in ran.err
 
 
-def test_nothing_is_changed(run, paired):
+def test_status_changes_nothing(run, paired):
     def times():
         files = [path for path in paired.rglob("*") if path.is_file() and path.suffix != ".db-shm"]
         return {path: path.stat().st_mtime_ns for path in files}

@@ -10,7 +10,7 @@ from guard_eval.generation.library import show_text
 pytestmark = pytest.mark.slow
 
 
-def test_the_text_is_its_tokens_and_each_has_its_numbers(capsys):
+def test_try_returns_numbers_of_each_token(capsys):
     text = show_text("bundled", "Once upon <b>a</b> time", max_new_tokens=9)
     assert (text.strategy, text.finish, len(text.tokens)) == ("guard", "length", 9)
     assert "".join(token["text"] for token in text.tokens) == text.text
@@ -20,7 +20,7 @@ def test_the_text_is_its_tokens_and_each_has_its_numbers(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_it_is_printed_and_coloured_on_a_terminal_alone(run, monkeypatch):
+def test_try_colours_tokens_on_terminals_alone(run, monkeypatch):
     command = ("try", "bundled", "Once upon a time", "--max-new-tokens", "9")
     plain = run(*command)
     assert "\x1b" not in plain.out

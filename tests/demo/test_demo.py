@@ -30,7 +30,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_demo_prints_little_and_ends_with_the_next_commands(demo):
+def test_demo_is_short_and_names_the_next_command(demo):
     folder, out = demo
     assert len(out.splitlines()) <= 60
     tail = out[out.index("Done in ") :]
@@ -44,7 +44,7 @@ def test_demo_prints_little_and_ends_with_the_next_commands(demo):
     assert len(files) <= 25
 
 
-def test_demo_is_complete_and_marked_as_simulated(demo):
+def test_demo_is_marked_as_simulated_and_works_offline(demo):
     folder, out = demo
     assert "SIMULATED" in out
     scores = [row for row in rows_of(folder / "metrics" / "scores.csv") if row["metric"] == "diversity"]
@@ -71,7 +71,7 @@ def test_simulated_judge_assists_simulated_people(demo):
     assert rows == [["coherence", *same], ["fluency", *same]]
 
 
-def test_second_run_of_the_demo_changes_nothing(demo, monkeypatch, capsys):
+def test_second_demo_changes_nothing(demo, monkeypatch, capsys):
     folder, _ = demo
     files = [path for path in folder.rglob("*") if path.is_file() and ".db" not in path.suffix]
     before = {path: path.read_bytes() for path in files}

@@ -29,7 +29,7 @@ def test_simulated_choice_follows_texts_not_sides():
         assert a != b or choice == "tie"
 
 
-def test_simulated_raters_dislike_repetition_and_agree():
+def test_simulated_raters_agree_and_dislike_repetition():
     loop, fresh = TEXTS[0], TEXTS[-1]
     choices = [choose(blind(loop, fresh), "coherence", name=NAMES[0], seed=seed) for seed in range(50)]
     assert choices.count("B") > 45
@@ -38,7 +38,7 @@ def test_simulated_raters_dislike_repetition_and_agree():
     assert 0.45 < sum(map(str.__eq__, first, second)) / 180 < 0.95
 
 
-def test_simulated_raters_rate_all_pairs_once_and_are_marked(tmp_path, make_pairs):
+def test_simulated_raters_rate_everything_once(tmp_path, make_pairs):
     pairs = [replace(pair, for_people=index < 4) for index, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
         store_pairs.add(store, pairs)

@@ -6,7 +6,8 @@ from factories import STUDY_HEAD, make_pair
 from fake_openai import REASONS, FakeOpenAI
 
 from guard_eval.cli.commands import load
-from guard_eval.store import Store, pairs, requests, unblind
+from guard_eval.store import Store, pairs, unblind
+from guard_eval.store.judging import requests
 from guard_eval.study import Study
 from judge.command import judge
 from judge.prompts.prompt import APPENDIX_F

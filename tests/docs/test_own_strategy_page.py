@@ -63,13 +63,13 @@ def texts(folder, name):
     return [json.loads(line) for line in lines]
 
 
-def test_a_function_in_ten_lines(blocks):
+def test_first_strategy_has_at_most_ten_lines(blocks):
     first = blocks("own_strategy.md", "python")[0]
     assert len(first[first.index("@dataclass") :].splitlines()) <= 10
 
 
 @pytest.mark.slow
-def test_a_study_with_them(folder, run_here_anew, blocks):
+def test_study_uses_the_strategies_of_the_page(folder, run_here_anew, blocks):
     """Made with the option, not without it; made again when the file has changed; measured with it."""
     [generate, measure] = blocks("own_strategy.md", "sh")[0].splitlines()
     assert generate.split()[0] == measure.split()[0] == "guard-eval"
@@ -104,12 +104,12 @@ def examples(own_registry, blocks):
     own.use_text("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
 
 
-def test_what_they_leave_in(examples):
+def test_top_a_keeps_the_tokens_of_its_rule(examples):
     p = torch.tensor([[0.6, 0.3, 0.07, 0.03]])  # a (max p)² = .2 · .36 = .072
     assert tokens_kept(logits_after(parse("top_a(a=0.2)"), p.log())) == {0, 1}
 
 
-def test_a_budget_holds(examples):
+def test_budget_strategy_follows_hand_arithmetic(examples):
     """Followed by hand: greedy exactly where the sum of surprises exceeds the steps' budgets."""
     logits = torch.randn(60, 1, 30, generator=torch.Generator().manual_seed(1)) * 2
     follower, spent, forced = Follower(parse("budget(nats=1.2)"), torch.tensor([5])), 0.0, 0

@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "build" / "site"
 
 
-def test_what_a_reader_would_miss_is_an_error(tmp_path: Path):
+def test_site_with_a_missing_page_is_an_error(tmp_path: Path):
     pytest.importorskip("zensical", reason="zensical is not installed: pip install '.[docs]'")
     folder = folder_of_sources(tmp_path)
     docs = folder / "build" / "docs"

@@ -60,25 +60,25 @@ def workbook(path: Path, cells: str) -> Path:
     ],
     ids=["last cell", "wide", "high", "spaces"],
 )
-def test_a_sparse_workbook_takes_little_memory(tmp_path, cells, says):
+def test_sparse_workbook_takes_little_memory(tmp_path, cells, says):
     printed = read_limited(workbook(tmp_path / "texts.xlsx", cells))
     assert says in printed
 
 
-def test_a_parquet_file_of_one_long_text_is_refused(tmp_path):
+def test_parquet_file_of_one_long_text_is_refused(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.table({"text": ["x" * 10**6] * 5000}), tmp_path / "texts.parquet")
     assert (tmp_path / "texts.parquet").stat().st_size < 10**5
     assert "has more than 1,073,741,824 bytes" in read_limited(tmp_path / "texts.parquet")
 
 
-def test_a_parquet_file_of_endless_rows_is_refused(tmp_path):
+def test_parquet_file_of_too_many_rows_is_refused(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.table({"text": [""] * 3_000_000}), tmp_path / "texts.parquet")
     assert "has more than 1,048,576 rows" in read_limited(tmp_path / "texts.parquet")
 
 
-def test_more_rows_than_are_read_are_refused(tmp_path, monkeypatch):
+def test_texts_of_too_many_rows_are_refused(tmp_path, monkeypatch):
     (tmp_path / "texts.jsonl").write_text('{"text": ""}\n' * 3)
     assert len(read_generations(tmp_path / "texts.jsonl")) == 3
     monkeypatch.setattr(rows, "MOST_ROWS", 2)

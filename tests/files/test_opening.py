@@ -57,7 +57,7 @@ def test_read_bytes_holds_the_limit_to_the_byte(tmp_path):
         read_bytes(tmp_path / "ten", limit=9)
 
 
-def test_read_text_drops_the_mark_and_returns(tmp_path):
+def test_read_text_drops_mark_and_carriage_returns(tmp_path):
     (tmp_path / "text").write_bytes(b"\xef\xbb\xbfa\r\nb\n")
     assert read_text(tmp_path / "text") == "a\nb\n"
     (tmp_path / "text").write_bytes(b"ab\xff")
@@ -126,24 +126,24 @@ def read_limited(how: str, path: Path) -> str:
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
-def test_a_small_file_cannot_unpack_to_gigabytes(tmp_path, ending, pack):
+def test_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, ending, pack):
     path = tmp_path / f"texts.jsonl{ending}"
     path.write_bytes(pack(bytes(2**20)) * 1024)  # members of one file: 1 GiB of zeros
     assert f"unpacks to more than {LARGEST_RATIO} times its size" in read_limited("packed", path)
 
 
-def test_a_small_file_unpacks_freely_to_a_bound(tmp_path):
+def test_small_file_may_unpack_to_16_mebibytes(tmp_path):
     path = tmp_path / "texts.jsonl.gz"
     path.write_bytes(gzip.compress(bytes(UNPACKED_FREELY)))
     assert len(read_unpacked(path, limit=2**30)[1]) == UNPACKED_FREELY
 
 
-def test_a_large_limit_reserves_no_memory(tmp_path):
+def test_large_limit_reserves_no_memory(tmp_path):
     (tmp_path / "prompts.jsonl").write_bytes(TABLE)
     assert int(read_limited("whole", tmp_path / "prompts.jsonl")) == len(TABLE)
 
 
-def test_a_file_beyond_memory_is_an_error(tmp_path):
+def test_file_larger_than_memory_is_refused(tmp_path):
     with (tmp_path / "prompts.jsonl").open("wb") as file:
         file.truncate(2**34)  # a hole: 16 GiB that take no room on the disk
     assert "more memory than this machine gives" in read_limited("whole", tmp_path / "prompts.jsonl")

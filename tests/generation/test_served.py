@@ -205,6 +205,19 @@ def test_lasting_failures_end_the_run_with_a_reason(study, server, reply, words)
     assert words in said
 
 
+@pytest.mark.parametrize("has_texts", [False, True])
+def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts):
+    if has_texts:
+        generate_texts(study(prompts=1))
+    server.act = lambda _number, _body: (400, {"error": {"message": "Bad Request"}})
+    if has_texts:
+        assert generate_texts(study(prompts=30)).missing == 29
+        return
+    with pytest.raises(StudyError, match=r"failed 10 times in a row, last with rejected .*Bad Request"):
+        generate_texts(study(prompts=30))
+    assert len(server.bodies) == 11  # the first one also without a seed
+
+
 def test_a_server_that_is_down_is_named(study, server):
     opened = study()
     server.close()

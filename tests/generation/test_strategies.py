@@ -51,6 +51,13 @@ def test_signatures_keep_their_values(k, alpha, tau):
     assert parse(signature(Temperature(tau=tau))) == Temperature(tau=tau)
 
 
+@pytest.mark.parametrize(
+    "name", ["min_p(p={})", "contrastive(k=10, alpha={})", "frequency_penalty(penalty={})"]
+)
+def test_minus_zero_is_zero(name):
+    assert signature(parse(name.format("-0.0"))) == name.format("0")
+
+
 def test_signatures_show_neutral_settings_that_differ():
     assert str(Guard(window=4, decay=0.9)) == "guard(window=4, decay=0.9)"
     assert str(Guard(formulation="released", select="sample")) == "guard(formulation=released, select=sample)"
@@ -104,6 +111,8 @@ def test_parse_accepts_quotes_and_any_order():
         ("mirostat(eta=1e308)", "must be less than or equal to 100"),
         ("beam(beams=9223372036854775808)", "must be less than or equal to 1000"),
         ("epsilon(epsilon=1)", "epsilon = 1 must be less than 1"),
+        ("beam(length_penalty=-100)", "length_penalty = -100 must be greater than or equal to -5"),
+        ("contrastive_decoding(amateur_tau=1e-300)", "must be greater than or equal to 0.01"),
     ],
 )
 def test_bad_strategies_are_named_with_a_remedy(text, says):

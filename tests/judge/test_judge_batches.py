@@ -9,8 +9,8 @@ from fake_openai import Out, completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval.errors import StudyError
-from guard_eval.servers.batch_states import is_too_large, read_state
-from guard_eval.store import requests
+from guard_eval.servers.batch_api import is_too_large, read_state
+from guard_eval.store.judging import requests
 from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,10 @@ import pytest
 from fake_openai import completion, failure, verdict
 from judge_requests import spent_by
 
-from guard_eval.store import judging, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from judge.calibration import FILLER, make_items, read_unanswered
+from guard_eval.store import unblind
+from guard_eval.store.judging import calibration, requests
+from judge.calibration import FILLER, make_checks, read_unanswered
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def ask(store, judge, run):
 def checks(store):
     def read():
         with store.read() as db:
-            return judging.read_calibration(db)
+            return calibration.read_calibration(db)
 
     return read
 
@@ -53,9 +54,9 @@ def reader(ask):
 
 
 def test_calibration_depends_on_texts_and_seed_alone(pairs):
-    items = make_items(pairs, seed=3)
-    assert items == make_items(pairs[::-1], seed=3)
-    assert items != make_items(pairs, seed=4)
+    items = make_checks(pairs, seed=3)
+    assert items == make_checks(pairs[::-1], seed=3)
+    assert items != make_checks(pairs, seed=4)
     assert Counter(item.check.check for item in items) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip

@@ -23,7 +23,7 @@ from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
 from guard_eval.servers.redaction import redact, redact_words
-from guard_eval.servers.server import connect_to, may_send_keys, origin
+from guard_eval.servers.server import connect_to, find_origin, may_send_keys
 from guard_eval.servers.thinking import remove_thinking
 from guard_eval.servers.waits import read_wait
 from guard_eval.servers.workers import Workers
@@ -112,7 +112,7 @@ def test_the_servers_docstring_shows_a_working_call(server, environ):
     whole = completion("<think>hm</think>Once upon a time")
     server.act = lambda _: whole
     chosen = connect_to(settings, environ)
-    assert may_send_keys([chosen], {(origin(server.url), "JUDGE_KEY")})
+    assert may_send_keys([chosen], {(find_origin(server.url), "JUDGE_KEY")})
     price = find_price(settings, chosen.url)
     workers = Workers(chosen, concurrency=settings.concurrency)
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Go on"}]}).encode()

@@ -209,7 +209,7 @@ def test_ten_answers_without_a_verdict_end_a_run(guard_eval, study, server, pair
     assert "one: 12 judged" in ran.out  # all but the three that were asked three times
 
 
-def test_a_judge_is_asked_on_the_studys_criteria_unless_it_names_its_own(guard_eval, study, pair):
+def test_a_judge_is_asked_on_its_own_or_the_studys_criteria(guard_eval, study, pair):
     second = table("two", criteria=["fluency", "factuality"])
     study('[annotation]\ncriteria = ["coherence"]\n' + table("one") + second, [pair(0)])
     ran = guard_eval("judge", "s", "--dry-run")

@@ -9,8 +9,9 @@ from judge_requests import spent_by
 from guard_eval.errors import StudyError
 from guard_eval.servers.form import Form
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store import requests, unblind
-from guard_eval.store.requests import Check
+from guard_eval.store import unblind
+from guard_eval.store.judging import requests
+from guard_eval.store.judging.requests import Check
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow

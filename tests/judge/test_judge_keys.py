@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.servers.client import Client
-from guard_eval.servers.server import KEYLESS, connect_to, origin
+from guard_eval.servers.server import KEYLESS, connect_to, find_origin
 from guard_eval.study.judge_settings import Judge
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ ELSEWHERE = ("0.0.0.0", "gpu-box", "127.0.0.1.nip.example", "localhost.example",
 def test_plain_http_carries_a_key_only_to_this_machine(host):
     judge = Judge(model="m", base_url=f"http://{host}:8000/v1", api_key_env="THEIR_KEY")
     environ = {"THEIR_KEY": OTHER}
-    assert connect_to(judge, environ, plain_http={origin(judge.base_url)}).key == OTHER
+    assert connect_to(judge, environ, plain_http={find_origin(judge.base_url)}).key == OTHER
     if host in HERE:
         assert connect_to(judge, environ).key == OTHER
         return

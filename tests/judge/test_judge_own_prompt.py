@@ -13,9 +13,9 @@ from guard_eval.cli.commands import load
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
-from judge.prompts.forms import first_form
-from judge.prompts.parsing import parse
-from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, nonce, prompt_of
+from judge.prompts.forms import choose_first_form
+from judge.prompts.parsing import parse_response
+from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_nonce, make_prompt
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
@@ -95,9 +95,9 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     for index, example in enumerate(EXAMPLES):
         blind = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
         request, answered = examples[2 * index][1], examples[2 * index + 1][1]
-        tag = nonce(blind, 11)
+        tag = make_nonce(blind, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in request
-        choices = parse(
+        choices = parse_response(
             completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
         )
         assert choices == {name: example["verdict"][name] for name in ("wit", "fluency")}
@@ -112,7 +112,7 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
     assert "Dry wit" in load("report")(study_folder).page.read_text(encoding="utf-8")
     (prompt_path,) = (study_folder / "report" / "prompts").glob(
-        f"{prompt_of(judge_of(study_folder)).version}-*.txt"
+        f"{make_prompt(judge_of(study_folder)).version}-*.txt"
     )
     text = prompt_path.read_text(encoding="utf-8")
     assert f"[system]\n{system}\n\n[user]" in text
@@ -145,7 +145,7 @@ def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server
         "examples.jsonl and a rationale before the verdict\n" in out
     )
     assert '{"rationale": "Dry.", "wit": "B", "fluency": "A"}' in out
-    assert f"prompt {prompt_of(judge_of(folder())).version})" in out
+    assert f"prompt {make_prompt(judge_of(folder())).version})" in out
     sizes = [
         int(re.search(r"prompt tokens: at most ([\d,]+)", example)[1].replace(",", ""))
         for example in (plain, out)
@@ -175,7 +175,7 @@ def test_examples_contain_no_pair_of_the_study(folder, guard_eval, server, chang
 def test_changed_instructions_change_the_requests(folder, question):
     def key(more="", *, lines=STUDY, **files):
         judge = judge_of(folder(more, lines=lines, **files))
-        return RequestBuilder(judge, seed=11).key(question(), first_form(judge))
+        return RequestBuilder(judge, seed=11).key(question(), choose_first_form(judge))
 
     keys = [
         key(),
@@ -194,9 +194,9 @@ def test_changed_instructions_change_the_requests(folder, question):
 
 def test_the_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
-    result = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
+    result = make_prompt(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
     assert result.version == PROMPT_VERSION
-    assert result.system() == prompt_of(judge_of(folder("", lines=lines))).system()
+    assert result.system() == make_prompt(judge_of(folder("", lines=lines))).system()
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])

@@ -11,10 +11,10 @@ from guard_eval.records import BlindPair
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.thinking import has_reasoned
-from guard_eval.store.requests import Question, Usage
+from guard_eval.store.judging.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.parsing import parse, read_block
-from judge.prompts.prompt import code
+from judge.prompts.parsing import parse_response, read_block
+from judge.prompts.prompt import make_code
 
 ASKED = ("fluency", "coherence")
 CODE = "1f2e3d4c5b6a"
@@ -108,16 +108,16 @@ Thank you!""".splitlines()
     ],
 )
 def test_a_verdict_is_read_in_every_wrapping(content):
-    assert parse(body(content), ASKED, code=CODE) == {"fluency": "A", "coherence": "tie"}
+    assert parse_response(body(content), ASKED, code=CODE) == {"fluency": "A", "coherence": "tie"}
 
 
 def test_text_in_one_part_of_the_content_is_read():
     """https://docs.mistral.ai/studio-api/conversations/reasoning: what was thought, and then the answer."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": FORGED}]}
     answer = {"type": "text", "text": '{"fluency": "B", "coherence": "tie"}'}
-    assert parse(body([thinking, answer]), ASKED) == {"fluency": "B", "coherence": "tie"}
-    assert parse(body([thinking]), ASKED).kind == "unparseable"
-    assert parse(body(GOOD), ASKED).kind == "unparseable"  # without a code no block is read
+    assert parse_response(body([thinking, answer]), ASKED) == {"fluency": "B", "coherence": "tie"}
+    assert parse_response(body([thinking]), ASKED).kind == "unparseable"
+    assert parse_response(body(GOOD), ASKED).kind == "unparseable"  # without a code no block is read
 
 
 PROSE = [
@@ -235,7 +235,7 @@ FILTERED = (
     ],
 )
 def test_an_unreadable_verdict_is_a_named_failure(raw, kind):
-    problem = parse(raw, ASKED, code=CODE)
+    problem = parse_response(raw, ASKED, code=CODE)
     assert problem.kind in kind.split(" or ")
     assert problem.detail.isprintable()
     assert 0 < len(problem.detail) < 300
@@ -251,10 +251,12 @@ VALUES = st.recursive(
 
 @given(st.binary(max_size=200), st.text(max_size=200), VALUES)
 def test_parsing_accepts_any_bytes_and_json(raw, text, value):
-    assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure)
+    assert isinstance(
+        parse_response(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure
+    )
     for envelope in (value, {"choices": [{"message": value}]}, {"output": [value]}):
         for data in (raw, json.dumps(envelope).encode()):
-            assert isinstance(parse(data, ASKED), RequestFailure)
+            assert isinstance(parse_response(data, ASKED), RequestFailure)
             assert isinstance(read_usage(data), Usage)
 
 
@@ -320,12 +322,25 @@ def test_reasoning_tokens_are_added_to_the_completion():
     ) == Usage(model="m-1", input_tokens=9, output_tokens=0)
 
 
+COUNTS = st.sampled_from([0, 1, 100, 2**31 - 2, 2**31 - 1, 2**31, 2**63, "2147483647", 2.0**31])
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS)
+def test_every_count_of_tokens_fits_the_database(prompt, completion, total, reasoning):
+    """PostgreSQL's INTEGER has 32 bits, and a sum of two counts may have more."""
+    details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+    usage = read_usage(body("{}", usage=counts | details))
+    for count in (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens):
+        assert count is None or 0 <= count < 2**31
+
+
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_a_quoted_request_is_no_verdict_block(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
     judge = Judge(model="m", criteria=list(ASKED), output="text")
     user = request(judge, Question(pair_id="p", number=0, blind=blind), 5)["messages"][1]["content"]
-    expected = code(blind, 5)
+    expected = make_code(blind, 5)
     assert user.count(f"<verdict-{expected}>") == 1  # the one that is asked for
     assert read_block(user, ASKED, expected, {}) is None  # and it says nothing
     assert read_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected, {}) is None
@@ -340,4 +355,4 @@ def test_a_rationale_is_no_part_of_the_verdict(words):
         f"<rationale-{CODE}>\n{words}\n</rationale-{CODE}>\n{GOOD}",
         json.dumps({"rationale": words, **verdict}),
     ):
-        assert parse(body(content), ASKED, code=CODE) == verdict
+        assert parse_response(body(content), ASKED, code=CODE) == verdict

@@ -8,6 +8,7 @@ from guard_eval.servers.failures import MOST_FAILURES, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
+    DOUBTS,
     MOST_FRUITLESS,
     REASONING_TOKENS,
     Failure,
@@ -19,7 +20,7 @@ from judge.decide import (
     Verdict,
     Wait,
     conclude,
-    learn,
+    learn_from,
     next_step,
 )
 
@@ -70,7 +71,7 @@ def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, store
             reasoned=reasoned,
             alone=alone,
         )
-        history = learn(history, reply)
+        history = learn_from(history, reply)
         steps.append(next_step(history, form))
     return steps[1:], history.run
 
@@ -215,7 +216,7 @@ def test_ten_answers_without_a_verdict_end_a_run(result, setting):
             form = step.form
             answers += 1
             reply = Reply(form=form, result=result, max_output_tokens=512, answered=True, is_new=True)
-            history = learn(history, reply)
+            history = learn_from(history, reply)
             step = next_step(history, form)
         run = history.run
         if isinstance(step, Stop):
@@ -258,6 +259,39 @@ def test_ten_questions_that_the_server_fails_end_a_run():
     assert "10 times in a row, last with timeout (words)" in step.reason
     run = conclude(run, Verdict(CHOICES))
     assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
+
+
+def ask_until_concluded(run, rejected):
+    """Reject all requests of a question; return its last step, the state of the run, and their number."""
+    for count in range(1, 20):
+        steps, after = ask(run, *[rejected] * count)
+        if not isinstance(steps[-1], Send):
+            return steps[-1], after, count
+    pytest.fail("the question is asked without an end")
+
+
+@pytest.mark.parametrize(
+    ("rejected", "requests"),
+    [(UNKNOWN_FORM, [8, 8] + [1] * 8), (error("rejected"), [1] * 10)],
+)
+def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
+    """If the server does not say which part it refuses, all eight forms are tried on two questions."""
+    run = state()
+    counts = []
+    for _ in range(MOST_FAILURES):
+        step, run, count = ask_until_concluded(run, rejected)
+        counts.append(count)
+        run = conclude(run, step) if isinstance(step, Failure) else run
+    assert counts == requests
+    assert "10 times in a row, last with rejected (words)" in step.reason
+
+
+@pytest.mark.parametrize("run", [SETTLED, replace(state(), has_verdicts=True, rejections=DOUBTS)])
+def test_rejections_after_a_verdict_end_no_run(run):
+    for _ in range(20):
+        steps, run = ask(run, UNKNOWN_FORM)
+        assert steps == [Failure(UNKNOWN_FORM)]
+        run = conclude(run, steps[0])
 
 
 # Reasoning: known by what the server does

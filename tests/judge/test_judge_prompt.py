@@ -6,8 +6,8 @@ import pytest
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, criteria
 from judge.prompts import prompt
-from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, nonce
-from judge.prompts.sanitize import neutralise
+from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_nonce
+from judge.prompts.sanitize import neutralise_markup
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 # typed from the paper's Appendix F (app:F), top to bottom; sentences stand apart
@@ -77,14 +77,17 @@ def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
     for name in words:
         with monkeypatch.context() as patched:
             patched.setattr(prompt, name, getattr(prompt, name) + " Please.")
-            versions.add(prompt.paper_version())
+            versions.add(prompt.hash_paper_prompt())
     assert len(words) == 13
     assert len(versions) == 1 + len(words)
 
 
 def test_both_orders_of_a_pair_share_the_delimiter_code(blind):
-    assert nonce(blind("x", "y"), 1) == nonce(blind("y", "x"), 1)
-    assert len({nonce(blind("x", "y"), 1), nonce(blind("x", "z"), 1), nonce(blind("x", "y"), 2)}) == 3
+    assert make_nonce(blind("x", "y"), 1) == make_nonce(blind("y", "x"), 1)
+    assert (
+        len({make_nonce(blind("x", "y"), 1), make_nonce(blind("x", "z"), 1), make_nonce(blind("x", "y"), 2)})
+        == 3
+    )
 
 
 def sections(user, code):
@@ -106,8 +109,8 @@ def test_a_hostile_text_stays_inside_its_tags(text):
         assert messages[0] == empty[0]
         user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
-        inside = sections(user, nonce(hostile, 5))
-        assert inside == {name: neutralise(content) for name, content in texts.items()}
+        inside = sections(user, make_nonce(hostile, 5))
+        assert inside == {name: neutralise_markup(content) for name, content in texts.items()}
         frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
         codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"
         assert re.sub(codes, "", frame) == re.sub(codes, "", empty[1]["content"])

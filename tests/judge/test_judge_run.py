@@ -22,12 +22,13 @@ from judge_requests import end_leases, judged_in, spent_by
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.servers.form import Form
-from guard_eval.store import Store, raters, requests, unblind
+from guard_eval.store import Store, raters, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.schema import add_rows, query
-from guard_eval.store.sqlite_files import select_all
+from guard_eval.store.judging import requests
+from guard_eval.store.sql.schema import add_rows, query
+from guard_eval.store.sql.sqlite_files import select_all
 from judge import journal as judge_journal
-from judge.questions import RequestBuilder, read_left
+from judge.questions import RequestBuilder, read_unjudged
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
@@ -114,7 +115,7 @@ def test_a_used_up_budget_is_reported_and_can_be_raised(run, store, pairs, batch
 def test_a_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
     """The first question takes the money; then all that goes on is to read answers that were paid before."""
     pairs(6)
-    questions = read_left(store, judge, seed=11)
+    questions = read_unjudged(store, judge, seed=11)
     server.act = lambda _: completion("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
     server.act = verdict
@@ -131,7 +132,7 @@ def test_an_unexpectedly_high_charge_ends_a_budgeted_run(run, store, pairs, serv
         run(budget_usd=1)
     assert len(server.asks) == 1
     reporter = Mock()
-    with progress.attached(reporter):
+    with progress.use_reporter(reporter):
         assert run().verdicts == 6
     ((warning,), _) = reporter.warn.call_args
     assert (reporter.warn.call_count, "a response cost $0.0802" in warning) == (1, True)
@@ -273,7 +274,7 @@ def test_a_wait_for_a_rate_limit_is_one_line(*, run, pairs, server, headers, wor
     slow = failure(429, "slow down", headers=headers)
     server.act = lambda ask: slow if 5 < len(server.asks) < 20 else verdict(ask)
     reporter = Mock()
-    with progress.attached(reporter):
+    with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
     ((line,),) = (call.args for call in reporter.notice.call_args_list)
     assert words in line
@@ -334,7 +335,7 @@ def test_a_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs,
 def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, judge):
     pairs(1)
     rater = raters.get_or_add(store, judge.rater_name, "model")
-    question, _ = read_left(store, judge, seed=11)
+    question, _ = read_unjudged(store, judge, seed=11)
     sent = RequestBuilder(judge, seed=11).describe(Form(), max_output_tokens=9)
     same = {"key": "k", "instruction": sent.id, "body": b"q", "max_output_tokens": 9, "cost": 5}
     planned = [requests.Planned(question=question, **same)]
@@ -342,10 +343,10 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
         requests.keep_instruction(db, sent)
         runs = {"killed": now, "next": now + requests.LEASE}
         rows = [
-            requests.reserve(db, planned, judge=rater, run=run, now=moment, limit=None)[0].row
+            requests.reserve_requests(db, planned, judge=rater, run=run, now=moment, limit=None)[0].row
             for run, moment in runs.items()
         ]
-        requests.settle(db, now, [requests.Settled(row=rows[0], state="answered", response=b"late")])
+        requests.settle_requests(db, now, [requests.Settled(row=rows[0], state="answered", response=b"late")])
         states = {row.run: row.state for row in select_all("request")(db)}
     assert states == {"killed": "lost", "next": "open"}
 

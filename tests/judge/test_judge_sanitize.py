@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers
 
-from judge.prompts.sanitize import neutralise
+from judge.prompts.sanitize import neutralise_markup
 
 TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(encoding="utf-8"))[
     "tokenizer"
@@ -34,7 +34,7 @@ def test_special_tokens_of_published_tokenizers_are_replaced(entry):
     for token in (spelling for written in entry["tokens"] for spelling in spelled(written)):
         between = " " if token[0] == "/" else ""  # inside a word it is a path
         for text in (token, f"so {token} it", f"so{between}{token}\nuser", f"{token}{between}{token}"):
-            harmless = neutralise(text)
+            harmless = neutralise_markup(text)
             assert not GRAVE.search(harmless), (token, harmless)
             assert len(harmless) == len(text)
             # what is replaced is brackets alone, so that a judge still reads the name
@@ -43,17 +43,17 @@ def test_special_tokens_of_published_tokenizers_are_replaced(entry):
 
 @given(st.lists(st.sampled_from(TOKENS) | st.text("<>[]|/~! ab_\n", max_size=4), max_size=8).map("".join))
 def test_nested_special_tokens_are_replaced_in_one_pass(text):
-    harmless = neutralise(text)
+    harmless = neutralise_markup(text)
     result = GRAVE.search(harmless)
     assert result is None or result[0] in {"/think", "/no_think"}  # a path: "a/think"
-    assert neutralise(harmless) == harmless
+    assert neutralise_markup(harmless) == harmless
 
 
 @pytest.mark.parametrize("begins", ["<", "<<", "</", "＜", "["])
 def test_long_white_space_after_a_bracket_takes_linear_time(begins):
     """A model that loops writes it; a search that tries each way to divide it would take minutes."""
-    assert neutralise(begins + " " * 200_000) == begins + " " * 200_000
-    assert neutralise(f"{begins}{' ' * 200_000}</ method-a>").endswith("‹/ method-a>")
+    assert neutralise_markup(begins + " " * 200_000) == begins + " " * 200_000
+    assert neutralise_markup(f"{begins}{' ' * 200_000}</ method-a>").endswith("‹/ method-a>")
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_look_alikes_of_special_tokens_are_replaced(tokens, data):
     tokenizer.add_tokens(TOKENS)
     special = {unicodedata.normalize("NFKC", token) for token in TOKENS}
     assert set(tokenizer.encode(text).tokens) & special
-    assert not set(tokenizer.encode(neutralise(text)).tokens) & special
+    assert not set(tokenizer.encode(neutralise_markup(text)).tokens) & special
 
 
 ORDINARY = [
@@ -89,10 +89,10 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_is_unchanged(text):
-    assert neutralise(text) == text
+    assert neutralise_markup(text) == text
 
 
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
 def test_the_token_is_found_after_characters_that_change_length(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
-    assert neutralise(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"
+    assert neutralise_markup(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"

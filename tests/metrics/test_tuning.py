@@ -178,7 +178,7 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     after = opened(folder)
     with Store.open(after.database) as store:
         [comparison] = compare_declared(
-            {PEOPLE: after.declared[PEOPLE]}, {PEOPLE: store_settings.declared(store, PEOPLE)}
+            {PEOPLE: after.declared[PEOPLE]}, {PEOPLE: store_settings.read_declared(store, PEOPLE)}
         )
     assert {change.partition(" from ")[0] for change in comparison.changes} == {
         "pairs.compare",

@@ -86,7 +86,7 @@ def test_shares_follow_hand_arithmetic():
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
-def test_two_orders_are_one_answer_and_simulated_do_not_count():
+def test_simulated_raters_do_not_count_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
     figures = by_key(figures_from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))

@@ -22,13 +22,13 @@ def test_text_is_drawn_as_it_stands_in_the_readers_font(text):
     assert f"font-family: {FONT};" in result.get("style")
 
 
-def test_the_same_bytes_again():
+def test_same_figure_has_the_same_bytes():
     first, second = draw("x"), draw("x")
     assert (first.svg, first.pdf, first.png) == (second.svg, second.pdf, second.png)
     assert ET.fromstring(standalone(first).encode()).tag == f"{SVG}svg"
 
 
-def test_a_figure_says_what_it_shows():
+def test_figure_has_a_text_alternative():
     root = ET.fromstring(draw("x", heading="a\ufffe<b>", description='c\n"d"').svg)
     assert (root.get("role"), root.get("aria-labelledby")) == ("img", "n-title n-desc")
     assert [(child.tag, child.get("id"), child.text) for child in root][:2] == [

@@ -44,7 +44,7 @@ def test_a_page_escapes_each_value_once(tmp_path):
     assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
 
 
-def test_a_value_stays_in_its_line(tmp_path):
+def test_value_of_a_sentence_stays_in_its_line(tmp_path):
     (tmp_path / "own.txt.j2").write_text(
         "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ plural(n, 'pair') }}\n"
     )
@@ -52,7 +52,7 @@ def test_a_value_stays_in_its_line(tmp_path):
     assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
 
 
-def test_a_table_from_columns():
+def test_table_of_makes_cells_from_columns():
     table = table_of(
         [3, 1], {"n": lambda n: n, "twice": lambda n: 2 * n}, caption="c", strong=lambda n: n > 2
     )
@@ -90,6 +90,6 @@ def test_a_table_in_html():
     assert (region["role"], region["tabindex"], region["aria-label"]) == ("region", "0", "<c>")
 
 
-def test_rows_fit_their_columns():
+def test_row_of_other_length_is_refused():
     with pytest.raises(ValueError, match="1 cells in a table of 2"):
         Table(columns=("a", "b"), rows=(("x",),), caption="")

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from guard_eval.records import BlindPair, Choice, HandOutPlan
-from guard_eval.store import Store, raters, requests, verdicts
+from guard_eval.store import Store, raters, verdicts
+from guard_eval.store.judging import requests
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

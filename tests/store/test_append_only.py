@@ -8,8 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import handout, pairs, raters
-from guard_eval.store.requests import Instruction, keep_instruction
-from guard_eval.store.schema import add_rows
+from guard_eval.store.judging.requests import Instruction, keep_instruction
+from guard_eval.store.sql.schema import add_rows
 
 pytestmark = pytest.mark.both_databases
 INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "text")

@@ -11,7 +11,8 @@ from rating import farthest, leads, people, rate, rate_all
 from sqlalchemy import text
 
 from guard_eval.records import HandOutPlan
-from guard_eval.store import handout, pairs, raters, slots, unblind
+from guard_eval.store import handout, pairs, raters, unblind
+from guard_eval.store.showings import slots
 
 METHODS = ("guard", "top_k(k=50)", "acs", "greedy")
 

@@ -12,7 +12,7 @@ import pytest
 from factories import STUDY_HEAD
 
 from analysis.monitor.rater_list import list_raters
-from annotation_app.annotate import address_for_others, annotate
+from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, manage, notes, pairs, raters, settings, unblind, verdicts
@@ -67,7 +67,7 @@ def test_a_link_has_the_address_of_the_served_app(study):
     """Before that it is where `annotate` serves by default, which the sentence below the links says."""
     unserved = manage.add(study, "Ben")
     options = inspect.signature(annotate).parameters
-    default = address_for_others(options["address"].default, options["port"].default)
+    default = make_url(options["address"].default, options["port"].default)
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
     with opened(study) as store:
@@ -93,9 +93,14 @@ def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
     assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
 
 
-def test_links_stay_valid_if_the_file_cannot_be_written(study, tmp_path):
+def test_links_stay_valid_if_new_ones_cannot_be_kept(study, tmp_path, failing_commits):
     link = manage.add(study, "Ben").links["Ben"]
     (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "links.csv").write_text("earlier links")
+    with failing_commits(), pytest.raises(StudyError, match="disk is full"):
+        manage.links(study, output=tmp_path / "links.csv")
+    assert (tmp_path / "links.csv").read_text() == "earlier links"
+    assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
     for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
         with pytest.raises(StudyError, match=says):
             manage.links(study, output=output)
@@ -283,9 +288,9 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     paid = raters.RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    with progress.attached(Answers(answer=False)):
+    with progress.use_reporter(Answers(answer=False)):
         assert paid in manage.erase(study, "Ann").raters
-    with progress.attached(Answers(answer=True)):
+    with progress.use_reporter(Answers(answer=True)):
         erased = manage.erase(study, "Ann")
     assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]

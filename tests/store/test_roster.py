@@ -8,8 +8,9 @@ import pytest
 from rating import leads, people, rate_all
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, pairs, raters, roster, unblind
-from guard_eval.store.roster import plan_roster
+from guard_eval.store import handout, pairs, raters, unblind
+from guard_eval.store.showings import roster
+from guard_eval.store.showings.roster import plan_roster
 
 
 def make_pairs_of(comparisons):

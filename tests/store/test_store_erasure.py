@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rating import people, rate, rate_all
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, notes, pairs, raters, slots, unblind
-from guard_eval.store.schema import query
+from guard_eval.store import Store, handout, notes, pairs, raters, unblind
+from guard_eval.store.showings import slots
+from guard_eval.store.sql.schema import query
 
 ADA = prolific_id("ada")
 
@@ -116,7 +117,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         reader.execute("SELECT count(*) FROM rater").fetchone()
         store.engine.dispose()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("guard_eval.store.database.BUSY_SECONDS", 0.1)
+            patched.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)
             with (
                 pytest.raises(StudyError, match=r"still in its files|locked"),
                 Store.open(f"sqlite:///{file}") as other,

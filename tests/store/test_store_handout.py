@@ -7,9 +7,10 @@ import pytest
 from rating import people, rate, rate_all
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, notes, pairs, raters, roster, slots, unblind, verdicts
+from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
 from guard_eval.store.handout import SPARE_SKIPS
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store.showings import roster, slots
+from guard_eval.store.showings.slots import MOST_SKIPS
 
 
 def prompts(presented):

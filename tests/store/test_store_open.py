@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.store import Store, pairs, schema
+from guard_eval.store import Store, pairs
+from guard_eval.store.sql import schema
 
 
 def refuse(url, *, create=False):

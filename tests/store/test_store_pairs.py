@@ -10,8 +10,9 @@ from rating import people, rate
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, content_id
-from guard_eval.store import handout, raters, roster, unblind, verdicts
+from guard_eval.store import handout, raters, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.showings import roster
 
 
 def awkward(pair: Pair, text: str) -> Pair:
@@ -30,7 +31,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
         store_pairs.add(store, new, replace_all=True)
     assert store_pairs.read(store) == old
     clock.advance(minutes=31)
-    assert store_pairs.why_fixed(store) is None
+    assert store_pairs.explain_fixed(store) is None
     assert store_pairs.add(store, new, replace_all=True) == 9
     assert store_pairs.read(store) == new
     assert raters.sign_in(store, token) == ann

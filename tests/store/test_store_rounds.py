@@ -11,8 +11,9 @@ from sqlalchemy import exc, text
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare
-from guard_eval.store import handout, pairs, raters, roster, rounds, slots, unblind
-from guard_eval.store.schema import add_rows
+from guard_eval.store import handout, pairs, raters, unblind
+from guard_eval.store.showings import roster, rounds, slots
+from guard_eval.store.sql.schema import add_rows
 
 SIZES = (8, 8, 4)
 """Prompts of the three rounds."""
@@ -290,7 +291,8 @@ def test_a_judge_has_separate_rounds(store, plan, judge):
     rule = replace(plan.rounds, showings=2)
     judge_plan = replace(plan, rounds=rule)
     who = raters.get_or_add(store, name, "model")
-    from guard_eval.store import requests, verdicts
+    from guard_eval.store import verdicts
+    from guard_eval.store.judging import requests
 
     statement = []
     while True:

@@ -200,7 +200,7 @@ def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, pl
 
 def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge):
     def declared(store):
-        return [store_settings.declared(store, name) for name in ("people", "judge gpt")]
+        return [store_settings.read_declared(store, name) for name in ("people", "judge gpt")]
 
     with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
         pairs.add(store, make_pairs(2))
@@ -223,13 +223,13 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
         rate(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
         rate(store, rater, presented, "B")
-        assert store_settings.declared(store, "people") is None
+        assert store_settings.read_declared(store, "people") is None
 
 
 def test_a_criterion_keeps_the_words_of_its_first_verdict(store, ann, number):
     store_settings.set_criteria(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
     store_settings.set_criteria(store, {"wit": "Wit: b"})
-    assert store_settings.criteria(store) == {}
+    assert store_settings.read_criteria(store) == {}
     verdicts.save(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
     store_settings.set_criteria(store, {"wit": "Wit: c", "flowx": "Flow: c"})
-    assert store_settings.criteria(store) == {"wit": "Wit: b", "flow_": "Flow: a"}
+    assert store_settings.read_criteria(store) == {"wit": "Wit: b", "flow_": "Flow: a"}

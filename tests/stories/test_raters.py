@@ -47,7 +47,7 @@ def page(chromium):
     page.close()
 
 
-def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(served, visit):
+def test_raters_see_no_names_and_verdicts_find_the_methods(served, visit):
     """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
     built = served.built
     page = visit("")
@@ -114,7 +114,7 @@ def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(served, vis
 
 
 @pytest.mark.postgres
-def test_what_was_pressed_while_the_server_was_away_is_saved_once(databases, chromium, tmp_path):
+def test_answers_given_while_the_server_is_away_are_saved_once(databases, chromium, tmp_path):
     built = build_hostile(
         tmp_path / "study",
         number=2,
@@ -188,7 +188,7 @@ def practise(page):
         page.keyboard.press("Control+Enter")
 
 
-def test_the_whole_way_by_keyboard(tmp_path, page):
+def test_study_can_be_rated_by_keyboard_alone(tmp_path, page):
     texts = {"number": 0, "hostile": ("One.", "Two.")}
     more = {"raters": (), "slots": 1, "more": SETTINGS}
     built, log = build_hostile(tmp_path / "study", **texts, **more), tmp_path / "log"

@@ -44,37 +44,12 @@ def test_examples_of_a_judge_count_in_the_hash(judge):
     assert judge('examples = "own.txt"', text=lines({**EXAMPLE, "a": "z"})).hash != first.hash
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("none.txt", "there is no such file in the study's folder"),
-        ("../secret.txt", "it is outside the study's folder; copy it there"),
-        ("{absolute}", "it is outside the study's folder"),
-        ("link.txt", "it is outside the study's folder"),
-        ("loop.txt", "this is not a file name"),
-        ("nul\\u0000.txt", "this is not a file name"),
-        ("latin.txt", "is not text in UTF-8"),
-    ],
-)
-def test_no_file_outside_the_study_is_read(judge, tmp_path, name, says):
-    folder = tmp_path / "study"
-    (tmp_path / "secret.txt").write_text("{{criteria}} hunter2", encoding="utf-8")
-    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
-    (folder / "loop.txt").symlink_to(folder / "loop.txt")
-    name = name.replace("{absolute}", str(tmp_path / "secret.txt"))
-    for key in ("prompt", "examples"):
-        with pytest.raises(StudyError, match=re.escape(says)) as error:
-            judge(f'{key} = "{name}"', latin__txt=b"{{criteria}} caf\xe9")
-        assert f"judge[1].{key}: " in str(error.value)
-        assert "hunter2" not in str(error.value)
-
-
 def test_a_link_within_the_study_may_be_followed(judge, tmp_path):
     (tmp_path / "study" / "link.txt").symlink_to("own.txt")
     assert judge('prompt = "link.txt"', text="{{criteria}}").settings.judge[0].prompt.text == "{{criteria}}"
 
 
-def test_files_have_a_size(judge):
+def test_too_large_files_are_refused(judge):
     assert judge('prompt = "own.txt"', text="{{criteria}}".ljust(LARGEST_TEXT))
     with pytest.raises(StudyError, match=r"own\.txt is larger than 1,048,576 bytes"):
         judge('prompt = "own.txt"', text="{{criteria}}".ljust(LARGEST_TEXT + 1))
@@ -146,7 +121,7 @@ def test_what_is_filled_in_is_never_read_again(text, values):
         ("x", date(2026, 1, 1), "not a valid JSON value"),
     ],
 )  # fmt: skip
-def test_what_a_body_may_not_add(name, value, says):
+def test_body_cannot_add_fields_of_the_program(name, value, says):
     with pytest.raises(ValidationError, match=says):
         Judge(model="m", extra_body={name: value})
 
@@ -165,12 +140,12 @@ def test_what_a_body_may_not_add(name, value, says):
         ({"X-A": "é"}, "should match pattern"),
     ],
 )  # fmt: skip
-def test_what_a_header_may_not_be(headers, says):
+def test_headers_cannot_hold_secrets(headers, says):
     with pytest.raises(ValidationError, match=says):
         Judge(model="m", headers=headers)
 
 
-def test_plain_fields_are_taken():
+def test_harmless_fields_are_accepted():
     body = {"top_p": 0.9, "prompt_cache_key": "k", "provider": {"order": ["a"]}, "service_tier": "flex"}
     headers = {"X-Title": "a study", "anthropic-workspace": "w"}
     judge = Judge(model="m", extra_body=body, headers=headers, temperature="default")

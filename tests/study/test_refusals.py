@@ -222,7 +222,7 @@ def test_a_password_in_the_databases_url_is_shown_nowhere(study, value):
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_file_that_cannot_be_read(study):
+def test_unreadable_study_toml_is_named(study):
     with pytest.raises(StudyError, match="is not valid TOML"):
         study(text="seed =")
     with pytest.raises(StudyError, match="not text in UTF-8"):

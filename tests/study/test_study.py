@@ -61,7 +61,7 @@ def test_hash_changes_only_with_settings_that_change_results(study):
     assert [line for line in OF_JUDGE if study(f"judge=[{{model='m', {line}}}]").hash == judged] == []
 
 
-def test_batch_sizes_device_maps_and_stop_strings(study):
+def test_batch_size_device_map_and_stop_are_read(study):
     changes = ("model.device={model = 0, lm_head = 'cpu'}", 'generation.stop=["é", "\\n", "é"]')
     settings = study(*changes, "generation.runs=3").settings
     assert settings.generation.batch_size == "auto"
@@ -127,7 +127,7 @@ def test_pages_before_the_first_pair_are_off_by_default(tmp_path):
     assert settings.judge[0].orders == "both"
 
 
-def test_where_a_model_is_looked_for(study):
+def test_model_folder_is_seen_from_the_study(study):
     opened = study()
     (opened.folder / "here").mkdir()
     assert opened.locate_model("here") == str(opened.folder / "here")
@@ -136,7 +136,7 @@ def test_where_a_model_is_looked_for(study):
     assert opened.locate_model("bundled").endswith("guard_eval/demo/model")
 
 
-def test_no_folder_and_no_study(tmp_path):
+def test_missing_study_is_named(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "file"):
         with pytest.raises(StudyError, match=r"no study.toml in .*; name a study's folder, or .* new "):
@@ -160,7 +160,7 @@ def test_no_folder_and_no_study(tmp_path):
         ),
     ],
 )
-def test_settings_of_one_run(assignment, result):
+def test_overrides_change_settings_for_one_run(assignment, result):
     tables = {"a": {"c": 0}, "l": [{"x": 0}], "s": "t"}
     if isinstance(result, str):
         with pytest.raises(StudyError, match=result):

@@ -95,11 +95,11 @@ class Wire:
 
     @property
     def received(self) -> bytes:
-        from annotation_app.markup import asset
+        from annotation_app.markup import read_asset
 
         data = self._data
         for name in ("page.js", "page.css", "panel.js", "panel.css", "shell.html"):
-            data = data.replace(asset(name).strip().encode(), b"")
+            data = data.replace(read_asset(name).strip().encode(), b"")
         return data.lower()
 
     def _socket(self, socket: Any) -> None:

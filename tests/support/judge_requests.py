@@ -3,9 +3,10 @@
 import json
 from datetime import UTC, datetime
 
-from guard_eval.store import judging, unblind
-from guard_eval.store.schema import query
-from judge.prompts.forms import first_form
+from guard_eval.store import unblind
+from guard_eval.store.judging import usage
+from guard_eval.store.sql.schema import query
+from judge.prompts.forms import choose_first_form
 from judge.questions import RequestBuilder
 
 
@@ -16,7 +17,7 @@ def request(judge, question, seed=1):
 
 def sent(judge, question, seed=1):
     """Return the body as bytes, as it is sent."""
-    return RequestBuilder(judge, seed=seed).build(question, first_form(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=seed).build(question, choose_first_form(judge), max_output_tokens=512)
 
 
 def completion_body(content):
@@ -27,7 +28,7 @@ def completion_body(content):
 def spent_by(store):
     """Return what the only judge has taken."""
     with store.read() as db:
-        return judging.read_spending(db)[0]
+        return usage.read_spending(db)[0]
 
 
 def judged_in(store):

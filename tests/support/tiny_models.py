@@ -150,6 +150,35 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
             "intermediate_size_mlp": 96,
         },
     ),
+    "recurrent-gemma": (
+        "recurrent_gemma",
+        {
+            **COMMON,
+            "eos_token_id": 1,
+            "pad_token_id": 0,
+            "hidden_size": 48,
+            "lru_width": 48,
+            "intermediate_size": 96,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 1,
+            "block_types": ["recurrent", "recurrent", "attention"],
+            "attention_window_size": 9,
+            "w_init_variance_scale": 1.0,
+        },
+    ),
+    "minimax": (
+        "minimax",
+        {
+            **_LLAMA,
+            "head_dim": 12,
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+            "block_size": 8,
+            "sliding_window": 9,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+        },
+    ),
     "openai-gpt": ("openai-gpt", {**COMMON, "n_embd": 48, "n_layer": 1, "n_head": 4, "n_positions": 128}),
 }
 """Models that ignore padding, keep no keys and values, or see a part of the text, as in `CONFIG_MAPPING`."""

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Context, Evidence
-from analysis.sections.section import frame_of
+from analysis.sections.section import make_frame
 from analysis.verdicts.checks import orient, validate
 from guard_eval.study.test_plan import TestPlan
 
@@ -81,7 +81,7 @@ def as_table(analyse):
     """Return an analysis as a function from the evidence to the table of its CSV file."""
 
     def analyse_as_table(verdicts):
-        return frame_of(analyse(verdicts))
+        return make_frame(analyse(verdicts))
 
     return analyse_as_table
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from guard_eval import progress
-from guard_eval.generation.engines.batch import Batch, Decoded
+from guard_eval.generation.engines.batch import Batch, Decoded, padding_token
 from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.local import Writer
@@ -62,7 +62,7 @@ def continue_rows(
 ) -> Decoded:
     """Continue prompts of token ids; without keys, each has its number."""
     keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
-    batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit)
+    batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit, padding=padding_token(model))
     return decode(model, batch, parse(strategy), **options)
 
 
@@ -72,5 +72,5 @@ def collect_notices() -> Iterator[list[str]]:
     reporter = progress.Reporter()
     notices: list[str] = []
     reporter.notice = notices.append
-    with progress.attached(reporter):
+    with progress.use_reporter(reporter):
         yield notices

@@ -118,7 +118,7 @@ def test_first_model_that_the_hub_refuses_is_named(hub):
 
 
 @pytest.mark.parametrize("name", ["broken/x", "portal/x"])
-def test_an_answer_that_is_none_of_the_hubs_is_no_answer(hub, name):
+def test_answer_of_another_server_is_no_answer(hub, name):
     assert f"Not on this machine: {name}" in find(name).problem
     assert not find(name).reachable
 
@@ -152,13 +152,13 @@ def test_offline_lasts_as_long_as_the_work(closed_port):
     assert not constants.HF_HUB_OFFLINE
 
 
-def test_nothing_is_asked_of_what_is_here_for_good(hub, cache, tmp_path):
+def test_hub_is_not_asked_about_fixed_commits(hub, cache, tmp_path):
     lay_into(cache, "here/model")
     find_models({"here/model": ("here/model", COMMIT), "folder": (str(tmp_path), "main")})
     assert Hub.paths == []
 
 
-def test_names_that_can_be_none(tmp_path):
+def test_impossible_model_names_are_refused(tmp_path):
     with pytest.raises(StudyError, match="the model's name is empty; give"):
         check_name("", "")
     for name in ("a b", "a/b/c", "a/../b", "-/-/-", "ä/b"):

@@ -26,7 +26,7 @@ def test_a_prompts_shard_by_hand():
     assert Shard(digest % 5 + 1, 5).holds("p7")
 
 
-def test_reading_and_naming():
+def test_shard_is_read_and_names_its_files():
     assert Shard.parse("2/3") == Shard(2, 3)
     assert (Shard(2, 3).suffix, Shard().suffix) == (".shard-2-of-3", "")
 

@@ -14,8 +14,8 @@ from analysis.planning.formulas import Design
 from analysis.publication.publish import Published, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
-from analysis.reports.notebook import evidence_of
-from analysis.reports.study_report import study_verdicts
+from analysis.reports.notebook import make_evidence
+from analysis.reports.study_report import read_study_verdicts
 from analysis.sections.raters.agreement import AgreementRow
 from analysis.sections.raters.agreement import agreement as agreement_rows
 from analysis.sections.results.shares import totals
@@ -46,7 +46,7 @@ def a_study(folder: Path) -> str:
     pairs: Paired = pair(study)
     state = read_status(folder, ())
     counted: int = state.ratings.counted if state.ratings else 0
-    table: pd.DataFrame = study_verdicts(study)
+    table: pd.DataFrame = read_study_verdicts(study)
     return f"{sum(lengths)} {scores} {pairs.count} {counted} {len(table)} {report(study.folder).answer}"
 
 
@@ -79,7 +79,7 @@ def in_a_notebook(path: Path) -> str:
 
 def sections_of(path: Path) -> list[float]:
     """Read the rows of two analyses, whose classes mypy knows, under a plan."""
-    evidence = evidence_of(path, alpha=0.01)
+    evidence = make_evidence(path, alpha=0.01)
     rows: Sequence[AgreementRow] = evidence.rows(agreement_rows)
     plan: TestPlan = evidence.plan
     certain: list[str] = [row.leader for row in evidence.rows(totals) if row.is_significant(plan.alpha)]

@@ -12,12 +12,12 @@ from analysis.scores.scores import ResultKey, UnitScores, by_cell, count_verdict
 from analysis.sections.section import (
     ComparisonRow,
     Section,
-    coefficient,
-    distinct_notes,
+    format_coefficient,
     limits,
+    make_table_section,
     name_result,
-    people_or_first_judge,
-    table_section,
+    select_first_raters,
+    select_notes,
 )
 from analysis.stats.agreement import (
     fleiss_kappa,
@@ -100,13 +100,14 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
     in_full = evidence.in_full_only
     choices = count_choices(in_full)
     return [
-        _row(key, scores, choices, evidence.plan.level)
+        _make_row(key, scores, choices, evidence.plan.level)
         for key, scores in by_cell(in_full.scored.by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 
 
-def _row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+    """Return the agreement on one result."""
     item, first = item_numbers(scores)
     by_unit = UnitScores.of(scores.iloc[first])
     counts = count_verdicts(scores)
@@ -146,16 +147,16 @@ def count_choices(evidence: Evidence) -> int:
     return 3 if ties or bool((evidence.scored.scores["net"] == 0).any()) else 2
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether raters agree."""
     rows = evidence.rows(agreement)
-    return table_section(
+    return make_table_section(
         rows,
         name_result,
         lambda row: {
             "Raw": percent(row.raw_agreement, 0),
-            "Fleiss' κ": coefficient(row.fleiss_kappa),
-            "α, ordinal": coefficient(row.krippendorff_alpha_ordinal),
+            "Fleiss' κ": format_coefficient(row.fleiss_kappa),
+            "α, ordinal": format_coefficient(row.krippendorff_alpha_ordinal),
             "AC1": number(row.gwet_ac1.value),
             "Choices": row.categories,
             "ICC(1)": number(row.icc1.value),
@@ -164,25 +165,27 @@ def section(evidence: Evidence) -> Section | None:
         csv="agreement",
         caption="Agreement between raters of one kind",
         question="Do raters agree with each other?",
-        answer=_answer,
-        notes=(DESIGN_EFFECT, *distinct_notes(row.note for row in rows)),
+        answer=_answer_question,
+        notes=(DESIGN_EFFECT, *select_notes(row.note for row in rows)),
     )
 
 
-def _answer(rows: Sequence[AgreementRow]) -> str:
-    people = people_or_first_judge(rows)
+def _answer_question(rows: Sequence[AgreementRow]) -> str:
+    """Describe the range of κ in words, and say if one verdict dominates."""
+    people = select_first_raters(rows)
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:
         return "Undefined: see the table"
-    lowest = min(kappas, key=_value)
-    highest = max(kappas, key=_value)
-    word = next(word for least, word in LANDIS_KOCH if _value(lowest) >= least)
+    lowest = min(kappas, key=_get_value)
+    highest = max(kappas, key=_get_value)
+    word = next(word for least, word in LANDIS_KOCH if _get_value(lowest) >= least)
     kappa = f"{number(lowest.value)} to {number(highest.value)}"
     if number(lowest.value) == number(highest.value):
-        kappa = coefficient(lowest)
+        kappa = format_coefficient(lowest)
     why = DOMINATED if 2 * sum(row.is_dominated for row in people) > len(people) else ""
     return f"{word}: κ = {kappa}{why}"
 
 
-def _value(kappa: Estimate) -> float:
+def _get_value(kappa: Estimate) -> float:
+    """Return the value of a κ that is defined."""
     return kappa.value or 0.0

@@ -18,7 +18,7 @@ from analysis.evidence import Evidence, honours
 from analysis.scores.likeness import describe_signs
 from analysis.scores.scores import side_of_a
 from analysis.sections.raters.likeness import likeness
-from analysis.sections.section import Section, plain_name, table_section
+from analysis.sections.section import Section, make_table_section, plain_name
 from guard_eval.estimate import Floats
 from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
@@ -66,12 +66,12 @@ class FindingRow:
 def audits(evidence: Evidence) -> list[FindingRow]:
     """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []
-    for (a, b, kind), verdicts, showings in _by_comparison(evidence.frame):
+    for (a, b, kind), verdicts, showings in _split_by_comparison(evidence.frame):
         findings = (
-            *redundant_criteria(verdicts),
-            *unbalanced_sides(showings, (a, b)),
-            *unvarying_raters(verdicts, showings, (a, b)),
-            *unseen_ends(showings),
+            *find_redundant_criteria(verdicts),
+            *find_unbalanced_sides(showings, (a, b)),
+            *find_unvarying_raters(verdicts, showings, (a, b)),
+            *find_unseen_ends(showings),
         )
         where = f"{a} against {b}, {RATERS[kind]}"
         rows += [replace(finding, where=f"{finding.where}{where}") for finding in findings]
@@ -83,7 +83,9 @@ def audits(evidence: Evidence) -> list[FindingRow]:
     return sorted(rows, key=lambda row: (row.severity != "warning", kinds.index(row.kind)))
 
 
-def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
+def _split_by_comparison(
+    frame: pd.DataFrame,
+) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
     """Yield each comparison with enough showings: its methods and kind of raters, verdicts and showings.
 
     A showing is a pair of texts as one rater once saw it; it has a verdict on each criterion. All are
@@ -113,7 +115,7 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
             yield name, verdicts_of[cell], showings_of[cell]
 
 
-def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
+def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     """Find groups of criteria that nearly always have the same verdict.
 
     Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
@@ -126,13 +128,13 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     sides = verdicts.to_numpy(dtype=float)
     kappas = np.full((len(names), len(names)), np.nan)
     for pair in combinations(range(len(names)), 2):
-        kappas[pair] = _kappa(sides[:, pair])
+        kappas[pair] = _compute_kappa(sides[:, pair])
     count, group_of = connected_components(kappas >= REDUNDANT_KAPPA - ROUNDING, directed=False)
     for label in range(count):
         group = np.flatnonzero(group_of == label)
         if len(group) < 2:
             continue
-        whole = _complete_showings(sides[:, group])
+        whole = _keep_complete_showings(sides[:, group])
         same = int((whole == whole[:, :1]).all(axis=1).sum())
         least = float(np.nanmin(kappas[np.ix_(group, group)]))
         yield FindingRow(
@@ -145,14 +147,14 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         )
 
 
-def _complete_showings(sides: Floats) -> Floats:
+def _keep_complete_showings(sides: Floats) -> Floats:
     """Return the showings that have a verdict on every one of these criteria."""
     return np.asarray(sides[~np.isnan(sides).any(axis=1)])
 
 
-def _kappa(sides: Floats) -> float:
+def _compute_kappa(sides: Floats) -> float:
     """Return Cohen's κ of two criteria's verdicts, [showings, 2]; NaN if it is undefined or n is small."""
-    both = _complete_showings(sides)
+    both = _keep_complete_showings(sides)
     if len(both) < FEWEST or np.ptp(both) == 0:
         return np.nan
     by_chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
@@ -160,7 +162,7 @@ def _kappa(sides: Floats) -> float:
     return float((agreed - by_chance) / (1 - by_chance))
 
 
-def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
+def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
     """Find comparisons in which one method was shown first more often than by chance.
 
     Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
@@ -188,7 +190,7 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
     )
 
 
-def unvarying_raters(
+def find_unvarying_raters(
     rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
 ) -> Iterator[FindingRow]:
     """Find raters whose verdicts hardly depend on the texts, among raters with at least `FEWEST` verdicts.
@@ -214,12 +216,12 @@ def unvarying_raters(
     )
     sums = [table.groupby("rater", observed=True).sum() for table in (of_showings, of_verdicts)]
     for rater, counts in pd.concat(sums, axis=1).astype(int).iterrows():
-        for kind, what in _habits(counts, methods) if counts["showings"] >= FEWEST else ():
+        for kind, what in _find_habits(counts, methods) if counts["showings"] >= FEWEST else ():
             severity: Severity = "note" if kind == "one method" else "warning"
             yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
 
 
-def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _find_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each habit of a rater as its kind and a sentence."""
     verdicts = counts["verdicts"]
     low = counts["low"]
@@ -242,7 +244,7 @@ def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, 
             yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"
 
 
-def unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
+def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
     """Count the showings that were rated before the end of every text was on the screen.
 
     The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
@@ -264,19 +266,20 @@ def unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
     )
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether anything is odd in the data."""
-    return table_section(
+    return make_table_section(
         evidence.rows(audits),
         lambda row: {"Finding": row.kind, "Where": plain_name(row.where), "What": row.what},
         lambda _: {},
         csv="audits",
         caption="What the audits found",
         question="Is anything odd in the data?",
-        answer=_answer,
+        answer=_answer_question,
     )
 
 
-def _answer(rows: Sequence[FindingRow]) -> str:
+def _answer_question(rows: Sequence[FindingRow]) -> str:
+    """Count the warnings and notes."""
     warnings = sum(row.severity == "warning" for row in rows)
     return f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}"

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, count_verdicts, item_numbers
-from analysis.sections.section import ComparisonRow, Section, group_by, name_result, row_table
+from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
 from analysis.stats.agreement import agreement_by_item
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import percent
@@ -79,13 +79,11 @@ def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataF
     return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask on which pairs raters disagree most."""
     rows = evidence.rows(disagreements)
-    if not rows:
-        return None
     worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
-    table = row_table(
+    return make_table_section(
         list(chain(*worst)),
         lambda row: {**name_result(row), "Dataset": row.dataset, "Pair": row.pair_id},
         lambda row: {
@@ -96,10 +94,6 @@ def section(evidence: Evidence) -> Section | None:
         csv="disagreements",
         caption="Where people disagree most, with each other and with a judge",
         note="By people: how often two of them differ. By a judge: the distance of its share from people's.",
-    )
-    return Section(
-        anchor="disagreements",
         question="On which pairs do raters disagree most?",
-        answer=f"all {len(rows)} are in csv/disagreements.csv",
-        tables=table,
+        answer=lambda _: f"all {len(rows)} are in csv/disagreements.csv",
     )

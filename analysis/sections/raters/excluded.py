@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.evidence import Evidence, Exclusion, honours
-from analysis.sections.results.shares import WinShareRow, honours_shares, share_cells, totals
-from analysis.sections.section import Section, name_first, name_result, plain_name, row_table
+from analysis.sections.results.shares import WinShareRow, honours_shares, make_share_cells, totals
+from analysis.sections.section import Section, make_row_table, name_first, name_result, plain_name
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural, title
 
@@ -29,12 +29,12 @@ def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
     return totals(Evidence.of(evidence.context.with_excluded, evidence.context))
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether raters were excluded."""
     raters = evidence.rows(excluded_raters)
     if not raters:
         return None
-    table = row_table(
+    table = make_row_table(
         raters,
         lambda row: {
             "Rater": plain_name(row.rater),
@@ -50,24 +50,26 @@ def section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="excluded",
         question="Who was excluded, and what would the result be with them?",
-        answer=_answer(raters, results),
+        answer=_answer_question(raters, results),
         notes=("Their verdicts count in no other table.",),
-        tables=(*table, *_results_table(results, evidence.plan.alpha)),
+        tables=(*table, *_make_results_table(results, evidence.plan.alpha)),
     )
 
 
-def _results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
+def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
+    """Return the table of results with the excluded raters."""
     first = name_first(rows)
-    return row_table(
+    return make_row_table(
         rows,
         name_result,
-        lambda row: share_cells(row, first, alpha),
+        lambda row: make_share_cells(row, first, alpha),
         csv="with_excluded_raters",
         caption="The result with the excluded raters",
     )
 
 
-def _answer(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
+def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
+    """Count the excluded raters, and give the results with them."""
     late = sum(rater.results == "after" for rater in raters)
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
     kinds = {rater.rater_kind for rater in raters}

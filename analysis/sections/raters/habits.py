@@ -9,7 +9,7 @@ import numpy as np
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import by_raters, item_numbers, with_units
 from analysis.sections.raters.audits import audits
-from analysis.sections.section import MAX_NOTES, Section, limits, plain_name, table_section
+from analysis.sections.section import MAX_NOTES, Section, limits, make_table_section, plain_name
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.records import TIE, record
@@ -83,13 +83,13 @@ def raters(evidence: Evidence) -> list[RaterRow]:
     return rows
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether every rater is careful."""
     habits = [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
     flagged = {row.where.split(",")[0] for row in habits}
     rows = evidence.rows(raters)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
-    return table_section(
+    return make_table_section(
         rows,
         lambda row: {"Rater": plain_name(row.rater)},
         lambda row: {

@@ -8,7 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Section, group_by, limits, row_table, share_with_limits
+from analysis.sections.section import Section, format_share, group_by, limits, make_row_table
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.records import record
@@ -76,7 +76,7 @@ class SpendingRow:
         """Return the cost as text."""
         if self.unpriced and self.unpriced == self.requests:
             return "unknown"
-        return f"{dollars(self.usd)} or more" if self.unpriced else dollars(self.usd)
+        return f"{format_dollars(self.usd)} or more" if self.unpriced else format_dollars(self.usd)
 
 
 @record
@@ -154,7 +154,7 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
     )
     for (judge, check, criterion), items in groups.items():
         complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
-        outcomes = [_outcome(check, answers) for answers in complete]
+        outcomes = [_score_answers(check, answers) for answers in complete]
         hits = [outcome == 1 for outcome in outcomes]
         rows.append(
             CalibrationRow(
@@ -171,7 +171,7 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
     return sorted(rows, key=lambda row: (row.judge, CHECKS.index(row.check), row.criterion))
 
 
-def _outcome(check: str, answers: Sequence[str]) -> int:
+def _score_answers(check: str, answers: Sequence[str]) -> int:
     """Return 1 for the expected outcome of the check, −1 for the opposite, 0 for anything between."""
     match check:
         case "identical":
@@ -183,7 +183,7 @@ def _outcome(check: str, answers: Sequence[str]) -> int:
             return (lead > 0) - (lead < 0)
 
 
-def changed_models(evidence: Evidence) -> tuple[str, ...]:
+def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
     """Say for which judges more than one model answered, a sentence for each judge."""
     rows = sorted(evidence.rows(models), key=lambda row: row.first)
     sentences = []
@@ -194,7 +194,7 @@ def changed_models(evidence: Evidence) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
+def describe_mixed_forms(evidence: Evidence) -> tuple[str, ...]:
     """Say which judges were asked for verdicts in more than one form, a sentence for each judge."""
     forms: dict[str, list[str]] = {}
     for row in evidence.context.judging.prompts:
@@ -207,17 +207,17 @@ def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def dollars(amount: float) -> str:
+def format_dollars(amount: float) -> str:
     """Return an amount of money as text. Small amounts have four decimals."""
     return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask how the judges were asked."""
     spent = evidence.rows(spending)
     failed = evidence.rows(failures)
     tables = (
-        *row_table(
+        *make_row_table(
             spent,
             lambda row: {"Judge": row.judge},
             lambda row: {
@@ -226,12 +226,12 @@ def section(evidence: Evidence) -> Section | None:
                 "Prompt tokens": f"{row.input_tokens:,}",
                 "Answer tokens": f"{row.output_tokens:,}",
                 "Cost": row.cost,
-                "Set aside": dollars(row.held_usd),
+                "Set aside": format_dollars(row.held_usd),
             },
             csv="judge_spending",
             caption="What the judges took",
         ),
-        *row_table(
+        *make_row_table(
             failed,
             lambda row: {
                 "Judge": row.judge,
@@ -243,12 +243,12 @@ def section(evidence: Evidence) -> Section | None:
             csv="judge_failures",
             caption="Showings of pairs without a verdict",
         ),
-        *row_table(
+        *make_row_table(
             evidence.rows(calibration),
             lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
             lambda row: {
                 "Items": row.items,
-                "As expected": share_with_limits(row.share),
+                "As expected": format_share(row.share),
                 "Missing": row.missing,
             },
             csv="judge_calibration",
@@ -258,12 +258,12 @@ def section(evidence: Evidence) -> Section | None:
     if not tables:
         return None
     prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
-    dollars_spent = dollars(sum(row.usd for row in spent))
+    dollars_spent = format_dollars(sum(row.usd for row in spent))
     without = plural(sum(row.count for row in failed), "showing")
     return Section(
         anchor="judge-run",
         question="How were the judges asked?",
         answer=f"{dollars_spent}; {without} of a pair without a verdict",
-        notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
+        notes=(*prompts, *describe_mixed_forms(evidence), *describe_changed_models(evidence)),
         tables=tables,
     )

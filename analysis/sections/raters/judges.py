@@ -16,10 +16,10 @@ from analysis.sections.results.answering import answering
 from analysis.sections.section import (
     ComparisonRow,
     Section,
-    coefficient,
+    format_coefficient,
     limits,
+    make_table_section,
     name_result,
-    table_section,
 )
 from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
@@ -71,17 +71,18 @@ def judges(evidence: Evidence) -> list[JudgeRow]:
     There is none if no pair was rated by people and by a judge.
     """
     both = judged_by_both(evidence.in_full_only.scored.scores)
-    rows = (_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
+    rows = (_make_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
 
-def _row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
+def _make_row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
+    """Compare a judge with people on one result. Return None if no person rated its pairs."""
     level = 1 - alpha
     unit = UnitScores.of(judged).codes
-    verdict = _labels(judged["net"])
+    verdict = _label_verdicts(judged["net"])
     item = pd.Index(judged["pair_id"]).get_indexer(pd.Index(people["pair_id"]))
     people, item = people[item >= 0], item[item >= 0]
-    label = _labels(people["net"])
+    label = _label_verdicts(people["net"])
     tally = np.zeros((len(judged), 3))
     np.add.at(tally, (item, label), 1)
     counts = tally.sum(axis=1)
@@ -90,7 +91,7 @@ def _row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: floa
         return None
     rater = pd.factorize(people["rater"], sort=True)[0]
     wins, why = alternative_annotator(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
-    majority = _majority(tally)[is_rated]
+    majority = _find_majority(tally)[is_rated]
     kappa = cohen_kappa(majority, verdict[is_rated], unit=unit[is_rated], level=level)
     is_paired = counts >= 2
     as_judged = tally[np.arange(len(judged)), verdict][is_paired] / counts[is_paired]
@@ -110,25 +111,26 @@ def _row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: floa
     )
 
 
-def _labels(net: pd.Series) -> NDArray[np.int64]:
+def _label_verdicts(net: pd.Series) -> NDArray[np.int64]:
+    """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
     return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
 
 
-def _majority(tally: Floats) -> NDArray[np.int64]:
+def _find_majority(tally: Floats) -> NDArray[np.int64]:
     """Return the most frequent verdict of each item, or a tie if two are equal; `tally` is [items, 3]."""
     is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether the judge agrees with people."""
-    return table_section(
+    return make_table_section(
         evidence.rows(judges),
         name_result,
         lambda row: {
             "Pairs": row.pairs,
             "Same as most people": percent(row.same_as_most.value, 0),
-            "κ": coefficient(row.cohen_kappa),
+            "κ": format_coefficient(row.cohen_kappa),
             "Judge = a person": percent(row.with_a_person, 0),
             "Person = a person": percent(row.among_people, 0),
             "Wins as an annotator": percent(row.alternative_wins, 0),
@@ -136,12 +138,13 @@ def section(evidence: Evidence) -> Section | None:
         csv="judges",
         caption="Judges beside people",
         question="Does the judge agree with people?",
-        answer=partial(_answer, evidence),
+        answer=partial(_answer_question, evidence),
         notes=(ALTERNATIVE_ANNOTATOR,),
     )
 
 
-def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
+def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
+    """Say whether judges give people's result, and how often they agree with most people."""
     alpha = evidence.plan.alpha
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)

@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
-from analysis.sections.section import Section, plain_name, row_table
+from analysis.sections.section import Section, make_row_table, plain_name
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, p_value, percent, title
 
@@ -30,13 +30,13 @@ def likeness(evidence: Evidence) -> list[JudgeLikeness]:
     return sorted(rows, key=lambda row: row.p)
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether models answered for people."""
     rows = evidence.rows(likeness)
     signs = describe_signs(rows, evidence.context.conduct)
     if not rows and not signs:
         return None
-    table = row_table(
+    table = make_row_table(
         rows,
         lambda row: {
             "Rater": plain_name(row.rater),

@@ -14,12 +14,12 @@ from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
     Section,
-    distinct_notes,
     limits,
+    make_row_table,
     name_criterion,
     name_result,
-    people_or_first_judge,
-    row_table,
+    select_first_raters,
+    select_notes,
 )
 from analysis.stats.equal_length import METHOD, share_at_equal_length
 from analysis.stats.proportion import unit_proportion
@@ -104,7 +104,7 @@ def position(evidence: Evidence) -> list[PositionRow]:
         return []
     level = evidence.plan.level
     rows = []
-    by_order = _by_order(with_units(frame[frame["shown_first"].notna()]))
+    by_order = _group_by_order(with_units(frame[frame["shown_first"].notna()]))
     for key, group in by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
@@ -131,7 +131,7 @@ def position(evidence: Evidence) -> list[PositionRow]:
     return rows
 
 
-def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
+def _group_by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
     placed = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
     rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
@@ -149,17 +149,17 @@ def length(evidence: Evidence) -> list[LengthRow]:
     frame = evidence.in_full_only.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
         return []
-    lengths = _lengths(frame)
+    lengths = _measure_lengths(frame)
     if not lengths["known"].any():
         return []
     scored = evidence.in_full_only.scored
     items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
-    rows = [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    rows = [_make_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
     return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
 
 
-def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
+def _measure_lengths(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair: log₂ of its length ratio, and whether it is known.
 
     If the rows of a pair differ in a length, the middle of the least and the greatest is taken.
@@ -174,7 +174,8 @@ def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"ratio": ratio, "known": has_both}).reset_index()
 
 
-def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
+def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
+    """Return how the verdicts of one result depend on length."""
     measured = items[items["known"].astype(bool)]
     toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
     sided = np.abs(toward) > 0
@@ -199,12 +200,12 @@ def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level:
     )
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether the order or the length of texts matters."""
     positions, lengths = evidence.rows(position), evidence.rows(length)
     if not (positions or lengths):
         return None
-    position_table = row_table(
+    position_table = make_row_table(
         positions,
         name_criterion,
         lambda row: {
@@ -217,7 +218,7 @@ def section(evidence: Evidence) -> Section | None:
         csv="position",
         caption="Preference for the first place",
     )
-    length_table = row_table(
+    length_table = make_row_table(
         lengths,
         name_result,
         lambda row: {
@@ -233,21 +234,22 @@ def section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="order-length",
         question="Does the order or the length of texts matter?",
-        answer=_answer(positions, lengths),
-        notes=("Shares are of verdicts that are no ties.", *distinct_notes(row.note for row in lengths)),
+        answer=_answer_question(positions, lengths),
+        notes=("Shares are of verdicts that are no ties.", *select_notes(row.note for row in lengths)),
         tables=(*position_table, *length_table),
     )
 
 
-def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
+def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
+    """Say how often the first text won, and how often the longer one."""
     parts = []
     if positions:
-        rows = people_or_first_judge(positions)
+        rows = select_first_raters(positions)
         first = sum(row.first for row in rows)
         decided = first + sum(row.second for row in rows)
         won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
         parts.append(f"the first-shown text {won}")
-    people = people_or_first_judge(lengths) if lengths else []
+    people = select_first_raters(lengths) if lengths else []
     shares = [row for row in people if row.longer_share.value is not None]
     if pairs := sum(row.pairs for row in shares):
         won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)

@@ -34,10 +34,10 @@ def answering(evidence: Evidence) -> list[WinShareRow]:
         }
     elif evidence.stops_early:
         declared = {row.key: (shares[row.key], row) for row in evidence.rows(rounds) if row.key in shares}
-    return [_with_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
+    return [_replace_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
 
 
-def _with_test(
+def _replace_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
     """Return a row with another share and test. The smallest possible p of that test is not known."""

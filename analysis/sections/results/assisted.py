@@ -19,11 +19,11 @@ from analysis.scores.win_share import fixed_share
 from analysis.sections.results.shares import TestedRow, correct
 from analysis.sections.section import (
     Section,
-    distinct_notes,
+    format_share,
     limits,
+    make_table_section,
     name_result,
-    share_with_limits,
-    table_section,
+    select_notes,
 )
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from guard_eval.estimate import Estimate, join_notes
@@ -89,18 +89,18 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
         if len(judged) > len(people) and UnitScores.of(people).n >= FEWEST_RATED:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = int(scores["rater"].nunique())
-            rows.append(_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
+            rows.append(_make_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
     return correct(rows, evidence)
 
 
-def _row(
+def _make_row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
     """Return a row from the items of people and those of the judge."""
     rated = len(people)
     level = evidence.plan.level
     ratings = int(people["raters"].sum())
-    why = _obstacle(people, judged, random=evidence.context.random_part)
+    why = _find_obstacle(people, judged, random=evidence.context.random_part)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""
     result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
     few = ""
@@ -133,7 +133,7 @@ def _row(
     )
 
 
-def _obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
+def _find_obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
     """Return why this judge cannot assist people's share, with the remedy; empty if it can.
 
     If people rated a part that was not declared to be random, its datasets are compared with the others' (χ²
@@ -168,15 +168,15 @@ def _obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> st
     )
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether the judge makes people's answer more certain."""
     rows = evidence.rows(assisted)
-    return table_section(
+    return make_table_section(
         rows,
         name_result,
         lambda row: {
-            "People": share_with_limits(row.people_alone),
-            "Assisted": share_with_limits(row.people_assisted),
+            "People": format_share(row.people_alone),
+            "Assisted": format_share(row.people_assisted),
             "p": NOTHING if row.p is None else p_value(row.p),
             "r": number(row.correlation),
             "Ratings gained": number(row.ratings_gained, 0),
@@ -184,12 +184,13 @@ def section(evidence: Evidence) -> Section | None:
         csv="assisted",
         caption="People's win share, assisted by a judge",
         question="Does the judge make people's answer more certain?",
-        answer=_answer,
-        notes=(PREDICTION_POWERED, *distinct_notes(row.note for row in rows)),
+        answer=_answer_question,
+        notes=(PREDICTION_POWERED, *select_notes(row.note for row in rows)),
     )
 
 
-def _answer(rows: Sequence[AssistedRow]) -> str:
+def _answer_question(rows: Sequence[AssistedRow]) -> str:
+    """Say how many more ratings would narrow the interval as much."""
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"

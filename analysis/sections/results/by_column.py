@@ -10,11 +10,11 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import ResultKey, by_cell
-from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, p_or_reason, totals
-from analysis.sections.section import Section, name_first, name_result, row_table
+from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, totals, write_p
+from analysis.sections.section import Section, make_row_table, name_first, name_result
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.table import KNOWN, STORED, as_texts
+from analysis.verdicts.table import KNOWN, STORED, convert_to_texts
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import record
 from guard_eval.reporting.words import (
@@ -102,12 +102,12 @@ def _varies_within(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> boo
     return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
 
 
-def columns_of(evidence: Evidence) -> tuple[str, ...]:
+def list_columns(evidence: Evidence) -> tuple[str, ...]:
     """Return the declared columns, and the columns chosen later."""
     return (*evidence.context.by, *evidence.context.explored)
 
 
-def group_columns(frame: pd.DataFrame) -> list[str]:
+def find_group_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that can split the results: they have no role, and only a few values."""
     names = [name for name in reading_of(frame).unused if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
@@ -116,25 +116,25 @@ def group_columns(frame: pd.DataFrame) -> list[str]:
 NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
 
 
-@honours("alpha", "correction", "weights", "raters", "composite", needs=columns_of)
+@honours("alpha", "correction", "weights", "raters", "composite", needs=list_columns)
 def by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
-        _value_row(row, column, value)
-        for column in columns_of(evidence)
-        for value, subset in _subsets(evidence, column)
+        _make_value_row(row, column, value)
+        for column in list_columns(evidence)
+        for value, subset in _split_evidence(evidence, column)
         for row in subset.rows(totals)
     ]
     return correct(rows, evidence)
 
 
-def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
+def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     """Make the row of one value. Its p is corrected later, together with those of other values."""
     counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
-@honours("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=columns_of)
+@honours("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_columns)
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 
@@ -144,12 +144,12 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
     if evidence.stops_early:
         return []
     rows = []
-    for column in columns_of(evidence):
-        subsets = [dict(by_cell(subset.scored.items)) for _, subset in _subsets(evidence, column)]
+    for column in list_columns(evidence):
+        subsets = [dict(by_cell(subset.scored.items)) for _, subset in _split_evidence(evidence, column)]
         for key, whole in by_cell(evidence.scored.items):
             rated = [subset[key] for subset in subsets if key in subset]
             if rated:
-                rows.append(_interaction_row(key, column, whole, rated, evidence.seed))
+                rows.append(_make_interaction_row(key, column, whole, rated, evidence.seed))
     declared = evidence.context.by
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
@@ -159,7 +159,7 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
     ]
 
 
-def _interaction_row(
+def _make_interaction_row(
     key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
 ) -> InteractionRow:
     """Test one result: do its items depend on the value of a column?"""
@@ -176,22 +176,22 @@ def _interaction_row(
     )
 
 
-def _subsets(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
+def _split_evidence(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
     """Yield each value of a column with its verdicts. Judges of a panel count separately."""
-    values = _values(evidence.frame[column], column)
+    values = _group_values(evidence.frame[column], column)
     plan = evidence.plan.model_copy(update={"panel": None})
     context = replace(evidence.context, plan=plan, by=(), explored=())
     for number, value in enumerate(values.categories):
         yield str(value), Evidence.of(evidence.frame[values.codes == number], context)
 
 
-def _values(cells: pd.Series, column: str) -> pd.Categorical:
+def _group_values(cells: pd.Series, column: str) -> pd.Categorical:
     """Return the values of a column in their order, or the thirds of its numbers.
 
     Raises:
         StudyError: The column has too many different texts.
     """
-    texts = as_texts(cells)
+    texts = convert_to_texts(cells)
     numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
     if len(texts.categories) <= MAX_VALUES:
         order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
@@ -208,9 +208,9 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
     return pd.Categorical(np.array([*names, None], dtype=object)[codes], categories=names)
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether the result depends on the columns."""
-    columns = columns_of(evidence)
+    columns = list_columns(evidence)
     if not columns:
         return None
     rows = evidence.rows(by_value)
@@ -218,19 +218,19 @@ def section(evidence: Evidence) -> Section | None:
     alpha = evidence.plan.alpha
     names = and_list(columns)
     first = name_first(rows)
-    figures = row_table(
+    figures = make_row_table(
         rows,
         lambda row: {**name_result(row), "Column": row.column, "Value": row.value},
         lambda row: {
             f"Share of {first}": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p": p_or_reason(row, alpha),
+            "p": write_p(row, alpha),
             "Units": row.units,
         },
         csv="by_value",
         caption=f"Win shares by {names}",
     )
-    dependence = row_table(
+    dependence = make_row_table(
         tests,
         lambda row: {**name_result(row), "Column": row.column},
         lambda row: {"p of the interaction": p_value(row.deciding_p), "Values": row.groups},
@@ -256,8 +256,8 @@ def section(evidence: Evidence) -> Section | None:
 def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
     """Name the test, the verdicts that are left out, and the columns that support no claim."""
     yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
-    for name in columns_of(evidence):
-        if missing := as_texts(evidence.frame[name]).isna().sum():
+    for name in list_columns(evidence):
+        if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{plural(missing, 'verdict')} without {name} are left out."
     if evidence.context.explored:
         yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."

@@ -10,8 +10,8 @@ from typing import Literal
 from scipy import special
 
 from analysis.evidence import SHARE_KEYS, Evidence, honours
-from analysis.sections.results.shares import ShareRow, WinShareRow, correct, p_or_reason, totals
-from analysis.sections.section import Section, name_result, table_section
+from analysis.sections.results.shares import ShareRow, WinShareRow, correct, totals, write_p
+from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
@@ -68,11 +68,11 @@ def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
         return []
     if alpha >= HALF:
         raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
-    rows = [_test(row, margin, alpha) for row in evidence.rows(totals)]
+    rows = [_test_equivalence(row, margin, alpha) for row in evidence.rows(totals)]
     return [replace(row, conclusion=_conclude(row, alpha)) for row in correct(rows, evidence)]
 
 
-def _test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
+def _test_equivalence(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
     """Test one result, without the correction."""
     level = 1 - 2 * alpha
     tested = EquivalenceRow(
@@ -103,25 +103,26 @@ def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
     return "equivalent" if is_equivalent else "undecided"
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether differences are too small to matter."""
-    return table_section(
+    return make_table_section(
         evidence.rows(equivalence),
         lambda row: {**name_result(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": percent(row.margin),
             "Win share": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p of equivalence": p_or_reason(row, evidence.plan.alpha),
+            "p of equivalence": write_p(row, evidence.plan.alpha),
         },
         csv="equivalence",
         caption="Is the share within the margin around 50 %?",
         question="Is the difference too small to matter?",
-        answer=_answer,
+        answer=_answer_question,
         notes=("Two one-sided t tests (Schuirmann 1987). Undecided means that neither is shown.",),
     )
 
 
-def _answer(rows: Sequence[EquivalenceRow]) -> str:
+def _answer_question(rows: Sequence[EquivalenceRow]) -> str:
+    """Count the results by conclusion."""
     counts = Counter(row.conclusion for row in rows)
     return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])

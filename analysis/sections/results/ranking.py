@@ -19,7 +19,7 @@ from analysis.sections.section import (
     group_by,
     group_name,
     limits,
-    row_table,
+    make_row_table,
 )
 from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
@@ -175,12 +175,12 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
     row if no more than two methods are compared: their win share says it all. If raters are a sample, ranks
     and shares hold for all raters of the same kind.
     """
-    tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
-    rows = sorted(_adjust(tables, evidence), key=_place)
-    return [_with_rounds(row, evidence) for row in rows] if evidence.stops_early else rows
+    tables = [_rank(evidence, group) for group in _find_groups(evidence.scored.scores)]
+    rows = sorted(_adjust_p(tables, evidence), key=_place_row)
+    return [_use_rounds(row, evidence) for row in rows] if evidence.stops_early else rows
 
 
-def _with_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
+def _use_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
     alpha = evidence.plan.alpha
@@ -218,12 +218,13 @@ def rankings(evidence: Evidence) -> list[list[RankingRow]]:
     return list(group_by(rows, lambda row: (row.who, row.criterion, row.group)).values())
 
 
-def _place(row: RankingRow) -> tuple[object, ...]:
+def _place_row(row: RankingRow) -> tuple[object, ...]:
+    """Return the sort key of a row: people first, then the composite, then by criterion and rank."""
     is_criterion = row.criterion != COMPOSITE
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
 
 
-def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
+def _find_groups(scores: pd.DataFrame) -> Iterator[_Group]:
     """Yield the groups of methods that are ranked."""
     for (kind, judge, criterion), judged in scores.groupby(CELL[2:], sort=True):
         compared = judged[CELL[:2]].drop_duplicates()
@@ -242,7 +243,7 @@ def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
             )
 
 
-def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+def _adjust_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
     """Correct the p of "no method is better" over the criteria of people, and over those of each judge."""
     for family in group_by(tables, lambda table: table.rows[0].who).values():
         smallest = [table.smallest_p for table in family]
@@ -265,7 +266,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
     by_unit = UnitScores.of(group.scores)
-    compared = _comparisons(group, by_unit)
+    compared = _number_comparisons(group, by_unit)
     rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
     wins, ties = compared.wins_and_ties()
@@ -285,7 +286,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     cases = compared.nets(rater) if has_fewer_raters else nets
     line = simultaneous_line(largest, level=level)
     sets = rank_sets(expected, widths, cases, line=line, level=level)
-    why_none, caution = _why_no_ranks(evidence, by_unit, sampled)
+    why_none, caution = _explain_missing_ranks(evidence, by_unit, sampled)
     difference = any_difference(nets, seed=evidence.seed)
     if evidence.plan.sequential or (is_random and why_none):
         difference = Estimate(method=difference.method)
@@ -333,7 +334,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     return _Ranking(rows=rows, smallest_p=difference.smallest_p)
 
 
-def _comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
+def _number_comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
     """Return the comparisons of a group, its methods as numbers."""
     numbers = {name: index for index, name in enumerate(group.methods)}
     first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
@@ -341,7 +342,7 @@ def _comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
     return Comparisons(by_unit.codes, first, second, points, by_unit.strata)
 
 
-def _why_no_ranks(
+def _explain_missing_ranks(
     evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
 ) -> tuple[str, str]:
     """Return the reason why there are no ranks (or nothing), and a warning about the ranks (or nothing).
@@ -372,11 +373,11 @@ def _why_no_ranks(
     return "", FEW_RATERS if len(counts) < SURE_RATERS else ""
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask how the methods rank."""
     if not evidence.is_ranked:
         return None
-    tables = tuple(chain.from_iterable(map(_table, rankings(evidence))))
+    tables = tuple(chain.from_iterable(map(_make_table, rankings(evidence))))
     methods = {row.method for row in evidence.rows(ranking)}
     return Section(
         anchor="ranking",
@@ -388,8 +389,9 @@ def section(evidence: Evidence) -> Section | None:
     )
 
 
-def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
-    return row_table(
+def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
+    """Return the table of one ranking."""
+    return make_row_table(
         rows,
         lambda row: {"Method": row.method},
         lambda row: {

@@ -13,12 +13,12 @@ from analysis.evidence import Evidence, honours
 from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
     Section,
-    distinct_notes,
     group_by,
     group_name,
     limits,
+    make_table_section,
     name_result,
-    row_table,
+    select_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.records import Contest, record
@@ -132,12 +132,11 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask which comparisons are decided."""
     rows = evidence.rows(rounds)
-    if not rows:
-        return None
-    table = row_table(
+    warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
+    return make_table_section(
         rows,
         name_result,
         lambda row: {
@@ -150,13 +149,8 @@ def section(evidence: Evidence) -> Section | None:
         csv="rounds",
         caption="Comparisons that stop when they are decided",
         strong=lambda row: row.is_significant(evidence.plan.alpha),
-    )
-    warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
-    return Section(
-        anchor="rounds",
         question="Which comparisons are decided?",
-        answer=next(describe_rounds(evidence)),
-        notes=(HOW_TO_READ, *distinct_notes(warned)),
-        tables=table,
+        answer=lambda _: next(describe_rounds(evidence)),
+        notes=(HOW_TO_READ, *select_notes(warned)),
         is_open=True,
     )

@@ -11,14 +11,14 @@ import pandas as pd
 from analysis.evidence import SHARE_KEYS, Evidence, honours
 from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
 from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
-from analysis.sections.results.shares import FlippedRow, correct, coverage, plan_order
+from analysis.sections.results.shares import FlippedRow, correct, coverage, order_by_plan
 from analysis.sections.section import (
     Cells,
     Section,
     group_by,
+    make_table_section,
     name_result,
-    people_or_first_judge,
-    table_section,
+    select_first_raters,
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, join_notes
@@ -87,7 +87,7 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     for key, scores in by_cell(evidence.in_full_only.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):
+        for analysis, share in _analyse_otherwise(evidence.plan, key, scores, included.get(key)):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -103,14 +103,15 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     corrected = []
     for ways in group_by(rows, lambda row: row.analysis).values():
         corrected += correct(ways, evidence)
-    in_plan = plan_order(evidence.context.planned)
+    in_plan = order_by_plan(evidence.context.planned)
     reachable = [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
     return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
 
 
-def _alternatives(
+def _analyse_otherwise(
     plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
+    """Yield the name and the share of each analysis of one result, the usual one first."""
     level = plan.level
     items = item_scores(scores)
     raters = scores["rater"].nunique()
@@ -133,27 +134,27 @@ def _alternatives(
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, fixed_share(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
-        yield LEFT_OUT, _without_critical_rater(scores, level)
+        yield LEFT_OUT, _leave_out_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
         yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
 
 
-def _without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
+def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. A note gives the change."""
     cases = list(without_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
-    def unclear(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
+    def place_case(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
         p = case[1].p
         value = case[1].value or 0.0
         return p is None, p or 0.0, -abs(value - 0.5)
 
-    rater, share = max(cases, key=unclear)
+    rater, share = max(cases, key=place_case)
     span = f"without {rater}; over all raters the share lies between {min(values):.3f} and {max(values):.3f}"
     return replace(share, note=join_notes(span, share.note))
 
 
-def share_cells(row: SensitivityRow) -> Cells:
+def make_share_cells(row: SensitivityRow) -> Cells:
     """Return the figures of a row."""
     return {
         "Win share": percent(row.win_share.value),
@@ -162,26 +163,27 @@ def share_cells(row: SensitivityRow) -> Cells:
     }
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether other analyses would say the same."""
     rows = evidence.rows(sensitivity)
     if evidence.plan.raters == "fixed":  # the raters whom the answer is about
         rows = [row for row in rows if row.analysis != RANDOM]
-    return table_section(
+    return make_table_section(
         rows,
         lambda row: {**name_result(row), "Analysis": row.analysis},
-        share_cells,
+        make_share_cells,
         csv="sensitivity",
         caption="The same verdicts, analysed in other ways",
         strong=lambda row: row.default,
         question="Would other analyses say the same?",
-        answer=partial(_answer, evidence.plan.alpha),
+        answer=partial(_answer_question, evidence.plan.alpha),
         notes=(PAPERS_TEST,),
     )
 
 
-def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
-    tested = [row for row in people_or_first_judge(rows) if row.deciding_p is not None]
+def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
+    """Say how many other tests are on the same side of the error rate."""
+    tested = [row for row in select_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
     apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
@@ -195,12 +197,12 @@ def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
 
 
-def other_raters(evidence: Evidence) -> Section | None:
+def make_section_on_other_raters(evidence: Evidence) -> Section | None:
     """Ask whether other raters would say the same."""
-    return table_section(
+    return make_table_section(
         [row for row in evidence.rows(sensitivity) if row.analysis == RANDOM],
         name_result,
-        share_cells,
+        make_share_cells,
         csv="sensitivity",
         caption="For all raters of the same kind",
         anchor="other-raters",
@@ -211,6 +213,7 @@ def other_raters(evidence: Evidence) -> Section | None:
 
 
 def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
+    """Give the results that hold for other raters, too, with their limits."""
     estimated = [row for row in rows if row.win_share.low is not None]
     if not estimated:
         return f"Unknown: {rows[0].note}"

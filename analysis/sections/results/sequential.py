@@ -9,8 +9,8 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
-from analysis.sections.results.shares import ShareRow, correct, p_or_reason, plan_order
-from analysis.sections.section import Section, name_result, table_section
+from analysis.sections.results.shares import ShareRow, correct, order_by_plan, write_p
+from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.records import record
@@ -50,13 +50,13 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
     if not evidence.plan.sequential:
         return []
     scored = evidence.scored
-    items = scored.items.merge(_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
-    rows = [_row(evidence, key, group) for key, group in by_cell(items)]
-    rows.sort(key=plan_order(evidence.context.planned))
+    items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
+    rows = [_make_row(evidence, key, group) for key, group in by_cell(items)]
+    rows.sort(key=order_by_plan(evidence.context.planned))
     return correct(rows, evidence)
 
 
-def _last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
+def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
     """Return the row and, if all verdicts have times, the time of the last verdict on each item.
 
     A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
@@ -76,7 +76,8 @@ def _last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
     return groups.agg({"time": "max", "row": "max", "timed": "all"}).reset_index()
 
 
-def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
+def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
+    """Test one result. Only items count that all their raters have rated."""
     wait = evidence.context.raters_per_item.get(key.rater_kind)
     by_unit = UnitScores.of(items)
     is_waiting = (items["raters"] < (wait or 0)).to_numpy()
@@ -123,9 +124,9 @@ def _note_unequal_raters(counts: pd.Series) -> str:
     )
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask whether the ratings may stop."""
-    return table_section(
+    return make_table_section(
         evidence.rows(sequential),
         name_result,
         lambda row: {
@@ -135,16 +136,17 @@ def section(evidence: Evidence) -> Section | None:
             "Reached after": row.reached_after,
             "Win share": percent(row.win_share.value),
             "Interval": share_limits(row.win_share),
-            "p": p_or_reason(row, evidence.plan.alpha),
+            "p": write_p(row, evidence.plan.alpha),
         },
         csv="sequential",
         caption="Tests that hold whenever one looks",
         question="May we stop now?",
-        answer=_answer,
+        answer=_answer_question,
         notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
     )
 
 
-def _answer(rows: Sequence[SequentialRow]) -> str:
+def _answer_question(rows: Sequence[SequentialRow]) -> str:
+    """Count the results that reached the error rate."""
     reached = sum(row.reached_after is not None for row in rows)
     return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"

@@ -25,9 +25,9 @@ from analysis.sections.section import (
     Section,
     group_by,
     limits,
+    make_row_table,
     name_first,
     name_result,
-    row_table,
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
@@ -232,9 +232,9 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     judged or, without a plan, over all of their results. `p` is uncorrected.
     """
     scores = dict(by_cell(evidence.scored.scores))
-    items = weighed_items(evidence)
-    rows = [_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
-    rows.sort(key=plan_order(evidence.context.planned))
+    items = weigh_items(evidence)
+    rows = [_make_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
+    rows.sort(key=order_by_plan(evidence.context.planned))
     corrected = correct(
         rows,
         evidence,
@@ -247,19 +247,19 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
 @honours_shares
 def win_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets and, of the comparisons in full, in each dataset."""
-    return _with_datasets(evidence, evidence.in_full)
+    return _add_datasets(evidence, evidence.in_full)
 
 
 @honours_shares
 def shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares with intervals and p, a row per comparison, criterion and dataset."""
-    return _with_datasets(evidence, evidence.comparisons)
+    return _add_datasets(evidence, evidence.comparisons)
 
 
-def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return each total, followed by the rows of its datasets if there are several."""
     scores = dict(by_cell(evidence.scored.scores))
-    items = weighed_items(evidence)
+    items = weigh_items(evidence)
     rows = []
     for total in evidence.rows(totals):
         rows.append(total)
@@ -270,12 +270,12 @@ def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]])
             continue
         for name in datasets:
             of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
-            row = _row(evidence, total.key, str(name), *of_dataset)
+            row = _make_row(evidence, total.key, str(name), *of_dataset)
             rows.append(row.without_unreachable_p(evidence.plan.alpha))
     return rows
 
 
-def weighed_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     """Return the items of each result, with the weights of the plan."""
     items = dict(by_cell(evidence.scored.items))
     if evidence.plan.weights == "equal":
@@ -284,9 +284,10 @@ def weighed_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
 
 
-def _row(
+def _make_row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
+    """Return the win share of one result, over all datasets or in one."""
     share = fixed = fixed_share(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
@@ -330,7 +331,7 @@ def _row(
     )
 
 
-def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
+def order_by_plan(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
     """Return a sort key: people before judges, then planned results in the order of the plan."""
     numbers = {result: number for number, result in enumerate(planned or ())}
 
@@ -434,38 +435,38 @@ def conclude(row: TestedRow, alpha: float) -> str:
     return TOO_FEW if is_unreachable else NO_TEST
 
 
-def verdict_word(row: TestedRow, alpha: float) -> str:
+def word_conclusion(row: TestedRow, alpha: float) -> str:
     """Return the conclusion from the deciding p in a word or two."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
     return conclude(row, alpha).format(unit=unit)
 
 
-def p_or_reason(row: TestedRow, alpha: float) -> str:
+def write_p(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
-    return verdict_word(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
+    return word_conclusion(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
 
 
-def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
+def make_share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
     """Return the figures of a row of win shares."""
     return {
         f"Share of {first}": percent(row.win_share.value),
         "Interval": share_limits(row.win_share),
-        "p": p_or_reason(row, alpha),
+        "p": write_p(row, alpha),
         "Wins": row.wins,
         "Ties": row.ties,
         "Losses": row.losses,
     }
 
 
-def section(evidence: Evidence) -> Section | None:
+def make_section(evidence: Evidence) -> Section | None:
     """Ask for the figures."""
     rows = evidence.rows(win_shares)
-    on_page = _rows_on_page(evidence, rows)
+    on_page = _select_rows(evidence, rows)
     first = name_first(on_page)
-    table = row_table(
+    table = make_row_table(
         on_page,
         lambda row: {**name_result(row), "Dataset": row.dataset},
-        lambda row: share_cells(row, first, evidence.plan.alpha),
+        lambda row: make_share_cells(row, first, evidence.plan.alpha),
         csv="win_shares",
         caption="Win shares",
         strong=lambda row: row.dataset == ALL,
@@ -481,7 +482,7 @@ def section(evidence: Evidence) -> Section | None:
     )
 
 
-def _rows_on_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
+def _select_rows(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
     """Return the rows for the page. With many methods they are the requested comparisons, or the totals."""
     if evidence.context.compare:
         return [row for row in rows if row.methods == evidence.in_full[0]]

@@ -45,7 +45,7 @@ class Proposal:
     alpha: Tensor
 
 
-def unit(hidden: Tensor) -> Tensor:
+def unit_vectors(hidden: Tensor) -> Tensor:
     """Scale hidden states `[..., D]` to length 1, in float32."""
     return torch.nn.functional.normalize(hidden.float(), dim=-1)
 
@@ -54,8 +54,8 @@ def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -
     """Return the largest cosine between each candidate's hidden state and those of the tokens so far.
 
     Args:
-        candidates: The candidates' `unit` vectors, `[B, k, D]`.
-        context: The `unit` vectors of the tokens so far, `[B, n, D]`.
+        candidates: The candidates' unit vectors, `[B, k, D]`.
+        context: The unit vectors of the tokens so far, `[B, n, D]`.
         present: False where the context is padding, `[B, n]`. Each row has at least one token.
 
     Returns:
@@ -65,7 +65,7 @@ def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -
     return cosine.masked_fill(~present[:, None, :], -torch.inf).amax(-1)
 
 
-def choose(proposal: Proposal, penalty: Tensor) -> Tensor:
+def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
     """Return the index of the best candidate, `[B]`, by the degeneration penalties `[B, k]`.
 
     Of equal scores, the smallest token id wins.
@@ -101,20 +101,20 @@ class Proposer:
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
             allowed = torch.ones_like(ids, dtype=torch.bool)
         else:
-            ids, allowed, alpha = self._adapt(logits, step, self._strategy.q)
+            ids, allowed, alpha = self._adapt_candidates(logits, step, self._strategy.q)
         probabilities = logits.softmax(-1).gather(1, ids)
         return Proposal(ids, probabilities, allowed, alpha)
 
-    def _adapt(self, logits: Tensor, step: int, q: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _adapt_candidates(self, logits: Tensor, step: int, q: float) -> tuple[Tensor, Tensor, Tensor]:
         """Return ACS's candidates `[B, k]`, whether each is allowed `[B, k]`, and α_t `[B]`."""
         values, ids = top_candidates(logits, K_MIN + K_RANGE)
         vocabulary = logits.shape[-1]
         entropy, _ = shannon_entropy(logits, values[:, :1])
-        exponent = q * self._deviate(entropy, self._entropies, step, math.log(vocabulary))
+        exponent = q * self._deviate_from_median(entropy, self._entropies, step, math.log(vocabulary))
         k = (K_RANGE * exponent.sigmoid() + K_MIN).round().long().clamp(max=vocabulary)
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
         truncated, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
-        exponent = q * self._deviate(truncated, self._truncated, step, k.double().log())
+        exponent = q * self._deviate_from_median(truncated, self._truncated, step, k.double().log())
         alpha = exponent.sigmoid().round(decimals=2)
         if ids.device.type == "cpu":
             largest = int(k.max())
@@ -123,7 +123,7 @@ class Proposer:
         return ids, allowed, alpha
 
     @staticmethod
-    def _deviate(entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float) -> Tensor:
+    def _deviate_from_median(entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float) -> Tensor:
         """Return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, and store H_t. It is 0 at t = 1.
 
         Args:
@@ -139,7 +139,7 @@ class Proposer:
         return arctanh((entropy - median) / log_size)
 
 
-def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
+def contrast_models(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
     """Return ln p_expert − ln p_amateur of the tokens with p_expert ≥ α · max p_expert, and −inf of others.
 
     A token with p_amateur = 0 also has −inf, because it has no finite score. If a model gives no

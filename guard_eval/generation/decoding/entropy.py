@@ -42,7 +42,7 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
     Source: the display before `eq:hglob`.
     """
-    shifted, best = _shifted(logits, best)
+    shifted, best = _subtract_maximum(logits, best)
     weight = shifted.exp()
     z = weight.sum(-1).double()
     log_z = z.log()
@@ -52,7 +52,7 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
 def log_normaliser(logits: Tensor) -> Tensor:
     """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64."""
-    shifted, best = _shifted(logits, None)
+    shifted, best = _subtract_maximum(logits, None)
     return shifted.exp_().sum(-1).double().log() + best[:, 0]
 
 
@@ -62,14 +62,14 @@ def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor
     Arguments and returns are as in `shannon_entropy`. The result is below the entropy, and far below it if
     tokens with p below 1e-5 have much of the probability. If one token is certain, the result is −1e-5.
     """
-    shifted, best = _shifted(logits, best)
+    shifted, best = _subtract_maximum(logits, best)
     weight = shifted.exp_()
     z = weight.sum(-1).double()
     p = weight.mul_(z.reciprocal().float()[:, None])
     return -(p + SMOOTHING).log_().mul_(p).sum(-1).double(), z.log() + best[:, 0]
 
 
-def _shifted(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
+def _subtract_maximum(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return x − m, `[B, V]`, clamped to finite numbers, and m, `[B, 1]`."""
     if best is None:
         best = logits.amax(-1, keepdim=True).float()

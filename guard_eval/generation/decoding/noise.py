@@ -17,20 +17,20 @@ _BLOCK = 1 << 15
 """The count of numbers that are computed together on a CPU. Larger blocks would be new memory each time."""
 
 
-def _signed(number: int) -> int:
+def _to_int64(number: int) -> int:
     """Return the int64 that has the same bits as `number` modulo 2^64."""
     return (number + 2**63) % 2**64 - 2**63
 
 
-_GAMMA = _signed(0x9E3779B97F4A7C15)
-_MIX_1 = _signed(0xBF58476D1CE4E5B9)
-_MIX_2 = _signed(0x94D049BB133111EB)
+_GAMMA = _to_int64(0x9E3779B97F4A7C15)
+_MIX_1 = _to_int64(0xBF58476D1CE4E5B9)
+_MIX_2 = _to_int64(0x94D049BB133111EB)
 
 
 def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
     """Return the 64-bit seed of all draws for a prompt, a strategy and a run, as a signed number."""
     further = [] if run == 1 else [run]
-    return _signed(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
+    return _to_int64(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
 def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
@@ -52,14 +52,14 @@ def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     Returns:
         The numbers, `[B, n]`, float64, with 52 random bits each.
     """
-    step_seeds = _mix(keys + _signed((step + 1) * _GAMMA))
+    step_seeds = _mix_bits(keys + _to_int64((step + 1) * _GAMMA))
     return to_unit(split_mix(step_seeds, ids))
 
 
 def to_unit(bits: Tensor) -> Tensor:
     """Map int64 `bits` to the midpoints of 2^52 equal parts of (0, 1), float64, by their upper 52 bits."""
     # Converted to float64 first: int64 + 0.5 is a float32 in torch, and its largest number would be 1.
-    return _shift(bits, 64 - _BITS).double().add_(0.5).mul_(2.0**-_BITS)
+    return _shift_right(bits, 64 - _BITS).double().add_(0.5).mul_(2.0**-_BITS)
 
 
 def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
@@ -69,21 +69,21 @@ def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
 
 def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
     """Return numbers of the SplitMix64 streams of `seeds` `[B]` at `index` 0, 1, … `[B, n]`: `[B, n]`."""
-    return _mix(seeds[:, None] + (index + 1) * _GAMMA)
+    return _mix_bits(seeds[:, None] + (index + 1) * _GAMMA)
 
 
-def _mix(z: Tensor) -> Tensor:
+def _mix_bits(z: Tensor) -> Tensor:
     """Mix the bits of `z` in place, and return `z`. int64 arithmetic wraps around, as SplitMix64 needs."""
     # In place, because new memory for each of these steps would take longer than the arithmetic.
-    z ^= _shift(z, 30)
+    z ^= _shift_right(z, 30)
     z *= _MIX_1
-    z ^= _shift(z, 27)
+    z ^= _shift_right(z, 27)
     z *= _MIX_2
-    z ^= _shift(z, 31)
+    z ^= _shift_right(z, 31)
     return z
 
 
-def _shift(z: Tensor, bits: int) -> Tensor:
+def _shift_right(z: Tensor, bits: int) -> Tensor:
     """Shift `z` to the right, and fill with zeros. Torch's own shift would repeat the sign bit."""
     return (z >> bits).bitwise_and_(torch.iinfo(torch.int64).max >> (bits - 1))
 

@@ -28,7 +28,7 @@ def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Con
     """
     theta = strategy.penalty
     punished = torch.where(logits < 0, logits * theta, logits / theta)
-    return torch.where(_counts(logits, context.tokens) > 0, punished, logits)
+    return torch.where(_count_tokens(logits, context.tokens) > 0, punished, logits)
 
 
 @apply_step.register(FrequencyPenalty | PresencePenalty)
@@ -39,7 +39,7 @@ def count_penalty(
 ) -> Tensor:
     """Subtract α from a token's logit for each time that it was written, or once if it was written."""
     highest_count = 1 if isinstance(strategy, PresencePenalty) else torch.inf
-    return logits - strategy.penalty * _counts(logits, context.written).clamp(max=highest_count)
+    return logits - strategy.penalty * _count_tokens(logits, context.written).clamp(max=highest_count)
 
 
 @apply_step.register
@@ -76,7 +76,7 @@ def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
     return torch.where(lengths >= strategy.allowed_length, logits - penalty, logits)
 
 
-def _counts(logits: Tensor, tokens: Tensor) -> Tensor:
+def _count_tokens(logits: Tensor, tokens: Tensor) -> Tensor:
     """Count each token of the vocabulary in `tokens` `[B, T]`: `[B, V]`."""
     size = logits.shape[-1]
     in_vocabulary = (tokens >= 0) & (tokens < size)

@@ -50,21 +50,20 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
 
     Of equal logits, the smallest token id wins.
     """
-    steps = steps_of(strategy)
-    states = _split_state(strategy, context.state)
+    steps = _pair_with_states(strategy, context.state)
     inputs = []
-    for step, state in zip(steps, states, strict=True):
+    for step, state in steps:
         if isinstance(step, Truncation):
-            logits = sampling.tempered(logits, step.temperature)
+            logits = sampling.apply_temperature(logits, step.temperature)
         inputs.append(logits)
         step_context = replace(context, state=state)
         logits = (
             _apply_own(step, logits, step_context) if is_own(step) else apply_step(step, logits, step_context)
         )
     tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
-    for step, state, before in zip(steps, states, inputs, strict=True):
+    for (step, state), before in zip(steps, inputs, strict=True):
         if state.shape[1]:
-            _call(update_state, step, state, before, tokens)
+            _call_registered(update_state, step, state, before, tokens)
     return tokens
 
 
@@ -80,12 +79,13 @@ def _first_states(strategy: Strategy) -> list[list[float]]:
     def read_numbers(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
 
-    return [_call(read_numbers, step) for step in steps_of(strategy)]
+    return [_call_registered(read_numbers, step) for step in steps_of(strategy)]
 
 
-def _split_state(strategy: Strategy, state: Tensor) -> tuple[Tensor, ...]:
-    """Split a state `[B, S]` into those of the steps. They are views: a change of them changes `state`."""
-    return torch.split(state, [len(numbers) for numbers in _first_states(strategy)], 1)
+def _pair_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
+    """Return each step of a chain with its part of the state `[B, S]`: a view, which changes `state`."""
+    sizes = [len(numbers) for numbers in _first_states(strategy)]
+    return list(zip(steps_of(strategy), torch.split(state, sizes, 1), strict=True))
 
 
 def needs_breakers(strategy: Strategy) -> bool:
@@ -95,21 +95,23 @@ def needs_breakers(strategy: Strategy) -> bool:
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values that a strategy adapted at a step, by name, `[B]` each."""
-    steps = steps_of(strategy)
-    states_before = _split_state(strategy, before)
-    states_after = _split_state(strategy, after)
+    pairs = zip(_pair_with_states(strategy, before), _pair_with_states(strategy, after), strict=True)
     values: dict[str, Tensor] = {}
-    for step, state_before, state_after in zip(steps, states_before, states_after, strict=True):
+    for (step, state_before), (_, state_after) in pairs:
         values |= trace_values(step, state_before, state_after)
     return values
 
 
 def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
     """Apply a user's strategy, and check its result. The values are checked only at the first step."""
-    result = _call(apply_step, step, logits.clone(), context)  # the function may change the logits in place
+    result = _call_registered(
+        apply_step, step, logits.clone(), context
+    )  # the function may change the logits in place
     where = f"{file_of(type(step))}: the function of {type(step).__name__}"
     if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
-        raise StudyError(f"{where} returned {_describe(result)}; it must return logits, {_describe(logits)}")
+        raise StudyError(
+            f"{where} returned {_describe_type(result)}; it must return logits, {_describe_type(logits)}"
+        )
     if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
         raise StudyError(
             f"{where} masked every token, or returned NaN; keep at least one token of each row, and set "
@@ -118,7 +120,7 @@ def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
     return result.float()
 
 
-def _call(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
+def _call_registered(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
     """Call a registered function. If it is a user's own and fails, the error names its file."""
     try:
         return function(step, *arguments)
@@ -131,7 +133,7 @@ def _call(function: Callable[..., Any], step: object, *arguments: object) -> Any
         ) from error
 
 
-def _describe(value: object) -> str:
+def _describe_type(value: object) -> str:
     if not isinstance(value, Tensor):
         return type(value).__name__
     return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
@@ -206,9 +208,9 @@ class StrategyProcessor(LogitsProcessor):
             scores: The model's logits, `[B, V]`.
         """
         if self._context is None:
-            self._context = self._begin(input_ids)
+            self._context = self._begin_context(input_ids)
         else:
-            self._context = self._continue(self._context, input_ids)
+            self._context = self._extend_context(self._context, input_ids)
         broken = ~scores.amax(-1).isfinite()
         self.on_broken(broken)
         logits = scores.float().masked_fill(broken[:, None], 0)
@@ -229,7 +231,7 @@ class StrategyProcessor(LogitsProcessor):
                 "load the model in float32, or leave that prompt out"
             )
 
-    def _begin(self, input_ids: Tensor) -> Context:
+    def _begin_context(self, input_ids: Tensor) -> Context:
         mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
         if mask.shape != input_ids.shape:
             raise StudyError(f"{_NEW_PROCESSOR}: {tuple(mask.shape)} is not {tuple(input_ids.shape)}")
@@ -253,7 +255,7 @@ class StrategyProcessor(LogitsProcessor):
             compiled=self.compiled,
         )
 
-    def _continue(self, last: Context, input_ids: Tensor) -> Context:
+    def _extend_context(self, last: Context, input_ids: Tensor) -> Context:
         follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)
         # The tokens are compared only on a CPU, because on a GPU the host would have to wait.
         if follows and input_ids.device.type == "cpu":

@@ -37,7 +37,7 @@ ZIPF_TOKENS = 100
 """m of Mirostat: the number of likeliest tokens from which the exponent is estimated."""
 
 
-def tempered(logits: Tensor, temperature: float) -> Tensor:
+def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Divide logits `[B, V]`, float32, by the temperature. The result is right up to a constant."""
     if temperature == 1:
         return logits
@@ -57,7 +57,7 @@ def greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa
 @apply_step.register
 def temperature(strategy: Temperature, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Return the log-weights of softmax(logits / τ) over all tokens."""
-    return tempered(logits, strategy.tau)
+    return apply_temperature(logits, strategy.tau)
 
 
 @apply_step.register

@@ -18,3 +18,5 @@ Model: TypeAlias = Any
 """A model of transformers, whose classes are untyped."""
 Tokenizer: TypeAlias = Any
 """Its tokenizer."""
+Output: TypeAlias = Any
+"""The result of its forward pass or of its `generate`."""

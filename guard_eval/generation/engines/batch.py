@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
-from guard_eval.generation.engines import Model, Tokenizer
+from guard_eval.generation.engines import Model, Output, Tokenizer
 from guard_eval.generation.engines.encoding import ends_with_stop
 from guard_eval.generation.engines.loading import SMALL
 from guard_eval.generation.strategies import Strategy
@@ -82,8 +82,7 @@ def in_batches(
         try:
             result = decode(batch)
         except RuntimeError as error:
-            # On a CPU, only the message tells that memory ran out.
-            if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            if not is_out_of_memory(error):
                 raise
             if len(batch) == 1:
                 raise torch.OutOfMemoryError(str(error)) from error
@@ -98,6 +97,16 @@ def in_batches(
         sizes.shrink(len(batch))
 
 
+def padding_token(model: Model) -> int:
+    """Return the token that fills up prompts: the model's own, because some models look at it."""
+    return getattr(model.config.get_text_config(), "pad_token_id", None) or 0
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory ran out. On a CPU, only the message tells this."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Prompts that are continued together.
@@ -110,6 +119,7 @@ class Batch:
         tokenizer: The tokenizer, which is needed for DRY's breakers and for stop strings.
         stop: Strings at which a text ends.
         absent: Tokens that are never written, because the tokenizer has no text for them.
+        padding: The token that fills up prompts; see `padding_token`.
         width: The smallest number of tokens to which prompts are padded.
     """
 
@@ -120,19 +130,15 @@ class Batch:
     tokenizer: Tokenizer = None
     stop: Sequence[str] = ()
     absent: Sequence[int] = ()
+    padding: int = 0
     width: int = 0
 
     def padded(self) -> tuple[Tensor, Tensor]:
         """Return the prompts' ids, padded on the left, and their mask, `[B, P]` each."""
         longest = max(self.width, *map(len, self.prompts))
-        ids = [[self.pad] * (longest - len(prompt)) + list(prompt) for prompt in self.prompts]
+        ids = [[self.padding] * (longest - len(prompt)) + list(prompt) for prompt in self.prompts]
         mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in self.prompts]
         return torch.tensor(ids, device=self.keys.device), torch.tensor(mask, device=self.keys.device)
-
-    @property
-    def pad(self) -> int:
-        """The token that fills up rows."""
-        return self.ends[0] if self.ends else 0
 
     def find_stopped(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
         """Return which texts have just reached a stop string, `[B]`: a stopping criterion of transformers.
@@ -186,7 +192,7 @@ def run_generate(
     *,
     stops: Sequence[Callable[..., Tensor]] = (),
     **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
-) -> Any:  # noqa: ANN401
+) -> Output:
     """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
 
     Those settings would otherwise be added, such as a repetition penalty.

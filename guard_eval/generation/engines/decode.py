@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from guard_eval.generation.decoding.contrastive import Proposer, choose, contrast
+from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import Batch, Decoded, run_generate
-from guard_eval.generation.engines.passes import PlainPasses, RowPasses
-from guard_eval.generation.engines.probe import TOKENS, Abilities
+from guard_eval.generation.engines.batch import Batch, Decoded, padding_token, run_generate
+from guard_eval.generation.engines.passes import RowPasses
+from guard_eval.generation.engines.probe import Abilities
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
@@ -47,7 +47,7 @@ def decode(
     Args:
         model: A transformers model for causal language modelling.
         batch: The prompts.
-        strategy: The strategy. `check` must have accepted it.
+        strategy: The strategy. `check_abilities` must have accepted it.
         amateur: The weaker model of contrastive decoding, with the same tokens.
         static: Use a static cache. On a GPU, the model and GUARD's step are then compiled.
         on_step: A function that is called after each step. Strategies with beams do not call it, because
@@ -57,16 +57,19 @@ def decode(
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         return _search_contrastively(model, batch, strategy, (ids, mask), on_step)
     broken: list[Tensor] = []
-    options: dict[str, Any] = {}
+    abilities = Abilities.of(model)
+    options: dict[str, Any] = {"use_cache": abilities.caches(ids.shape[1] + batch.limit)}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
-        score = _Amateur(amateur, strategy, ids, mask) if isinstance(strategy, ContrastiveDecoding) else None
+        score = None
+        if isinstance(strategy, ContrastiveDecoding):
+            score = _Amateur(amateur, strategy, ids, mask, batch.limit)
         processor = partial(_check_beams, len(ids), score, broken)
-        options = {
+        options |= {
             "num_beams": strategy.beams,
             "early_stopping": False,
             "length_penalty": getattr(strategy, "length_penalty", 1.0),
-            "use_cache": Abilities.of(model).reorders,
+            "use_cache": options["use_cache"] and abilities.reorders,
         }
     else:
         processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
@@ -74,7 +77,7 @@ def decode(
         processor.on_step = on_step
         processor.on_broken = broken.append
         processor.compiled = static and ids.device.type == "cuda"
-    if static:
+    if static and options["use_cache"]:
         options["cache_implementation"] = "static"
     rows = run_generate(
         model,
@@ -84,7 +87,7 @@ def decode(
         stops=[partial(batch.find_stopped, start=ids.shape[1])] if batch.stop else (),
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
-        pad_token_id=batch.pad,
+        pad_token_id=batch.ends[0] if batch.ends else 0,
         suppress_tokens=list(batch.absent) or None,
         **options,
     )
@@ -112,13 +115,16 @@ def _check_beams(
 class _Amateur:
     """Scores hypotheses by the contrast of an expert and an amateur. The amateur has its own cache."""
 
-    def __init__(self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor) -> None:
+    def __init__(
+        self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor, limit: int
+    ) -> None:
         self._strategy = strategy
         self._start = ids.shape[1]
         first = -1 if strategy.amateur_prompt == "last" else 0
-        prompts = ids[:, first:].repeat_interleave(strategy.beams, 0)
+        padded = ids.masked_fill(mask == 0, padding_token(model))
+        prompts = padded[:, first:].repeat_interleave(strategy.beams, 0)
         masks = mask[:, first:].repeat_interleave(strategy.beams, 0)
-        cached = Abilities.of(model).choose_passes(TOKENS) is not PlainPasses
+        cached = Abilities.of(model).extends_rows(prompts.shape[1] + limit)
         self._rows = RowPasses(model, prompts, masks, cached=cached)
         self._written = ids[:, :0]
 
@@ -131,7 +137,7 @@ class _Amateur:
         self._written = written
         amateur = output.logits[:, -1]
         shared = min(scores.shape[1], amateur.shape[1])  # later rows only pad the larger embedding
-        contrasted = contrast(
+        contrasted = contrast_models(
             scores[:, :shared],
             amateur[:, :shared],
             alpha=self._strategy.alpha,
@@ -177,7 +183,7 @@ def _search_contrastively(
         # A hidden state may be NaN even if the logits before it are finite.
         broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
         failures.append(broken)
-        index = choose(proposal, penalty.nan_to_num())
+        index = choose_candidate(proposal, penalty.nan_to_num())
         tokens = proposal.ids.gather(1, index[:, None])
         if on_step:
             adapts = isinstance(strategy, AdaptiveContrastiveSearch)

@@ -102,7 +102,7 @@ def encode(
         StudyError: Prompts have no tokens or tokens that the model does not have, or the template refuses
             them; all of them are named. Or there is no template, or it does not have such a setting.
     """
-    encode_text = partial(_encode, loaded.tokenizer, limit=max_prompt_tokens)
+    encode_text = partial(_encode_plain, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
         switches = _read_switches(loaded, chat_template)
         encode_text = partial(_encode_chat, loaded.tokenizer, switches=switches, limit=max_prompt_tokens)
@@ -191,7 +191,7 @@ def name_prompts(names: Sequence[str]) -> str:
     return f"the prompt{'' if len(names) == 1 else 's'} {', '.join(names[:_NAMED])}{others}"
 
 
-def _encode(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
+def _encode_plain(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
     """Return a prompt's last tokens.
 
     Raises:
@@ -221,7 +221,7 @@ def _find_start(tokenizer: Tokenizer) -> list[int]:
 
 
 def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, Any]) -> list[int]:
-    """Return the tokens of the template with a prompt's last tokens in it. Errors are as in `_encode`."""
+    """Return the tokens of the template with a prompt's last tokens in it. Errors: see `_encode_plain`."""
     try:
         # Control tokens in a prompt are data, not turns of the conversation.
         with _time_limit(_TEMPLATE_SECONDS):
@@ -251,7 +251,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGALRM, _stop)
+    before = signal.signal(signal.SIGALRM, _raise_timeout)
     timer = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -260,7 +260,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise TimeoutError
 
 
@@ -272,7 +272,7 @@ def _last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
     if len(ids) <= limit:
         return text
     if not has_offsets:
-        return _decode(tokenizer, ids[-limit:])
+        return _decode_ids(tokenizer, ids[-limit:])
     start, _ = encoded["offset_mapping"][-limit]
     return text[start:]
 
@@ -337,9 +337,9 @@ def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list
     The new tokens are decoded with the prompt, because alone SentencePiece's tokens would lose their first
     space.
     """
-    before = _decode(tokenizer, prompt_ids)
-    both = _decode(tokenizer, prompt_ids + new_ids)
-    return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
+    before = _decode_ids(tokenizer, prompt_ids)
+    both = _decode_ids(tokenizer, prompt_ids + new_ids)
+    return both[len(before) :] if both.startswith(before) else _decode_ids(tokenizer, new_ids)
 
 
 def find_stop(text: str, strings: Sequence[str]) -> int | None:
@@ -357,7 +357,7 @@ def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[s
     # A token has at least one byte, but a special token has none, and decoders use some tokens before. So
     # more tokens are decoded than the longest string has bytes.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
-    return find_stop(_decode(tokenizer, list(new[-window:])), strings) is not None
+    return find_stop(_decode_ids(tokenizer, list(new[-window:])), strings) is not None
 
 
 def make_continuation(
@@ -396,7 +396,7 @@ def make_continuation(
     )
 
 
-def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
+def _decode_ids(tokenizer: Tokenizer, ids: list[int]) -> str:
     options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     try:
         text: str = tokenizer.decode(ids, **options)

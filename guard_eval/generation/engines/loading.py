@@ -118,13 +118,13 @@ class ModelFiles:
         Raises:
             StudyError: There is no such model, it is an adapter, or its settings cannot be read.
         """
-        source, version = _locate(location, revision)
+        source, version = _locate_files(location, revision)
         try:
             config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
             if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
                 GenerationConfig.from_pretrained(source)
         except Exception as error:
-            raise _refuse(source, version, error) from error
+            raise _make_error(source, version, error) from error
         return cls(source, version, config)
 
     @property
@@ -317,7 +317,7 @@ def find_device(name: str) -> torch.device:
     return torch.device(expected_device(name) if name == "auto" else name)
 
 
-def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
+def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
     """Return the folder or Hub id for transformers, and the commit that a branch or tag names now."""
     folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
@@ -325,7 +325,7 @@ def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
         try:
             path = cached_file(location, "config.json", **version)
         except (OSError, ValueError) as error:
-            raise _refuse(location, version, error) from error
+            raise _make_error(location, version, error) from error
         return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
     if not folder.is_dir():
         raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
@@ -359,7 +359,7 @@ def _read_weights(
             files.source, trust_remote_code=False, output_loading_info=True, **options
         )
     except Exception as error:
-        raise _refuse(files.source, files.version, error) from error
+        raise _make_error(files.source, files.version, error) from error
     finally:
         logging.set_verbosity(verbosity)
     # Checkpoints of masked language models have no pooler; its output is not used.
@@ -372,7 +372,7 @@ def _read_weights(
     return model
 
 
-def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyError:
+def _make_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
     """Return the error to raise when transformers cannot read a model, whatever it raised."""
     reason = first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code

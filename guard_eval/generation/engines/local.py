@@ -11,10 +11,17 @@ from functools import cached_property, partial
 import torch
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, first_line
 from guard_eval.generation.decoding.noise import row_key
 from guard_eval.generation.decoding.processor import DecodedStep
-from guard_eval.generation.engines.batch import Batch, BatchSizes, Decoded, in_batches
+from guard_eval.generation.engines.batch import (
+    Batch,
+    BatchSizes,
+    Decoded,
+    in_batches,
+    is_out_of_memory,
+    padding_token,
+)
 from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
@@ -27,7 +34,7 @@ from guard_eval.generation.engines.encoding import (
     name_prompts,
 )
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.generation.engines.probe import Abilities, check
+from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
 from guard_eval.study.folder import Study
@@ -42,7 +49,7 @@ def open_local(plan: GenerationPlan) -> Iterator[Engine]:
     with plan.find_models().offline():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and memory, which would make the first batch look slower than it is.
-        check(models.loaded.model, Greedy())
+        check_abilities(models.loaded.model, Greedy())
         progress.notice(str(models.loaded))
         yield Engine(models.loaded.facts, models.write)
 
@@ -139,6 +146,7 @@ class Writer:
             tokenizer=tokenizer,
             stop=[string for string in stop if string not in control],
             absent=absent_ids(self.loaded),
+            padding=padding_token(self.loaded.model),
         )
         self._width = 0  # the number of tokens to which prompts are padded for a static cache
         self._largest_batch = 0
@@ -156,13 +164,13 @@ class Writer:
             raise StudyError(
                 f"{self.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
             )
-        check(self._models[0], self.strategy, *self._models[1:])
+        check_abilities(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_texts(self.loaded, texts, self._recipe)
         self._failed.clear()
         sizes = self._sizes
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
-        if need_padding and not all(Abilities.of(model).pads for model in self._models):
+        if need_padding and not all(Abilities.of(model).pads(len(rows[0].ids)) for model in self._models):
             sizes = BatchSizes(1)
             self._width = 0
         try:
@@ -197,18 +205,28 @@ class Writer:
         recipe = self._recipe
         model = self.loaded.model
         keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
-        decoded = decode(
-            model,
-            self._new_batch(
-                prompts=[row.ids for row in filled],
-                keys=torch.tensor(keys, device=model.device),
-                width=self._width,
-            ),
-            self.strategy,
-            amateur=self.amateur and self.amateur.model,
-            static=self._width > 0,
-            on_step=record if self.trace else self.on_step,
+        batch = self._new_batch(
+            prompts=[row.ids for row in filled],
+            keys=torch.tensor(keys, device=model.device),
+            width=self._width,
         )
+        try:
+            decoded = decode(
+                model,
+                batch,
+                self.strategy,
+                amateur=self.amateur and self.amateur.model,
+                static=self._width > 0,
+                on_step=record if self.trace else self.on_step,
+            )
+        except Exception as error:  # another library's model may raise anything
+            if isinstance(error, StudyError) or is_out_of_memory(error):
+                raise
+            prompts = name_prompts([label_prompt(row.prompt) for row in rows])
+            raise StudyError(
+                f"{type(model).__name__} fails with {self.strategy} for {prompts} ({type(error).__name__}: "
+                f"{first_line(error)}); lower max_prompt_tokens or max_new_tokens, or name another model"
+            ) from error
         seconds = (time.perf_counter() - began) / len(rows)
         return self._finish(rows, decoded, steps, seconds)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,17 +78,17 @@ def pack(model: Model) -> None:
     before = _try_tokens(model)
     if before is None:
         return
-    for parent, name, layer in _children(model, nn.Linear):
+    for parent, name, layer in _find_layers(model, nn.Linear):
         if layer.weight.dtype == torch.float32 and layer.weight.numel() >= _SMALL:
             setattr(parent, name, PackedLinear(layer.weight, layer.bias))
     after = _try_tokens(model)
     is_equal = after is not None and torch.allclose(after, before, rtol=1e-3, atol=1e-3 * float(before.std()))
-    for parent, name, layer in _children(model, PackedLinear):
+    for parent, name, layer in _find_layers(model, PackedLinear):
         if layer.is_read or not is_equal:
             setattr(parent, name, layer.unpack())
 
 
-def _children(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Any]]:
+def _find_layers(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Model]]:
     """Yield each layer of exactly this class, with its parent and its name there, so that it can be replaced.
 
     No reference to a layer is kept, so that the memory of its weights is free when it is replaced.

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache
 
-from guard_eval.generation.decoding.contrastive import degeneration_penalty, unit
-from guard_eval.generation.engines import Model
+from guard_eval.generation.decoding.contrastive import degeneration_penalty, unit_vectors
+from guard_eval.generation.engines import Model, Output
 
 _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """The names of the cache in `forward`: since transformers 5.24, before 5.24, and for Mamba before 5.24."""
@@ -33,7 +33,7 @@ def forward(
     *,
     keep: int = 1,
     **options: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+) -> Output:
     """Run a model on new tokens `[B, n]`. Arguments that the model does not accept are left out.
 
     Args:
@@ -79,11 +79,11 @@ class RowPasses:
         self._texts = ids
         self._mask = mask
 
-    def read_prompts(self) -> Any:  # noqa: ANN401
+    def read_prompts(self) -> Output:
         """Read the prompts, and return the model's output."""
         return self._run(self._texts)
 
-    def extend(self, rows: Tensor, tokens: Tensor) -> Any:  # noqa: ANN401
+    def extend(self, rows: Tensor, tokens: Tensor) -> Output:
         """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`, and return the model's output."""
         self._texts = torch.cat([self._texts[rows], tokens], 1)
         self._mask = pad(self._mask[rows], (0, 1), value=1)
@@ -92,7 +92,7 @@ class RowPasses:
         self.cache.reorder_cache(rows)  # type: ignore[arg-type]  # any integer tensor is accepted
         return self._run(tokens)
 
-    def _run(self, tokens: Tensor) -> Any:  # noqa: ANN401
+    def _run(self, tokens: Tensor) -> Output:
         return forward(self._model, tokens, self._mask, self.cache, output_hidden_states=True)
 
 
@@ -125,13 +125,16 @@ class TreePasses:
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
         output = self._rows.read_prompts()
-        self._context = pad(unit(output.hidden_states[-1]), (0, 0, 0, self._limit))
+        states = output.hidden_states[-1]
+        if states.dim() != 3:
+            raise TypeError(f"its hidden states have {states.dim()} dimensions, and 3 are needed")
+        self._context = pad(unit_vectors(states), (0, 0, 0, self._limit))
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def try_candidates(self, ids: Tensor) -> Tensor:
         """Return the degeneration penalty of each candidate, `[R, k]`, by the candidates' ids `[R, k]`."""
         self.hidden = self._run_candidates(ids)
-        self._directions = unit(self.hidden)
+        self._directions = unit_vectors(self.hidden)
         context = self._context[:, : self._length]
         present = self._present[:, : self._length]
         return degeneration_penalty(self._directions, context, present)
@@ -166,7 +169,7 @@ class TreePasses:
         """Remove all candidates but the chosen ones from the cache. Return the next logits, `[R, V]`."""
         length = self._length
         position = (length + index)[:, None, None, None]
-        layers: Any = self._rows.cache.layers if self._rows.cache else []
+        layers: Output = self._rows.cache.layers if self._rows.cache else []
         for layer in layers:
             for states in (layer.keys, layer.values):
                 chosen = states.gather(2, position.expand(-1, states.shape[1], 1, states.shape[3]))

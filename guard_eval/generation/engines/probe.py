@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
@@ -22,22 +22,21 @@ from guard_eval import progress
 from guard_eval.errors import StudyError, first_line
 from guard_eval.files.opening import read_bytes
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import run_generate
-from guard_eval.generation.engines.passes import PlainPasses, RepeatedPasses, TreePasses, forward
-from guard_eval.generation.strategies import (
-    AdaptiveContrastiveSearch,
-    ContrastiveDecoding,
-    ContrastiveSearch,
-    Strategy,
+from guard_eval.generation.engines.batch import padding_token, run_generate
+from guard_eval.generation.engines.passes import (
+    PlainPasses,
+    RepeatedPasses,
+    RowPasses,
+    TreePasses,
+    forward,
 )
+from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Strategy
 from guard_eval.reporting.writing import write_whole
 
 TOKENS = 8
 """The length of a trial's texts, in tokens."""
 _PADDING = 3
-_STEPS = 2
-_FIRST = 1
-_SECOND = 2
+_STEPS = 6
 _UNLIKELY = -1e4
 _LARGEST_FILE = 1 << 16
 _NO_LIMIT = 1 << 62
@@ -55,8 +54,8 @@ class TrialResults(BaseModel):
 
     Attributes:
         made_with: The model's class, and the versions of the libraries.
-        reasons: The reason of failure of each trial, or "" if it succeeded.
-        lengths: For each kind of passes, the longest length that succeeded and the shortest that failed.
+        reasons: The reason of the last failure of each trial that failed.
+        lengths: For each trial, the longest length that succeeded and the shortest that failed, in tokens.
     """
 
     made_with: tuple[str, str]
@@ -86,18 +85,25 @@ class Abilities:
 
     @property
     def writes(self) -> bool:
-        """Whether the model can continue a text."""
-        return self._passes_trial("one text", lambda: ((logits, logits) for logits in self._alone))
+        """Whether the model can continue a text, and counts positions from 0."""
+        return self._works_at(TOKENS, "one text", self._compare_text)
 
-    @property
-    def pads(self) -> bool:
-        """Whether a padded row gives the same logits as its text alone."""
-        return self._passes_trial("padded rows", self._compare_padding, "single rows")
+    def caches(self, tokens: int) -> bool:
+        """Return whether a cache gives the same logits as one pass, for texts of up to `tokens` tokens."""
+        return self._works_at(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
+
+    def extends_rows(self, tokens: int) -> bool:
+        """Return whether an amateur of contrastive decoding can use a cache for texts of up to `tokens`."""
+        return self._works_at(tokens, "rows with a cache", partial(self._compare_rows, tokens), "no cache")
+
+    def pads(self, tokens: int) -> bool:
+        """Return whether rows that are padded to `tokens` tokens give the logits of their texts alone."""
+        return self._works_at(tokens, "padded rows", partial(self._compare_padding, tokens), "single rows")
 
     @property
     def reorders(self) -> bool:
         """Whether beam search gives the same logits with a cache."""
-        return self._passes_trial("beams with a cache", self._compare_beams, "beams without a cache")
+        return self._works_at(TOKENS, "beams with a cache", self._compare_beams, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest kind of passes that gives the right numbers for texts of up to `tokens` tokens.
@@ -106,15 +112,7 @@ class Abilities:
             StudyError: No kind of passes does.
         """
         for kind, what in _PASSES.items():
-            right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
-            if right < tokens < wrong:
-                self.results.reasons.pop(what, None)
-                if self._passes_trial(what, partial(self._compare_passes, kind, tokens), "another way"):
-                    right = tokens
-                else:
-                    wrong = tokens
-                self.results.lengths[what] = right, wrong
-            if tokens <= right:
+            if self._works_at(tokens, what, partial(self._compare_passes, kind, tokens), "another way"):
                 return kind
         raise StudyError(
             f"this {self._name} does not give the hidden states of candidates; tried {self.failed_trials}. "
@@ -136,24 +134,34 @@ class Abilities:
     @property
     def failed_trials(self) -> str:
         """The failed trials, with their reasons."""
-        return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items() if reason)
+        return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items())
 
-    def _passes_trial(self, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
-        """Return whether a trial succeeds. If it fails, tell the user once what is used instead."""
+    def _works_at(self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
+        """Return whether a trial succeeds at a length, or did so at a larger one before.
+
+        If it fails, tell the user once what is used instead.
+        """
         reasons = self.results.reasons
-        if what not in reasons:
-            reasons[what] = self._try(compare)
-        if reasons[what] and remedy and what not in self._told:
+        right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
+        if right < tokens < wrong:
+            if reason := self._run_trial(compare):
+                reasons[what] = reason
+                wrong = tokens
+            else:
+                right = tokens
+            self.results.lengths[what] = right, wrong
+        succeeds = tokens <= right
+        if remedy and not succeeds and what not in self._told:
             progress.notice(f"{self._name}: {what} fail ({reasons[what]}); {remedy} instead")
             self._told.add(what)
-        return not reasons[what]
+        return succeeds
 
-    def _try(self, compare: Callable[[], Pairs]) -> str:
+    def _run_trial(self, compare: Callable[[], Pairs]) -> str:
         """Compare a trial's numbers with the right ones, up to rounding. Return why it fails, or ""."""
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
-                distance = max(_distance(actual, expected) for actual, expected in compare())
+                distance = max(_relative_distance(actual, expected) for actual, expected in compare())
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (another library's model may raise anything)
@@ -161,38 +169,63 @@ class Abilities:
         # NaN does not count as a failure, because it is reported later with its prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
-    @cached_property
-    def _alone(self) -> tuple[Tensor, ...]:
-        """The logits of a short text in a batch by itself, at each step."""
-        return self._generate(self._draw(TOKENS)[:, _PADDING:], _force_one, _STEPS)
+    def _compare_text(self) -> Pairs:
+        """Compare the logits with positions from 0 with those of the model's own positions."""
+        ids = self._draw_ids(TOKENS)
+        self._generate(ids, _force_one, 1)
+        yield self._read(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_padding(self) -> Pairs:
-        """Compare the shorter of two rows with the same text alone."""
-        long = self._draw(TOKENS)
-        padded = torch.cat([long, pad(long[:, _PADDING:], (_PADDING, 0))])
+    def _compare_cache(self, tokens: int) -> Pairs:
+        """Compare steps with a cache with one pass over the text."""
+        ids = self._draw_text(tokens)
+        text = pad(ids, (0, _STEPS), value=_forced_tokens(self._vocabulary)[0])
+        steps = self._generate(ids, _force_one, _STEPS + 1)
+        yield from zip(torch.cat(steps), self._read(text, _STEPS + 1), strict=True)
+
+    def _compare_rows(self, tokens: int) -> Pairs:
+        """Compare two texts that are exchanged at each step with one pass over each."""
+        text = self._draw_text(tokens)
+        texts = torch.cat([text, text.flip(1)])
+        ends = self._draw_ids(2 * _STEPS).view(_STEPS, 2, 1)
+        exchange = torch.tensor([1, 0], device=texts.device)
+        passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
+        passes.read_prompts()
+        for tokens_of_step in ends:
+            logits = passes.extend(exchange, tokens_of_step).logits[:, -1]
+            texts = torch.cat([texts[exchange], tokens_of_step], 1)
+            yield logits[0], self._read(texts[:1])[0]
+
+    def _compare_padding(self, tokens: int) -> Pairs:
+        """Compare a short text beside a long one with the short text alone."""
+        long = self._draw_text(tokens)
+        short = long[:, -_PADDING:]
+        padding = long.shape[1] - _PADDING
+        padded = torch.cat([long, pad(short, (padding, 0), value=padding_token(self._model))])
         mask = torch.ones_like(padded)
-        mask[1, :_PADDING] = 0
-        together = self._generate(padded, _force_one, _STEPS, mask)
-        for actual, expected in zip(together, self._alone, strict=True):
+        mask[1, :padding] = 0
+        use_cache = self.caches(TOKENS)
+        together = self._generate(padded, _force_one, _STEPS, mask, use_cache=use_cache)
+        alone = self._generate(short, _force_one, _STEPS, use_cache=use_cache)
+        for actual, expected in zip(together, alone, strict=True):
             yield actual[1], expected[0]
 
     def _compare_beams(self) -> Pairs:
         """Compare the logits of two beams after an exchange of their rows with those of their texts."""
-        ids = self._draw(TOKENS)
+        ids = self._draw_ids(TOKENS)
+        first, second = _forced_tokens(self._vocabulary)
         beams = self._generate(ids, _force_exchange, 3, num_beams=2)
-        ends = torch.tensor([[_SECOND, _FIRST], [_SECOND, _SECOND]], device=ids.device)
+        ends = torch.tensor([[second, first], [second, second]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
         yield beams[2], self._generate(texts, _force_one, 1, use_cache=False)[0]
 
     def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
         """Compare the second of two candidates, at two steps, with one pass over the text."""
-        length = max(tokens, TOKENS) - _STEPS
-        # Tokens are repeated, because this shows best whether a layer sees only the last tokens.
-        ids = self._draw(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
-        candidates = self._draw(2 * _STEPS).view(_STEPS, 1, 2)
+        ids = self._draw_text(tokens)
+        candidates = self._draw_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
-        padding = _PADDING if self.pads else 0
+        padding = _PADDING if self.pads(TOKENS) else 0
         mask[:, :padding] = 0
+        ids[:, :padding] = padding_token(self._model)
         text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
         output = forward(self._model, text, torch.ones_like(text), keep=_STEPS + 1, output_hidden_states=True)
         logits = output.logits[0, -_STEPS - 1 :]
@@ -208,11 +241,27 @@ class Abilities:
     def _model(self) -> Model:
         return self._reference()
 
-    def _draw(self, tokens: int) -> Tensor:
+    @property
+    def _vocabulary(self) -> int:
+        return self._model.config.get_text_config().vocab_size  # type: ignore[no-any-return]
+
+    def _draw_ids(self, tokens: int) -> Tensor:
         """Return the same token ids at every call, `[1, tokens]`."""
-        size = self._model.config.get_text_config().vocab_size
-        ids = torch.randint(size, (1, tokens), generator=torch.Generator().manual_seed(1))
+        ids = torch.randint(self._vocabulary, (1, tokens), generator=torch.Generator().manual_seed(1))
         return ids.to(self._model.device)
+
+    def _draw_text(self, tokens: int) -> Tensor:
+        """Return a text that leaves room for the steps of a trial in `tokens` tokens, `[1, n]`.
+
+        Tokens are repeated, because this shows best whether a layer sees only the last tokens.
+        """
+        length = max(tokens, 2 * TOKENS) - _STEPS
+        return self._draw_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
+
+    def _read(self, ids: Tensor, keep: int = 1) -> Tensor:
+        """Return the last logits of a text `[1, n]` in one pass without a cache, `[keep, V]`."""
+        output = forward(self._model, ids, torch.ones_like(ids), keep=keep)
+        return output.logits[0, -keep:]  # type: ignore[no-any-return]
 
     def _generate(
         self,
@@ -237,29 +286,36 @@ class Abilities:
         return output.logits  # type: ignore[no-any-return]
 
 
+def _forced_tokens(vocabulary: int) -> tuple[int, int]:
+    """Return the two tokens that trials write, in a vocabulary of any size."""
+    return 1 % vocabulary, 2 % vocabulary
+
+
 def _force_one(_input_ids: Tensor, scores: Tensor) -> Tensor:
     """Return scores in which one token is likely in all rows."""
     forced = torch.full_like(scores, _UNLIKELY)
-    forced[:, _FIRST] = 0
+    forced[:, _forced_tokens(scores.shape[1])[0]] = 0
     return forced
 
 
 def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
     """Make two tokens likely, and more likely after the second one. Both beams then continue it."""
-    forced = _force_one(input_ids, scores)
-    forced[:, _FIRST] = torch.where(input_ids[:, -1] == _SECOND, 0, -10)
-    forced[:, _SECOND] = forced[:, _FIRST] - 1
+    first, second = _forced_tokens(scores.shape[1])
+    forced = torch.full_like(scores, _UNLIKELY)
+    forced[:, first] = torch.where(input_ids[:, -1] == second, 0, -10)
+    forced[:, second] = forced[:, first] - 1
     return forced
 
 
-def _distance(actual: Tensor, expected: Tensor) -> float:
+def _relative_distance(actual: Tensor, expected: Tensor) -> float:
     """Return the distance between numbers and the expected ones, as a share of the spread of the latter."""
     expected = expected.float()
-    spread = (expected - expected.mean(-1, keepdim=True)).norm()
+    # The second term is for a vocabulary of one token, which has rounding but no spread.
+    spread = (expected - expected.mean(-1, keepdim=True)).norm() + expected.norm() / 100
     return float((actual.float() - expected).norm() / spread)
 
 
-def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
+def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> None:
     """Check that a model, and the amateur of contrastive decoding, can run a strategy.
 
     Raises:
@@ -274,5 +330,3 @@ def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         Abilities.of(model).choose_passes(TOKENS)
-    if isinstance(strategy, ContrastiveDecoding) and amateur is not None:
-        Abilities.of(amateur).choose_passes(TOKENS)

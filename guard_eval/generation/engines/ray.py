@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError, first_line
@@ -27,6 +27,8 @@ from guard_eval.generation.strategies import own
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
+RayObject: TypeAlias = Any
+"""An object of Ray, which is imported late: its module, a worker, or a pending answer."""
 ATTEMPTS = 4
 """The largest number of workers that try one chunk."""
 ROOM_SECONDS = 120.0
@@ -60,19 +62,25 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
             f"--engine ray gives each worker one GPU, and model.device = {model.device!r} spreads a model; "
             "use --engine vllm, or --shard i/n with --engine local"
         )
-    _start(ray, os.environ.get("RAY_ADDRESS"))
+    _connect_to_ray(ray, os.environ.get("RAY_ADDRESS"))
     try:
         resources = sum_resources(ray.nodes())
         count, device = choose_workers(resources, device=model.one_device, workers=plan.workers)
         progress.notice(f"{plan.total} texts by {model.name}: {count} workers, {device}")
         on_cpu = device == "cpu"
-        workers = _Workers(
-            ray=ray,
-            study=replace(plan.study, folder=plan.study.folder.resolve()),
-            count=count,
+        options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}
+        new_worker = partial(
+            ray.remote(**options)(Worker).remote,
+            replace(plan.study, folder=plan.study.folder.resolve()),
             device=device,
             threads=max(1, int(resources["CPU"]) // count) if on_cpu else 1,
+            sources=own.texts,
         )
+        smallest_chunk = 32 if on_cpu else 256
+        size = plan.study.settings.generation.batch_size
+        # A chunk consists of full batches.
+        chunk = smallest_chunk if size == "auto" else size * math.ceil(smallest_chunk / size)
+        workers = _Workers(ray=ray, new_worker=new_worker, count=count, chunk=chunk)
         yield Engine({**plan.facts, "dtype": plan.facts["dtype"] if on_cpu else None}, workers.write)
     finally:
         ray.shutdown()
@@ -124,17 +132,15 @@ class _Workers:
 
     Attributes:
         ray: Ray's module.
-        study: The study, with an absolute folder.
+        new_worker: Starts a worker for a strategy.
         count: The number of workers that write at once.
-        device: The kind of device of each worker.
-        threads: The number of threads of each worker.
+        chunk: The number of texts in a chunk.
     """
 
-    ray: Any
-    study: Study
+    ray: RayObject
+    new_worker: Callable[[str], RayObject]
     count: int
-    device: str
-    threads: int
+    chunk: int
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
         """Yield the batches of each chunk when a worker has written it.
@@ -143,21 +149,14 @@ class _Workers:
             StudyError: A worker refused a prompt or a model, the machines have different models, or workers
                 died several times. The yielded texts are valid.
         """
-        on_cpu = self.device == "cpu"
-        smallest_chunk = 32 if on_cpu else 256
-        size = self.study.settings.generation.batch_size
-        # A chunk consists of full batches.
-        rows = smallest_chunk if size == "auto" else size * math.ceil(smallest_chunk / size)
         ordered = sorted(texts, key=lambda planned: -len(planned[0].text))
         without_references = [(replace(prompt, reference=None), run) for prompt, run in ordered]
-        chunks = [without_references[start : start + rows] for start in range(0, len(ordered), rows)]
-        options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}
-        facts = {"device": self.device, "threads": self.threads, "sources": own.texts}
-        new_worker = partial(self.ray.remote(**options)(Worker).remote, self.study, strategy, **facts)
+        starts = range(0, len(ordered), self.chunk)
+        chunks = [without_references[start : start + self.chunk] for start in starts]
         recipes: set[Recipe] = set()
         problems: dict[str, None] = {}
         try:
-            for batches, problem in self._hand_out(chunks, new_worker):
+            for batches, problem in self._hand_out_chunks(chunks, partial(self.new_worker, strategy)):
                 problems |= {problem: None} if problem else {}
                 recipes.update(text.recipe for batch in batches for text in batch.texts)
                 if len(recipes) > 1:
@@ -176,8 +175,8 @@ class _Workers:
         if problems:
             raise StudyError("; ".join(problems))
 
-    def _hand_out(
-        self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], Any]
+    def _hand_out_chunks(
+        self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], RayObject]
     ) -> Iterator[tuple[list[FinishedBatch], str]]:
         """Give chunks to workers that run, and yield the results.
 
@@ -188,7 +187,7 @@ class _Workers:
         queue = deque(range(len(chunks)))
         attempts = Counter[int | None]()
         # The worker and its chunk, by the pending answer. A worker that starts has no chunk yet.
-        at_work: dict[Any, tuple[Any, int | None]] = {}
+        at_work: dict[RayObject, tuple[RayObject, int | None]] = {}
 
         def start_worker() -> None:
             worker = new_worker()
@@ -198,7 +197,7 @@ class _Workers:
             start_worker()
         try:
             while queue or any(chunk is not None for _, chunk in at_work.values()):
-                for answer in self._wait(at_work):
+                for answer in self._wait_for_answers(at_work):
                     worker, chunk = at_work.pop(answer)
                     try:
                         result = self.ray.get(answer)
@@ -219,13 +218,13 @@ class _Workers:
             for worker, _ in at_work.values():
                 self.ray.kill(worker)
 
-    def _wait(self, at_work: Mapping[Any, tuple[Any, int | None]]) -> list[Any]:
+    def _wait_for_answers(self, at_work: Mapping[RayObject, tuple[RayObject, int | None]]) -> list[RayObject]:
         """Wait for answers, and return those that have arrived.
 
         Raises:
             StudyError: No worker runs, and there is no room for one.
         """
-        answers: list[Any] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
+        answers: list[RayObject] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
         if not answers and all(chunk is None for _, chunk in at_work.values()):
             raise StudyError(
                 f"the Ray cluster had no room for a worker within {ROOM_SECONDS:.0f} seconds; look with "
@@ -234,7 +233,7 @@ class _Workers:
         return answers
 
 
-def sum_resources(nodes: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
+def sum_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, float]:
     """Return the resources of all live machines. Ray's own sum includes lost machines for some time."""
     resources = Counter[str]()
     for node in nodes:
@@ -261,10 +260,10 @@ def choose_workers(
     return workers or room, "cuda" if use_gpu else "cpu"
 
 
-def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
+def _connect_to_ray(ray: RayObject, address: str | None) -> None:
     """Connect Ray to the cluster at `address`. Without an address, start a cluster on this machine."""
     progress.notice(f"joining the Ray cluster at {address}" if address else "starting Ray on this machine")
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    options: dict[str, object] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         options |= {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
     try:

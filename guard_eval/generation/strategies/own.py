@@ -57,8 +57,8 @@ def use_file(path: Path) -> None:
 def use_text(path: str, text: str) -> None:
     """Load the strategies of a file's text. Errors name `path`."""
     if texts.get(path) != text:
-        for kind in _run(f"{_MODULE}{_digest(text)}", path, text):
-            _check(kind, path)
+        for kind in _run_file(f"{_MODULE}{_hash_text(text)}", path, text):
+            _check_class(kind, path)
             _classes[name_of(kind)] = kind
         texts[path] = text
 
@@ -100,7 +100,7 @@ def file_of(kind: type) -> str:
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
 
-def _run(name: str, path: str, text: str) -> list[type[Step]]:
+def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
     """Run a file's text as the module `name`, and return the strategies that it defines."""
     module = ModuleType(name)
     module.__file__ = path
@@ -120,26 +120,26 @@ def _run(name: str, path: str, text: str) -> list[type[Step]]:
             f"cannot use the strategies in {path}{where}: {type(error).__name__}: {error}; correct the file"
         ) from error
     if not kinds:
-        raise _refuse(path, "no class in it is derived from Sampler or Penalty")
+        raise _make_error(path, "no class in it is derived from Sampler or Penalty")
     return kinds
 
 
-def _check(kind: type[Step], path: str) -> None:
+def _check_class(kind: type[Step], path: str) -> None:
     """Refuse a class that is not a complete strategy, or has the name of another one."""
     name = name_of(kind)
     settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
-        raise _refuse(path, f"{kind.__name__} is not a frozen dataclass; {above}")
+        raise _make_error(path, f"{kind.__name__} is not a frozen dataclass; {above}")
     if apply_step.dispatch(kind) is apply_step.dispatch(object):
-        raise _refuse(path, f"no function is registered for {kind.__name__}")
+        raise _make_error(path, f"no function is registered for {kind.__name__}")
     other = None if name in STRATEGIES else _classes.get(name, kind)
     if other is None or other.__module__ != kind.__module__:
         owner = file_of(other) if other else "guard-eval"
-        raise _refuse(path, f"{name!r} is a strategy of {owner}; rename the class {kind.__name__}")
+        raise _make_error(path, f"{name!r} is a strategy of {owner}; rename the class {kind.__name__}")
 
 
-def _refuse(path: str, problem: str) -> StudyError:
+def _make_error(path: str, problem: str) -> StudyError:
     return StudyError(f"{path}: {problem}; docs/own_strategy.md shows a strategy")
 
 
@@ -147,12 +147,12 @@ def _hash_source(kind: type) -> str:
     if kind.__module__.startswith(_MODULE):
         return kind.__module__.removeprefix(_MODULE)
     try:  # the class is defined in a program, not in a file of strategies
-        return _digest(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
+        return _hash_text(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
     except (OSError, TypeError) as error:
         raise StudyError(
             f"{kind.__name__} has no source that can be read, and texts are known by that; write a file"
         ) from error
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]

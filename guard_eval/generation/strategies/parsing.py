@@ -44,7 +44,7 @@ def parse(text: str) -> Strategy:
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body if len(text) <= _MOST_CHARACTERS else None
-        strategy = _build(text, tree)
+        strategy = _build_strategy(text, tree)
     except StudyError:
         if text in own.recorded and not own.classes():
             return own.recorded[text]
@@ -84,10 +84,12 @@ def read_grid(text: str) -> Grid:
     return Grid(" ".join(text.split()), tuple(settings))
 
 
-def _build(text: str, tree: ast.expr | None) -> Strategy:
+def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     match tree:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
-            return Chain(steps=(*steps_of(_build(text, left)), *steps_of(_build(text, right))))
+            return Chain(
+                steps=(*steps_of(_build_strategy(text, left)), *steps_of(_build_strategy(text, right)))
+            )
         case ast.Name(id=name):
             keywords: list[ast.keyword] = []
         case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, singledispatch
-from typing import Annotated, Any, ClassVar, Literal, cast, dataclass_transform, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError, nearest
 
+_Tensor: TypeAlias = Any
+"""A tensor of PyTorch, which the strategies themselves do not need."""
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
@@ -24,6 +26,7 @@ Mapping = Literal["arctanh", "log"]
 _AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
 _Beams = Annotated[int, Field(ge=1, le=1000)]
 _Bits = Annotated[float, Field(gt=0, le=100)]
+_Factor = Annotated[float, Field(ge=0.01, le=100)]
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _PositiveShare = Annotated[float, Field(gt=0, le=1)]
@@ -82,12 +85,14 @@ class _Signed:
                 reason = first["msg"].replace("Input should be", "must be")
                 reason = reason.replace("valid integer", "whole number")
                 if field.default is not MISSING:
-                    reason += f"; the default is {_show(field.default)}"
+                    reason += f"; the default is {_format_value(field.default)}"
                 if first["type"] == "literal_error":
                     words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
                     reason = f"is unknown: {nearest(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
+            if value == 0 and isinstance(value, float):
+                value = 0.0  # −0 would be another signature of the same strategy
             object.__setattr__(self, field.name, value)
 
 
@@ -154,7 +159,7 @@ class BeamSearch(_Signed, name="beam", source="Freitag and Al-Onaizan 2017, arXi
     """
 
     beams: _Beams = 5
-    length_penalty: _Finite = 1.0
+    length_penalty: Annotated[float, Field(ge=-5, le=5)] = 1.0
 
 
 class Temperature(Sampler, name="temperature", source="Ackley, Hinton and Sejnowski 1985"):
@@ -226,7 +231,7 @@ class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007
 class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
     """l_v / θ for the logits of tokens in prompt or text, with θ the `penalty`, or l_v · θ if l_v < 0."""
 
-    penalty: Annotated[float, Field(ge=0.01, le=100)] = 1.2
+    penalty: _Factor = 1.2
 
 
 class FrequencyPenalty(Penalty, name="frequency_penalty", source="OpenAI's API"):
@@ -288,7 +293,7 @@ class ContrastiveDecoding(
     """
 
     alpha: _PositiveShare = 0.1
-    amateur_tau: _Positive = 0.5
+    amateur_tau: _Factor = 0.5
     beams: _Beams = 5
     amateur_prompt: Literal["last", "whole"] = "last"
 
@@ -357,7 +362,7 @@ class Guard(_Signed, name="guard", source="the paper"):
 
 
 @singledispatch
-def apply_step(strategy: object, logits: Any, context: Any) -> Any:  # noqa: ANN401, ARG001 (tensors)
+def apply_step(strategy: object, logits: _Tensor, context: object) -> _Tensor:  # noqa: ARG001
     """Return the logits after a strategy's step, `[B, V]`, float32. −inf marks a removed token.
 
     Args:
@@ -380,7 +385,7 @@ def initial_state(strategy: object) -> list[float]:  # noqa: ARG001 (the default
 
 
 @singledispatch
-def update_state(strategy: object, state: Any, logits: Any, tokens: Any) -> None:  # noqa: ANN401
+def update_state(strategy: object, state: _Tensor, logits: _Tensor, tokens: _Tensor) -> None:
     """Change the state `[B, S]` in place after the tokens `[B]` are chosen.
 
     `logits` `[B, V]` are the strategy's input at this step.
@@ -388,7 +393,7 @@ def update_state(strategy: object, state: Any, logits: Any, tokens: Any) -> None
 
 
 @singledispatch
-def trace_values(strategy: object, before: Any, after: Any) -> dict[str, Any]:  # noqa: ANN401, ARG001
+def trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
     """Return a step's values for the trace, by name, `[B]` each, from the states `[B, S]` around it."""
     name = type(strategy).__name__
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
@@ -465,7 +470,7 @@ def signature(strategy: Strategy) -> str:
         value = getattr(strategy, field.name)
         hidden = isinstance(strategy, Guard) or field.name in neutral
         if not (hidden and value == field.default):
-            parameters.append(f"{field.name}={_show(value)}")
+            parameters.append(f"{field.name}={_format_value(value)}")
     name = name_of(type(strategy))
     return f"{name}({', '.join(parameters)})" if parameters else name
 
@@ -481,7 +486,7 @@ def is_own(strategy: object) -> bool:
     return type(strategy) not in STRATEGIES.values()
 
 
-def _show(value: float | str) -> str:
+def _format_value(value: float | str) -> str:
     if not isinstance(value, float):
         return str(value)
     short = f"{value:g}"

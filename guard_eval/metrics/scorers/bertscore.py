@@ -83,24 +83,24 @@ def bertscore(
         StudyError: The model has no such layer.
     """
     limit = token_limit(model, tokenizer)
-    encoded = [_encode(tokenizer, pair) for pair in pairs]
-    cut_pairs = [[_cut(row, limit) for row in pair] for pair in encoded]
-    match = partial(_match, model, tokenizer, layer)
-    scores = read_in_batches(cut_pairs, _longest, match, max_rows=batch_size)
-    return [(score, _longest(pair) > limit) for score, pair in zip(scores, encoded, strict=True)]
+    encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
+    cut_pairs = [[_cut_row(row, limit) for row in pair] for pair in encoded]
+    match = partial(_score_pairs, model, tokenizer, layer)
+    scores = read_in_batches(cut_pairs, _find_longest, match, max_rows=batch_size)
+    return [(score, _find_longest(pair) > limit) for score, pair in zip(scores, encoded, strict=True)]
 
 
-def _cut(row: list[int], limit: int) -> list[int]:
+def _cut_row(row: list[int], limit: int) -> list[int]:
     """Cut a text to `limit` tokens. The special token at its end stays."""
     return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
 
 
-def _longest(pair: Sequence[list[int]]) -> int:
+def _find_longest(pair: Sequence[list[int]]) -> int:
     """Return the number of tokens in the longer text of a pair."""
     return max(map(len, pair))
 
 
-def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Return the tokens of each text, with the special tokens at its ends."""
     # These two tokenizers encode a first word like other words only if a space stands before it.
     start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
@@ -109,13 +109,13 @@ def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def _match(
+def _score_pairs(
     model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
 ) -> list[float | None]:
     """Return the F1 of each pair of a text's tokens and its reference's tokens."""
     texts, references = zip(*pairs, strict=True)
-    x, x_real, x_counts = _embed(model, tokenizer, layer, texts)
-    y, y_real, y_counts = _embed(model, tokenizer, layer, references)
+    x, x_real, x_counts = _embed_tokens(model, tokenizer, layer, texts)
+    y, y_real, y_counts = _embed_tokens(model, tokenizer, layer, references)
     are_real = x_real[:, :, None] & y_real[:, None]
     similarity = (x @ y.transpose(1, 2)).masked_fill(~are_real, 0)
     # Each token has the similarity of its best match; the mean is over the tokens that count.
@@ -130,7 +130,7 @@ def _match(
     return [score if has_words else None for score, has_words in scored_pairs]
 
 
-def _embed(
+def _embed_tokens(
     model: Model, tokenizer: Tokenizer, layer: int, rows: Sequence[list[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return unit vectors of tokens, `[n, tokens, d]`, and two masks, `[n, tokens]`.

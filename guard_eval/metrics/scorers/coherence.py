@@ -74,22 +74,22 @@ def log_likelihoods(
     rows = []
     for prompt, text in pairs:
         words = text if text.strip() else ""
-        row = _fit(_encode(tokenizer, prompt), _encode(tokenizer, words), start, limit)
+        row = _cut_to_context(_encode_text(tokenizer, prompt), _encode_text(tokenizer, words), start, limit)
         rows.append(row if row.first < len(row.ids) else None)
     if scored := [row for row in rows if row is not None]:
         # The batch must fit even if the longest text follows the shortest prompt.
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
-    return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), max_rows=batch_size)
+    return read_in_batches(rows, lambda row: len(row.ids), partial(_score_rows, model), max_rows=batch_size)
 
 
-def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
+def _encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     return ids
 
 
-def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
+def _cut_to_context(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
     """Cut a prompt and its text to `limit` tokens: first the prompt's beginning, then the text's end.
 
     The model's first token, `start`, is never cut.
@@ -109,7 +109,7 @@ def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _R
 
 
 @torch.inference_mode()
-def _score(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
+def _score_rows(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
     # Padding on the right comes after all scored tokens, and a causal model does not attend to later tokens.
     # So no mask is needed, and attention is faster without one. The padding is an ordinary token, because the
     # model's own padding token makes some models build a mask.

@@ -107,16 +107,16 @@ def mauve(
         reason = "features that are not finite numbers"
     if reason:
         return Mauve(n=n, buckets=number, reason=reason)
-    labels = tuple(_quantise(p, q, number, seeds))
+    labels = tuple(_assign_buckets(p, q, number, seeds))
     values = []
     for p_labels, q_labels in labels:
-        p_hist = _count(p_labels, number) / len(p)
-        q_hist = _count(q_labels, number) / len(q)
+        p_hist = _count_labels(p_labels, number) / len(p)
+        q_hist = _count_labels(q_labels, number) / len(q)
         values.append(float(area(p_hist, q_hist)))
     return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
 
 
-def _count(labels: Labels, buckets: int) -> NDArray[np.int64]:
+def _count_labels(labels: Labels, buckets: int) -> NDArray[np.int64]:
     """Return the number of labels in each bucket, `[buckets]`."""
     return np.bincount(labels, minlength=buckets)
 
@@ -161,8 +161,8 @@ def contributions(result: Mauve) -> Floats:
     one_less = np.eye(result.buckets)  # row k: one text less in bucket k
     change = np.zeros(n)
     for value, (p, q) in zip(result.values, result.labels, strict=True):
-        p_counts = _count(p, result.buckets)
-        q_counts = _count(q, result.buckets)
+        p_counts = _count_labels(p, result.buckets)
+        q_counts = _count_labels(q, result.buckets)
         p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
         q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
         change_by_reference = area(p_without, q_counts / n) - value
@@ -171,7 +171,7 @@ def contributions(result: Mauve) -> Floats:
     return np.asarray(result.value + (n - 1) * (change.mean() - change))
 
 
-def _quantise(
+def _assign_buckets(
     p: Features, q: Features, buckets: int, seeds: Iterable[int]
 ) -> Iterator[tuple[Labels, Labels]]:
     """Yield the buckets of the references and of the texts for each seed."""
@@ -185,7 +185,7 @@ def _quantise(
     # The rounding of sums depends on the number of threads, and on busy cores threads wait for each other
     # (2600 points, 131 buckets, two busy cores: 0.1 s with one thread, 0.8 s with two).
     with threadpool_limits(1):
-        points = _project(p, q)
+        points = _project_features(p, q)
         # The last option only silences a warning: the definition has about ten points per centroid.
         options = {"niter": 500, "nredo": 5, "update_index": True, "min_points_per_centroid": 1}
         for seed in seeds:
@@ -196,7 +196,7 @@ def _quantise(
             yield labels[len(q) :], labels[: len(q)]
 
 
-def _project(p: Features, q: Features) -> Features:
+def _project_features(p: Features, q: Features) -> Features:
     """Return the points for k-means, [m + n, c]. The texts come before the references."""
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
     from sklearn.preprocessing import normalize  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -237,11 +237,11 @@ def hidden_features(
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return read_in_batches(rows, len, partial(_last_states, model), max_rows=batch_size)
+    return read_in_batches(rows, len, partial(_read_last_states, model), max_rows=batch_size)
 
 
 @torch.inference_mode()
-def _last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
+def _read_last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
     ids, real = pad_rows(rows, model)
     # Without the model's head, because logits over the vocabulary would need far more memory than the rest.
     body: Model = getattr(model, "base_model", model)
@@ -271,10 +271,10 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 
     features = tools.run_model(["MAUVE", length], reader, inputs, compute)
     for group in groups:
-        yield _outcome(group, tools.settings, reader.signature, features)
+        yield _measure_group(group, tools.settings, reader.signature, features)
 
 
-def _outcome(
+def _measure_group(
     group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Features | None]
 ) -> Outcome:
     """Return the mean MAUVE of a group's runs, and the contribution of each prompt."""

@@ -51,10 +51,10 @@ def diversity(texts: Sequence[str]) -> Diversity:
     >>> diversity(["the cat saw the cat and ran"])  # 5 bigrams are counted, 4 differ; 4 of 4; 3 of 3
     Diversity(diversity=80.0, rep={2: 20.0, 3: 0.0, 4: 0.0})
     """
-    return _published(ngram_counts(texts).sum(axis=0))
+    return _round_as_published(ngram_counts(texts).sum(axis=0))
 
 
-def _published(sums: Floats) -> Diversity:
+def _round_as_published(sums: Floats) -> Diversity:
     """Return the diversity from sums of `ngram_counts`, `[6]`, with the rounding of the published code."""
     rates = [None if math.isnan(rate) else round(rate, 2) for rate in repetition_of_sums(sums).tolist()]
     unrepeated = [1 - rate / 100 for rate in rates if rate is not None]
@@ -181,7 +181,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) ->
 def _repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
     """Yield diversity and the repetition rates."""
     counts = ngram_counts(texts)
-    published = _published(group.sum_by_prompt(counts).sum(axis=0))
+    published = _round_as_published(group.sum_by_prompt(counts).sum(axis=0))
     facts: dict[str, Any] = {"n": len(texts), "reason": TOO_SHORT}
     if "diversity" in metrics:
         short = {"shorter than five words": int((counts[:, -1] == 0).sum())}
@@ -192,12 +192,12 @@ def _repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> 
         yield replace(outcome, value=published.diversity)
     for index, n in enumerate(ORDERS if "repetition" in metrics else ()):
         signature = f"rep-{n}|tokens:whitespace|last:dropped|rounded2"
-        rate = partial(_rate, index)
+        rate = partial(_select_rate, index)
         outcome = outcome_of_sums(f"rep_{n}", group, counts, rate, signature=signature, **facts)
         yield replace(outcome, value=published.rep[n])
 
 
-def _rate(index: int, sums: Floats) -> Floats:
+def _select_rate(index: int, sums: Floats) -> Floats:
     return np.asarray(repetition_of_sums(sums)[..., index])
 
 

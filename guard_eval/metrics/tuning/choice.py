@@ -63,7 +63,7 @@ class TriedSettings:
         settings = [
             TriedSetting(
                 name=name,
-                scores={score: _mean(values[[index]]) for score, values in scores.items()},
+                scores={score: _finite_mean(values[[index]]) for score, values in scores.items()},
                 meets=bool(np.isfinite(rated[0, index])),
                 chosen_share=float(np.mean(resampled_choices == index)),
             )
@@ -126,7 +126,7 @@ class TriedSettings:
         for m in range(1, len(self.names) + 1):
             best = pick(np.where(order < m, rated, -np.inf))
             scores_of_best = scores[np.arange(RESAMPLES), best]
-            curve.append(_mean(scores_of_best[best >= 0]))
+            curve.append(_finite_mean(scores_of_best[best >= 0]))
         return curve
 
 
@@ -136,7 +136,7 @@ def pick(rated: Floats) -> NDArray[np.int64]:
     return np.where(has_candidate, rated.argmax(axis=1), -1)
 
 
-def _mean(values: Floats) -> float | None:
+def _finite_mean(values: Floats) -> float | None:
     """Return the mean of the finite values, or None if there are none."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else None

@@ -147,7 +147,7 @@ def _refuse_change(study: Study, choice: str) -> None:
     if study.settings.database is None and not (study.folder / "study.db").exists():
         return
     with Store.open(study.database) as store:
-        stored = [settings.declared(store, model_study) for model_study in study.declared]
+        stored = [settings.read_declared(store, model_study) for model_study in study.declared]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
             "verdicts were collected with another choice of settings, so the choice cannot change; take back "

@@ -42,21 +42,21 @@ def describe_endings(texts: TextsByName) -> str | None:
     "50 % of A's texts end in mid-sentence, none of B's"
     """
     written = {name: list(filter(str.strip, every)) for name, every in texts.items()}
-    shares = {name: 1 - _count(_END, every) / len(every) for name, every in written.items() if every}
+    shares = {name: 1 - _count_matches(_END, every) / len(every) for name, every in written.items() if every}
     difference = max(shares.values(), default=0) - min(shares.values(), default=0)
     if difference < _LEAST_DIFFERENCE or difference * max(map(len, written.values())) < _LEAST_TEXTS:
         return None
     (first, share), *others = sorted(shares.items(), key=lambda item: -item[1])
-    parts = [f"{_percent(share)} of {one_line(first)}'s texts end in mid-sentence"]
-    parts += [f"{_percent(share)} of {one_line(name)}'s" for name, share in others]
+    parts = [f"{_format_percent(share)} of {one_line(first)}'s texts end in mid-sentence"]
+    parts += [f"{_format_percent(share)} of {one_line(name)}'s" for name, share in others]
     return ", ".join(parts)
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return "none" if share == 0 else f"{max(1, round(100 * share))} %"
 
 
-def _count(pattern: re.Pattern[str], texts: Sequence[str]) -> int:
+def _count_matches(pattern: re.Pattern[str], texts: Sequence[str]) -> int:
     """Return how many texts have what a pattern finds."""
     return sum(pattern.search(text) is not None for text in texts)
 
@@ -88,8 +88,8 @@ def find_cues(
 def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
     """Return how many texts hold their system's name, if more of them do than of the other system's."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
-    count = _count(word, texts)
-    if count * len(others) <= _count(word, others) * len(texts):
+    count = _count_matches(word, texts)
+    if count * len(others) <= _count_matches(word, others) * len(texts):
         return ""
     return (
         f"{count} of {len(texts)} texts by {one_line(name)} hold its name, which tells raters who wrote "
@@ -112,8 +112,8 @@ def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[
 
 def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
     """Return how many of a system's texts have Markdown, if the other system writes none."""
-    count = _count(_MARKDOWN, texts)
-    foreign = _count(_MARKDOWN, others)
+    count = _count_matches(_MARKDOWN, texts)
+    foreign = _count_matches(_MARKDOWN, others)
     if not _distinguishes(count, texts, foreign, others):
         return ""
     return (

@@ -84,7 +84,7 @@ def _find_written(
 
 
 def read_system(study: Study, system: System, index: PromptIndex, prompt_ids: Collection[str]) -> Matched:
-    """Return the texts in a system's file to wanted prompts, by the ids of these.
+    """Return the texts in a system's file for the prompts with these ids.
 
     Raises:
         StudyError: The file cannot be read, has other systems, or none of its texts fits a prompt.
@@ -129,7 +129,7 @@ def choose_system(system: System, path: Path) -> list[Generation]:
 
 
 def explain_missing(study: Study, name: str) -> str:
-    """Return how a system's missing texts come about, and why texts of other runs do not count."""
+    """Return how to get a system's missing texts, and why texts of other runs do not count."""
     system = study.settings.systems[name]
     if system.source == "file":
         return f"add them to {system.file}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.records import Prompt, as_shown
 from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
@@ -47,20 +47,16 @@ class Imported:
 
     @property
     def line(self) -> str:
-        """Return how many texts were read, in words."""
+        """Return a line with the number of texts and the remarks."""
         remarks = f" ({'; '.join(self.remarks)})" if self.remarks else ""
-        return f"{self.name}: {_count(len(self.texts), 'text')} from {self.source}{remarks}"
+        return f"{self.name}: {count_of(len(self.texts), 'text')} from {self.source}{remarks}"
 
     def lines(self) -> bytes:
         """Return the texts as the lines of the system's file."""
-        return "".join(map(_line, self.texts)).encode("utf-8", "replace")
+        return "".join(map(_to_line, self.texts)).encode("utf-8", "replace")
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _line(text: Generation) -> str:
+def _to_line(text: Generation) -> str:
     """Return a text as a line: its prompt's id, the text, and what is known of how it was made."""
     row = {"id": text.prompt_id, "text": text.text}
     more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
@@ -143,7 +139,7 @@ def _check_names(systems: Mapping[str, Imported]) -> None:
 
 
 def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
-    """Return the prompts of all texts by their words, in the order in which they come.
+    """Return the different prompts of all texts, in their order.
 
     Words that all systems have under the same several ids are several prompts. A prompt keeps the id that it
     has first; if that is another prompt's already, it gets a number.
@@ -224,8 +220,9 @@ def _explain_missing(
     if all(text.prompt is None and not text.prompt_id for text in texts):
         return (
             f"{where} has texts without ids and prompts, so only their order could say which prompts they "
-            f"belong to; {_count(len(texts), 'text')} and {_count(len(prompts), 'prompt')} have no common "
-            "order. Add the prompts to the file, or name a file with them in the same order: --prompts FILE"
+            f"belong to; {count_of(len(texts), 'text')} and {count_of(len(prompts), 'prompt')} have no "
+            "common order. Add the prompts to the file, or name a file with them in the same order: "
+            "--prompts FILE"
         )
     causes = ""
     if reworded := _count_reworded(systems):
@@ -262,12 +259,12 @@ def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> I
     prompts = len({text.prompt_id for text in texts})
     empty = sum(not text.text.strip() for text in texts)
     remarks = [
-        (prompts < len(texts), f"{prompts} prompts"),
+        (prompts < len(texts), count_of(prompts, "prompt")),
         (matched.in_place, "in the order of the prompts"),
         (all_echo, "each began with its prompt, which is cut off"),
         (flaws[ECHO] and not all_echo, f"{flaws[ECHO]} begin with their prompt: look at them"),
         (empty, f"{empty} empty"),
-        (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
+        (matched.duplicates, f"{count_of(matched.duplicates, 'exact duplicate')} left out"),
         (flaws[FURTHER], f"of {flaws[FURTHER]} prompts only the first of several texts in a record is read"),
         (unused, f"{unused} more to other prompts left out"),
     ]

@@ -3,12 +3,18 @@
 import pytest
 import torch
 
-from guard_eval.generation.decoding.contrastive import Proposal, choose, contrast, degeneration_penalty, unit
+from guard_eval.generation.decoding.contrastive import (
+    Proposal,
+    choose_candidate,
+    contrast_models,
+    degeneration_penalty,
+    unit_vectors,
+)
 
 
 def test_degeneration_penalty_ignores_padding():
-    context = unit(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
-    candidates = unit(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
+    context = unit_vectors(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
+    candidates = unit_vectors(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
     # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
     penalty = degeneration_penalty(candidates, context, torch.tensor([[True, True, False]]))
     assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
@@ -19,25 +25,25 @@ def test_candidates_beyond_k_t_are_not_chosen():
     ids, p, alpha = torch.tensor([[8, 3, 5]]), torch.tensor([[0.5, 0.3, 0.1]]), torch.tensor([0.6]).double()
     penalty = torch.tensor([[0.9, 0.4, 0.3]])
     for allowed, best in (([True, True, True], 1), ([True, False, True], 2)):
-        assert choose(Proposal(ids, p, torch.tensor([allowed]), alpha), penalty).tolist() == [best]
+        assert choose_candidate(Proposal(ids, p, torch.tensor([allowed]), alpha), penalty).tolist() == [best]
 
 
 def test_contrast_ignores_a_shift_of_logits():
     expert = torch.tensor([[1.0, 2.0, 3.0]])
     amateur = torch.tensor([[3.0, 2.0, 1.0]])
-    plain = contrast(expert, amateur, alpha=0.01, amateur_tau=0.5)
-    shifted = contrast(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
+    plain = contrast_models(expert, amateur, alpha=0.01, amateur_tau=0.5)
+    shifted = contrast_models(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
     assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
 
 
 def test_alpha_one_keeps_only_the_most_likely_token():
-    scores = contrast(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
+    scores = contrast_models(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
     assert (scores > -torch.inf).tolist() == [[False, True, False]]
 
 
 def test_contrast_masks_tokens_that_a_model_rules_out():
     expert = torch.tensor([[0.0, -torch.inf, 0.0]])
     amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
-    scores = contrast(expert, amateur, alpha=0.1, amateur_tau=1.0)
+    scores = contrast_models(expert, amateur, alpha=0.1, amateur_tau=1.0)
     # p_expert = 1/2, p_amateur = 1/2
     assert scores.tolist() == [[pytest.approx(0, abs=1e-6), -torch.inf, -torch.inf]]

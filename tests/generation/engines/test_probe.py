@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_tokenizers import bytes_of
 from tiny_models import FOREIGN, VOCABULARY, tiny
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, RobertaConfig, RobertaForCausalLM
 from written_texts import collect_notices, continue_rows, write
 
 from guard_eval.errors import StudyError
@@ -15,7 +15,7 @@ from guard_eval.generation.engines import packed
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
 from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
-from guard_eval.generation.engines.probe import Abilities, check
+from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.library import load_model
 from guard_eval.generation.strategies import ContrastiveSearch, Greedy
 from guard_eval.records import Prompt
@@ -23,6 +23,7 @@ from guard_eval.records import Prompt
 pytestmark = pytest.mark.slow
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(3)]
+ROWS = [[5, 9, 200, 31], [7, 8], [*range(12, 31)], [40, 41, 42, 40, 41, 42, 40]]
 LIMITS = {"seed": 1, "max_new_tokens": 6, "max_prompt_tokens": 32}
 TEXT = "the cat sat on the mat and the dog ran to the old red house"
 
@@ -56,7 +57,7 @@ def test_foreign_models_write_equal_texts_in_batches(kind):
         absent = [token for token in range(VOCABULARY) if token not in allowed]
         rows = reference.generate(
             input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=6,
-            pad_token_id=0, suppress_tokens=absent,
+            pad_token_id=0, suppress_tokens=absent, use_cache=False,
         )  # fmt: skip
         expected = loaded.tokenizer.decode(rows[0, ids.shape[1] :], skip_special_tokens=True)
         assert texts[prompt.id] == expected.rstrip("\N{REPLACEMENT CHARACTER}")
@@ -114,12 +115,66 @@ def test_a_refused_model_names_the_failed_trials():
     with pytest.raises(
         StudyError, match=r"LlamaForCausalLM continues no text: one text \(mat1 and mat2 .*name"
     ):
-        check(model, Greedy())
+        check_abilities(model, Greedy())
     with pytest.raises(
         StudyError,
         match=r"XLNetLMHeadModel does not give .* tried .*a cache for each candidate \(it takes no",
     ):
-        check(tiny("xlnet"), ContrastiveSearch())
+        check_abilities(tiny("xlnet"), ContrastiveSearch())
+
+
+def test_a_model_with_other_positions_is_refused():
+    """RoBERTa counts positions from the one after its padding, and `generate` from 0."""
+    sizes = {"num_hidden_layers": 2, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 96}
+    model = RobertaForCausalLM(
+        RobertaConfig(is_decoder=True, vocab_size=VOCABULARY, initializer_range=0.3, **sizes)
+    )
+    with pytest.raises(
+        StudyError, match=r"RobertaForCausalLM continues no text: one text \(logits differ by"
+    ):
+        check_abilities(model.eval(), Greedy())
+
+
+def test_a_wrong_cache_is_not_used():
+    """MiniMax forgets its window: beyond nine tokens a step with the cache has other logits than one pass."""
+    model = tiny("minimax")
+    expected = []
+    for prompt in ROWS:
+        text = list(prompt)
+        for _ in range(8):
+            with torch.inference_mode():
+                text.append(int(model(input_ids=torch.tensor([text])).logits[0, -1].argmax()))
+        expected.append(text[len(prompt) :])
+    with collect_notices() as notices:
+        written = [continue_rows(model, [prompt], "greedy", ends=(), limit=8) for prompt in ROWS]
+    assert [text.tokens[0] for text in written] == expected
+    assert any("a cache fail (logits differ by" in text for text in notices)
+
+
+def test_prompts_are_padded_with_the_models_own_token():
+    """Recurrent states of RecurrentGemma see the padding, whose embedding is zero only for its own token."""
+    model = tiny("recurrent-gemma")
+    together = continue_rows(model, ROWS, "guard", ends=(1,), limit=8).tokens
+    alone = [continue_rows(model, [row], "guard", ends=(1,), limit=8).tokens[0] for row in ROWS]
+    assert together == alone
+
+
+@pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)"])
+def test_a_failing_model_is_named_with_its_prompts(strategy):
+    """Its table of positions has 16 rows, and its settings do not say so."""
+    loaded = load_foreign("gpt2")
+    loaded.model.transformer.wpe = torch.nn.Embedding(16, loaded.model.config.n_embd)
+    with pytest.raises(
+        StudyError, match=r"GPT2LMHeadModel fails with .* for the prompts? 'p2'.* \(IndexError: "
+    ):
+        list(write(loaded, PROMPTS[2:], strategy, batch_size=1, seed=1, max_new_tokens=24))
+
+
+@pytest.mark.parametrize("vocabulary", [1, 2])
+def test_trials_accept_a_tiny_vocabulary(vocabulary):
+    model = tiny("llama", vocab_size=vocabulary, eos_token_id=None)
+    check_abilities(model, ContrastiveSearch())
+    assert continue_rows(model, [[0]], "guard", ends=(), limit=3).tokens[0]
 
 
 def test_a_failed_length_is_not_tried_again(monkeypatch):
@@ -142,15 +197,15 @@ def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
     """A later run with the same versions tries nothing, and repeats the notice."""
     model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
     Abilities.of(model).load(path, "torch 2")
-    assert not Abilities.of(model).pads
+    assert not Abilities.of(model).pads(20)
     Abilities.of(model).choose_passes(20)
     Abilities.of(model).save(path)
     for versions, is_used in [("torch 3", False), ("torch 2", True)]:
         Abilities.of(other).load(path, versions)
         assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
-    monkeypatch.setattr(Abilities, "_try", None)
+    monkeypatch.setattr(Abilities, "_run_trial", None)
     with collect_notices() as notices:
-        assert not Abilities.of(other).pads
+        assert not Abilities.of(other).pads(20)
         assert Abilities.of(other).choose_passes(20) is Abilities.of(model).choose_passes(20)
     assert notices[0].startswith("RwkvForCausalLM: padded rows fail (logits differ by")
 
@@ -170,6 +225,8 @@ def test_trials_of_a_small_model_take_under_a_second():
     loaded = load_model("bundled")
     began = time.process_time()
     abilities = Abilities(loaded.model)
-    assert (abilities.writes, abilities.pads, abilities.reorders) == (True, True, True)
+    assert abilities.writes
+    assert abilities.reorders
     assert abilities.choose_passes(296) is TreePasses
+    assert all(works(296) for works in (abilities.caches, abilities.pads, abilities.extends_rows))
     assert time.process_time() - began < 1

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 import transformers
@@ -24,6 +23,7 @@ from guard_eval.generation.engines.encoding import (
     make_continuation,
 )
 from guard_eval.generation.engines.loading import LoadedModel, ModelFiles
+from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.plugin import PROCESSOR
 from guard_eval.generation.engines.vllm.request import extra_args
 from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
@@ -78,14 +78,14 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.notice(str(described))
     try:
-        yield Engine(described.facts, partial(_write, study, llm, described))
+        yield Engine(described.facts, partial(_write_strategy, study, llm, described))
     finally:
         llm.llm_engine.engine_core.shutdown()  # otherwise this process waits for vLLM's processes
 
 
-def _write(
+def _write_strategy(
     study: Study,
-    llm: Any,  # noqa: ANN401 (vLLM's LLM)
+    llm: VllmObject,
     described: LoadedModel,
     strategy: str,
     texts: Sequence[PlannedText],
@@ -121,11 +121,11 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
     )
 
 
-def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa: ANN401 (vLLM's LLM)
+def start(described: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
     """Start vLLM with a model and options of `vllm.LLM`. Raise a `StudyError` if it cannot run the model."""
     from vllm import LLM  # noqa: PLC0415
 
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "dtype": described.dtype,
         "generation_config": "vllm",  # the model's own settings would change the strategy
         "disable_log_stats": True,
@@ -150,7 +150,7 @@ def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa
 
 
 def write_chunks(
-    llm: Any,  # noqa: ANN401 (vLLM's LLM)
+    llm: VllmObject,
     described: LoadedModel,
     rows: Sequence[EncodedPrompt],
     recipe: Recipe,
@@ -178,7 +178,7 @@ def write_chunks(
         yield FinishedBatch(texts, [])
 
 
-def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> Any:  # noqa: ANN401
+def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> VllmObject:
     """Return vLLM's `SamplingParams` for a prompt."""
     from vllm import SamplingParams  # noqa: PLC0415
 

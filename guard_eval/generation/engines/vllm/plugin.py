@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +32,7 @@ from guard_eval.generation.decoding.processor import (
     first_state,
     needs_breakers,
 )
+from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.request import StrategyRequest, read_request
 from guard_eval.generation.strategies import Guard, LogitStrategy, is_own, steps_of
 
@@ -83,7 +83,7 @@ class _Requests(ABC):
         running: The largest number of requests at once. Twice as many are remembered after they have left.
     """
 
-    def __init__(self, vllm_config: Any, device: torch.device, running: int) -> None:  # noqa: ANN401 (vLLM's)
+    def __init__(self, vllm_config: VllmObject, device: torch.device, running: int) -> None:
         self._config = vllm_config
         self._device = device
         self._at: dict[int, Request] = {}  # by slot or row
@@ -138,7 +138,7 @@ class _Requests(ABC):
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
             strategy = request.strategy_request.strategy
-            groups.setdefault((strategy, _phase(strategy, request.step)), []).append(request)
+            groups.setdefault((strategy, _find_phase(strategy, request.step)), []).append(request)
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
             lines, keys, steps = to_device(numbers, self._device).T
@@ -169,7 +169,7 @@ class _Requests(ABC):
         return to_device(breaker_ids(tokenizer), self._device)
 
 
-def _phase(strategy: LogitStrategy, step: int) -> int:
+def _find_phase(strategy: LogitStrategy, step: int) -> int:
     """Return the step number that is passed to the strategy. Requests with equal numbers are one group.
 
     GUARD's first steps have windows of different lengths, and all later steps are alike. A user's own
@@ -189,13 +189,13 @@ def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.dev
 class ForRunnerV2(_Requests):
     """The strategies behind the interface of model runner V2."""
 
-    def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
+    def __init__(self, vllm_config: VllmObject, req_states: VllmObject) -> None:
         super().__init__(vllm_config, req_states.device, running=req_states.max_num_reqs)
         self._states = req_states
         self._speculates = vllm_config.speculative_config is not None
         self._new: dict[int, StrategyRequest] = {}
 
-    def add_request(self, req_idx: int, sampling_params: Any) -> bool:  # noqa: ANN401
+    def add_request(self, req_idx: int, sampling_params: VllmObject) -> bool:
         """Note a request, new or come back, that takes a slot. Return whether it names a strategy.
 
         Raises:
@@ -214,12 +214,12 @@ class ForRunnerV2(_Requests):
     def apply_staged_writes(self) -> None:
         """Begin the new requests. Their tokens are on the device only now."""
         for slot, strategy_request in self._new.items():
-            prompt, filled = self._lengths(slot)
+            prompt, filled = self._read_lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
             self._begin(slot, strategy_request, tokens, filled - prompt)
         self._new.clear()
 
-    def apply(self, logits: Tensor, ctx: Any) -> Tensor:  # noqa: ANN401 (vLLM's LogitsContext)
+    def apply(self, logits: Tensor, ctx: VllmObject) -> Tensor:  # a LogitsContext
         """Choose the tokens of requests with a strategy. `logits` `[B, V]` are changed in place."""
         slots = ctx.idx_mapping_np.tolist()
         at = self._at
@@ -229,7 +229,7 @@ class ForRunnerV2(_Requests):
             raise RuntimeError(_SPECULATIVE)
         ready = []
         for line, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
-            prompt, filled = self._lengths(slot)
+            prompt, filled = self._read_lengths(slot)
             # A shorter request has not read its whole prompt yet, so it writes nothing.
             if slot in at and length >= filled:
                 request = at[slot]
@@ -246,7 +246,7 @@ class ForRunnerV2(_Requests):
         tokens: Tensor = self._states.all_token_ids.gpu[slots[:, None], columns.clamp(min=0)].long()
         return tokens.masked_fill(columns < 0, -1)
 
-    def _lengths(self, slot: int) -> tuple[int, int]:
+    def _read_lengths(self, slot: int) -> tuple[int, int]:
         """Return the length of a prompt, and the length with the text written before the request came."""
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
@@ -254,11 +254,11 @@ class ForRunnerV2(_Requests):
 class ForRunnerV1(_Requests):
     """The strategies behind the older interface, which vLLM uses on a CPU."""
 
-    def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
+    def __init__(self, vllm_config: VllmObject, device: torch.device) -> None:
         super().__init__(vllm_config, device, running=vllm_config.scheduler_config.max_num_seqs)
         self._asynchronous = bool(vllm_config.scheduler_config.async_scheduling)
 
-    def update_state(self, batch_update: Any) -> None:  # noqa: ANN401 (vLLM's BatchUpdate, or None)
+    def update_state(self, batch_update: VllmObject) -> None:  # a BatchUpdate, or None
         """Follow the changes of the batch: requests are removed, then added, then moved."""
         if batch_update is None:
             return
@@ -291,7 +291,7 @@ class ForRunnerV1(_Requests):
         return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
 
 
-def make_processor(vllm_config: Any, *arguments: Any) -> ForRunnerV1 | ForRunnerV2:  # noqa: ANN401 (vLLM's)
+def make_processor(vllm_config: VllmObject, *arguments: VllmObject) -> ForRunnerV1 | ForRunnerV2:
     """Return the processor for a runner. V2 passes its requests' state, V1 a device and a flag."""
     if len(arguments) == 1:
         return ForRunnerV2(vllm_config, *arguments)

@@ -13,17 +13,17 @@ The plug-in ignores a request without any of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.strategies import LogitStrategy, Strategy, draws, parse, signature
 
 STRATEGY = "guard_eval"
 SEED = "guard_eval_seed"
 PROMPT_ID = "guard_eval_prompt_id"
 RUN = "guard_eval_run"
-_KINDS: dict[str, tuple[Any, str]] = {
+_KINDS: dict[str, tuple[type, str]] = {
     STRATEGY: (str, "a strategy's signature"),
     SEED: (int, "a whole number"),
     PROMPT_ID: (str, "a text"),
@@ -53,14 +53,14 @@ def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
 
-def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vLLM's SamplingParams)
+def read_request(parameters: VllmObject) -> StrategyRequest | None:
     """Read the strategy that a request names, or return None if it names none.
 
     Raises:
         StudyError: An argument is unknown, missing or wrong, the strategy does not run on vLLM, or another
             parameter of the request contradicts it. vLLM returns this error as the answer to the request.
     """
-    arguments: dict[str, Any] = {
+    arguments: dict[str, VllmObject] = {
         name: value
         for name, value in (parameters.extra_args or {}).items()
         if name == STRATEGY or str(name).startswith(f"{STRATEGY}_")

@@ -1,7 +1,5 @@
 """Put simultaneous writes of many tasks into one transaction."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -10,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.store.database import Store
+from guard_eval.store.sql.database import Store
 
 GATHER_SECONDS = 0.015
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""

@@ -9,17 +9,15 @@ in the same comparison; coupled showings have opposite sides. A showing has at m
 so couplings form paths and even circles, and both can be coloured (Euler's splitting of a bipartite graph).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan, content_id
 from guard_eval.store import raters
-from guard_eval.store.database import Store
-from guard_eval.store.schema import query
-from guard_eval.store.slots import apply_plan
+from guard_eval.store.showings.slots import apply_plan
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import query
 
 _PLANS = 16
 """How many plans are tried where none has every method within one."""
@@ -59,7 +57,7 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
             quota is too small.
     """
     with store.write() as (db, _):
-        rows = [raters.find(db, name, "person") for name in names]
+        rows = [raters.find_rater(db, name, "person") for name in names]
         if inactive := [row.name for row in rows if row.revoked_at or row.excluded_at]:
             raise StudyError(f"{', '.join(inactive)}: revoked or excluded; name only people who may rate")
         if not names:
@@ -80,13 +78,13 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
     """Return which rater sees each pair on which side: the most even of several plans."""
-    seats = _seat(pairs, people, slots, seed)
-    components = _colour(pairs, seats)
-    plans = (_turn(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
+    seats = _assign_seats(pairs, people, slots, seed)
+    components = _alternate_sides(pairs, seats)
+    plans = (_mirror_components(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
     return min(plans, key=lambda sides: max(map(abs, count_leads(pairs, sides).values())))
 
 
-def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
+def _assign_seats(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
     """Return the raters of each pair: those with the fewest pairs of this comparison, then of all."""
     load: Counter[int] = Counter()
     load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
@@ -104,7 +102,7 @@ def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_
     return seats
 
 
-def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
+def _alternate_sides(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
     """Return the connected components with their sides: coupled showings have opposite sides."""
     links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
     waiting: dict[object, _Seat] = {}
@@ -130,7 +128,7 @@ def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
     return components
 
 
-def _turn(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
+def _mirror_components(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
     """Mirror components, in random order, if that makes the sides of raters and methods more even."""
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}

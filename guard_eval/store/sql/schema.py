@@ -27,6 +27,7 @@ from sqlalchemy import (
     Dialect,
     Executable,
     LargeBinary,
+    Row,
     Text,
     bindparam,
     text,
@@ -39,26 +40,29 @@ SCHEMA = "1"
 """The number of these tables, in `setting`."""
 
 LONGEST_NAME = 200
-"""In characters; PostgreSQL's indexes hold no more than 2700 bytes."""
+"""The most characters of a name; an entry of PostgreSQL's indexes has at most 2700 bytes."""
 
 ERASING = "erasing"
 """The key in `setting` that lets rows of append-only tables go, while a person is erased."""
+
+SqlRow = Row[Any]
+"""A row of a query: its attributes are the columns."""
 
 _CHUNK = 8_000
 _Item = TypeVar("_Item")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     r"""Return `text` with U+FFFD in place of NUL and lone surrogates, which databases refuse.
 
-    >>> storable("a\x00b")
+    >>> make_storable("a\x00b")
     'a�b'
     """
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+def split_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """Yield `items` in groups that fit into one statement."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
@@ -81,7 +85,7 @@ CREATE TABLE rater (
     name TEXT NOT NULL UNIQUE, -- a pseudonym, or a model's name
     kind VARCHAR(16) NOT NULL, -- person, model, simulated or simulated_model
     created_at TIMESTAMPTZ NOT NULL,
-    revoked_at TIMESTAMPTZ, -- from then on the rater is let in no more
+    revoked_at TIMESTAMPTZ, -- from then on the rater cannot sign in
     excluded_at TIMESTAMPTZ, -- set while the rater's verdicts are left out
     source TEXT, -- where a rater without invitation came from, such as prolific
     external_id TEXT, -- the source's own name for the rater, who is paid by it
@@ -243,7 +247,7 @@ TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
 
 _APPEND_ONLY = dict.fromkeys(("verdict", "note", "closed_round", "stopped"), "TRUE")
 _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
-"""Tables of which no row, or no such row, may be changed or removed, except while a person is erased."""
+"""Which rows of a table cannot be changed or removed, except while a person is erased."""
 
 
 def write_schema(*, sqlite: bool) -> list[str]:
@@ -316,12 +320,12 @@ MOMENT = Converted(DateTime(timezone=True), _to_utc, _to_utc)
 """A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite, which drops the zone."""
 
 _COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
-    "TEXT": Converted(Text(), storable, _check_text),
+    "TEXT": Converted(Text(), make_storable, _check_text),
     "TIMESTAMPTZ": MOMENT,
     "BYTEA": Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),
 }
-"""What converts the values of columns. Texts take any characters (see `storable`); bytes are compressed."""
+"""The conversions of values. Texts may hold any characters (see `make_storable`); bytes are compressed."""
 
 _TYPES = {
     name: _COLUMN_TYPES[kind]

@@ -3,8 +3,6 @@
 A study can lie on storage that cannot be written, and its database can come from a stranger.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.store.schema import TABLE_NAMES, Query, query, write_schema
+from guard_eval.store.sql.schema import TABLE_NAMES, Query, query, write_schema
 
 LONGEST_ID = 1000
 """In characters. Each verdict that is read repeats the names of its pair and of its rater."""

@@ -1,7 +1,5 @@
 """The database of one study: open it, and run transactions on SQLite or PostgreSQL."""
 
-from __future__ import annotations
-
 import importlib.util
 import sqlite3
 import threading
@@ -21,9 +19,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
-from guard_eval.store.schema import SCHEMA, TABLE_NAMES, query, write_schema
-from guard_eval.store.soundness import find_damage
-from guard_eval.store.sqlite_files import (
+from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema
+from guard_eval.store.sql.soundness import find_damage
+from guard_eval.store.sql.sqlite_files import (
     can_open,
     check_schema,
     copy_database,
@@ -110,7 +108,7 @@ class Store:
         Args:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
             create: Make the file and the tables where they are missing.
-            to_write: Raise an error at once where nothing can be written. Others read such a database.
+            to_write: Raise an error at once if the database cannot be written. By default it is then read.
             declared: `Study.declared`, of which each part is stored with the first verdict of its raters.
             clock: The source of the time, with a time zone. Default: this machine, or the database's server.
 
@@ -191,7 +189,7 @@ class Store:
     @contextmanager
     def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
         """Open a transaction: with this statement on SQLite, at this isolation level on PostgreSQL."""
-        with self.explained(), self.engine.connect() as db:
+        with self.explain_errors(), self.engine.connect() as db:
             if not self.is_sqlite:
                 db.execution_options(isolation_level=isolation_level)
             with db.begin():
@@ -200,7 +198,7 @@ class Store:
                 yield db
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Turn a driver's error about an unusable database into a `StudyError`."""
         try:
             yield
@@ -257,7 +255,7 @@ class Store:
 
     def _use_log(self, *, read_only: bool) -> None:
         """Let readers and a writer work at once. A file that is only read may stay as it is."""
-        with self.explained(), self.engine.connect() as db:
+        with self.explain_errors(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
             except OperationalError as error:

@@ -4,12 +4,11 @@ Sides should be even for each method and each rater, and nobody should be able t
 draws the side, unless a method would lead by too much.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from guard_eval.records import record
 
 Side = Literal["a", "b"]
 """Which of a pair's texts is shown as A."""
@@ -27,7 +26,7 @@ DRAWS = 16
 """The number of different draws: two bounds times eight steps of the coin."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class OpenSlot:
     """A slot that a rater can be shown.
 

@@ -3,19 +3,17 @@
 The search starts after an unexpected error, so that a command ends with a reason and a remedy.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, get_args
+from typing import get_args
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from guard_eval.records import CHOICES, NoteKind, RaterKind, Role
-from guard_eval.store.sqlite_files import OurColumn, read_columns, select_all
+from guard_eval.records import CHOICES, JsonObject, NoteKind, RaterKind, Role
+from guard_eval.store.sql.sqlite_files import OurColumn, read_columns, select_all
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "BIGINT": int,
@@ -28,7 +26,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "TIMESTAMPTZ": datetime,
     "VARCHAR": str,
 }
-"""Which values a column of a type holds."""
+"""The Python type of the values in a column of each type."""
 
 _WORDS: dict[str, Collection[str]] = {
     "verdict.choice": CHOICES,
@@ -43,7 +41,7 @@ _TEXTS = {"comment", "problem", "skip"}
 
 
 def find_damage(engine: Engine) -> str | None:
-    """Return what in an SQLite database this package did not write; None if nothing is found."""
+    """Describe a value in an SQLite database that this package did not write; None if there is none."""
     try:
         with engine.connect() as db:
             answer = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())
@@ -58,7 +56,7 @@ def find_damage(engine: Engine) -> str | None:
         return f"a value cannot be read ({' '.join(str(getattr(error, 'orig', error)).split())})"
 
 
-def _find_odd(table: str, columns: Sequence[OurColumn], row: dict[str, Any]) -> str | None:
+def _find_odd(table: str, columns: Sequence[OurColumn], row: JsonObject) -> str | None:
     for column in columns:
         value = row[column.name]
         name = f"{table}.{column.name}"

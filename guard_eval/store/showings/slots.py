@@ -8,8 +8,6 @@ To find open slots costs about the same in a study of 100 pairs and of 100 000: 
 entered at a position that the seed draws for each rater and showing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
@@ -18,15 +16,15 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, content_id
-from guard_eval.store import rounds
-from guard_eval.store.database import Store
-from guard_eval.store.rounds import PLAYING
-from guard_eval.store.schema import add_rows, chunks, query
 from guard_eval.store.settings import put_value, read_value
-from guard_eval.store.sides import LAST_SLOTS, OpenSlot
+from guard_eval.store.showings import rounds
+from guard_eval.store.showings.rounds import PLAYING
+from guard_eval.store.showings.sides import LAST_SLOTS, OpenSlot
+from guard_eval.store.sql.database import Store
+from guard_eval.store.sql.schema import add_rows, query, split_chunks
 
 POOLS = {"person": PEOPLE, "simulated": "simulated"}
-"""Whose slots a kind of rater fills. A model sees every pair and needs no slots."""
+"""The pool of slots of each kind of rater. A model sees every pair and needs no slots."""
 
 MOST_SKIPS = 3
 """No new rater gets a pair that this many raters have skipped."""
@@ -207,7 +205,7 @@ def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = 
     while plan.rounds is not None and not count_unrated(db, pool, limit=1):
         if not rounds.close_round(db, now, pool, plan.rounds):
             break
-        _open_all(db, pool)
+        _open_all_slots(db, pool)
 
 
 def _read_planned(db: Connection, pool: str) -> int:
@@ -218,10 +216,10 @@ def _read_planned(db: Connection, pool: str) -> int:
 def _set_planned(db: Connection, pool: str, number: int) -> None:
     put_value(db, f"slots {pool}", str(number))
     make_missing_slots(db)
-    _open_all(db, pool)
+    _open_all_slots(db, pool)
 
 
-def _open_all(db: Connection, pool: str) -> None:
+def _open_all_slots(db: Connection, pool: str) -> None:
     open_slots(db, pool, _PAIRS_WITH_SLOTS(db, pool=pool).scalars().all())
 
 
@@ -231,7 +229,7 @@ def make_missing_slots(db: Connection) -> None:
         for number in range(_read_planned(db, pool)):
             lacking = _LACKING(db, pool=pool, number=number).scalars()
             same = {"pool": pool, "number": number}
-            rows = [same | {"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
+            rows = [same | {"pair_id": pair_id, "shuffle": draw_position(pair_id)} for pair_id in lacking]
             add_rows(db, "slot", rows)
 
 
@@ -242,22 +240,22 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
     stopped.
     """
     planned = _read_planned(db, pool)
-    for some_pairs in chunks(pair_ids):
+    for some_pairs in split_chunks(pair_ids):
         _OPEN(db, pool=pool, part=pool, ahead=1, planned=planned, most_skips=MOST_SKIPS, pairs=some_pairs)
 
 
 # What a rater can be shown.
 
 
-def ring_position(*key: object) -> int:
-    """Return the position of a pair in the order of hand-out, or of the start of a rater's search."""
+def draw_position(*key: object) -> int:
+    """Draw a position in the order of hand-out: of a pair, or of the start of a rater's search."""
     return int(content_id("ring", *key)[:8], 16) % _RING_END
 
 
 def find_open_slots(
     db: Connection, pool: str, rater_id: int, plan: HandOutPlan, now: datetime, *, start: int
 ) -> list[OpenSlot]:
-    """Return a few open slots of pairs that the rater has not seen, from a position in the order on.
+    """Return a few open slots of pairs that the rater has not seen, starting at a position in the order.
 
     Expired leases end only when few slots are open: until then nobody needs their slots.
     """
@@ -283,7 +281,7 @@ def count_unrated(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
     return int(_COUNT_UNRATED(db, pool=pool, limit=limit).scalar_one())
 
 
-def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
+def find_next_lease_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
     """Return when the first lease ends on a pair that others have open and the rater has not seen."""
     end: datetime | None = _NEXT_END(db, pool=pool, rater=rater_id, now=now).scalar_one()
     return end
@@ -292,7 +290,7 @@ def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> da
 # Who holds a slot.
 
 
-def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
+def hold_slot(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
     """Let a presentation hold its slot until its lease ends. The lease of a rated one is None."""
     _HOLD(db, slot=slot_id, presentation=number, side=side, until=until)
 
@@ -305,9 +303,9 @@ def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
     _END_LEASES(db, now=now, until=now + plan.lease)
 
 
-def release(db: Connection, presentations: Sequence[int]) -> None:
+def release_slots(db: Connection, presentations: Sequence[int]) -> None:
     """Free the slots of presentations. A verdict that arrives later may be surplus."""
-    for some_presentations in chunks(presentations):
+    for some_presentations in split_chunks(presentations):
         _RELEASE(db, presentations=some_presentations)
 
 
@@ -321,6 +319,6 @@ def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
     if keep == "all":
         _TAKE_BACK(db, rater=rater_id)
     else:
-        release(db, [row.id for row in presentations if keep == "nothing" or row.rated_at is None])
+        release_slots(db, [row.id for row in presentations if keep == "nothing" or row.rated_at is None])
         _LEAVE_ROSTER(db, rater=rater_id)
     open_slots(db, PEOPLE, list({row.pair_id for row in presentations}))

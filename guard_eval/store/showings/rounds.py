@@ -4,8 +4,6 @@ A decision is recorded once, so that all raters get the same pairs. The report s
 still support it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import asdict
 from datetime import datetime
@@ -15,7 +13,7 @@ from sqlalchemy import Connection
 
 from guard_eval.records import Contest, Couple, RoundPlan, part_of
 from guard_eval.store import unblind
-from guard_eval.store.schema import add_rows, query
+from guard_eval.store.sql.schema import add_rows, query
 
 MOST_ROUNDS = 100
 

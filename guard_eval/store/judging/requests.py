@@ -8,20 +8,19 @@ one update closes the rows of runs that were killed, and their money stays set a
 The requests of a batch are rows with its name. They stay open after their run, and the next run adopts them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
-from guard_eval.store import notes, rounds
-from guard_eval.store.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.schema import chunks, query
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, record, settings_part
+from guard_eval.store import notes
+from guard_eval.store.showings import rounds
+from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
+from guard_eval.store.sql.schema import SqlRow, query, split_chunks
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
@@ -137,7 +136,7 @@ _IN_BATCHES = query("""
 """)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Check:
     """The purpose of a calibration question.
 
@@ -153,7 +152,7 @@ class Check:
     orders: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Question:
     """A pair as a judge sees it.
 
@@ -177,7 +176,7 @@ class Question:
         return "study" if self.check is None else "calibration"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Instruction:
     """The request without the texts, in one form: a row of its table."""
 
@@ -190,7 +189,7 @@ class Instruction:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Planned:
     """A request to be sent. `cost` is its highest possible cost in billionths of a US dollar."""
 
@@ -215,7 +214,7 @@ class Planned:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Answered:
     """A request that was answered earlier: its row, the response, and its token limit."""
 
@@ -245,7 +244,7 @@ class Unavailable:
 Reservation = Reserved | Answered | Unavailable
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Settled:
     """The result of a request: its answer, or the reason why there is none.
 
@@ -295,9 +294,9 @@ def read_questions(
     rows = _PAIRS(db, part=settings_part(name, "model"), ahead=ahead)
     pairs = sorted(rows, key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
-        _question(row, number)
+        _make_question(row, number)
         for row in pairs
-        for number in _numbers(plan, row.position)
+        for number in _list_numbers(plan, row.position)
         if (row.pair_id, number) not in rated
     ]
     return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
@@ -319,14 +318,14 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     return questions
 
 
-def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
+def _make_question(row: SqlRow, number: int) -> Question:
     turned = (number + row.position) % 2 == 1
     texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
     blind = BlindPair.of(0, row.prompt, *texts)
     return Question(pair_id=row.pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 
-def _numbers(plan: HandOutPlan, position: int) -> range:
+def _list_numbers(plan: HandOutPlan, position: int) -> range:
     drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
@@ -344,7 +343,7 @@ def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
     return [(*row,) for row in _FORMS(db, settings=settings)]
 
 
-def reserve(
+def reserve_requests(
     db: Connection,
     planned: Sequence[Planned],
     *,
@@ -381,7 +380,7 @@ def reserve(
 
 def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: first those under way or in a batch, then answered ones."""
-    for some_keys in chunks(keys):
+    for some_keys in split_chunks(keys):
         for row in _LIVE(db, keys=some_keys):
             if row.response is None:
                 yield row.key, Unavailable("busy" if row.batch is None else "batch")
@@ -390,12 +389,12 @@ def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answe
                 yield row.key, Answered(row=row.id, response=row.response, max_output_tokens=tokens)
 
 
-def renew(db: Connection, run: str, until: datetime) -> None:
+def renew_lease(db: Connection, run: str, until: datetime) -> None:
     """Extend the lease of the run's open requests to this time."""
     _RENEW(db, run=run, until=until)
 
 
-def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
+def settle_requests(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer counts with its cost, and an unbilled request frees its reserved amount."""
     if rows := [result.values() for result in settled]:
         _SETTLE(db, rows)
@@ -426,7 +425,7 @@ def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]
     return {(row.judge, row.pair_id, row.number): (row.failure, row.detail) for row in rows}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Attempt(Usage):
     """A request as it was sent, and its result. Until the answer arrives, `cost` is the reserved amount."""
 
@@ -452,11 +451,11 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     attempts = []
     for row in _ATTEMPTS(db, pairs=pair_ids):
         values = {name: getattr(row, name) for name in _ATTEMPT}
-        attempts.append(Attempt(question=_question(row, row.number), **values))
+        attempts.append(Attempt(question=_make_question(row, row.number), **values))
     return attempts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Batch:
     """A batch of requests. `provider_id` is None if the run ended before the provider had named it."""
 

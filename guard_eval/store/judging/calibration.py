@@ -1,0 +1,104 @@
+"""The questions of a judge's calibration, and its answers. None of them is a verdict of the study."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from guard_eval.records import Choice, JsonObject, Rater
+from guard_eval.store.judging.requests import Question
+from guard_eval.store.sql.schema import query
+
+_PLAN_CHECK = query("""
+    INSERT INTO calibration (settings, pair_id, number, rater_id, "check", target, orders, choices)
+    VALUES (:settings, :pair, :number, :rater, :check, :target, :orders, :choices)
+    ON CONFLICT DO NOTHING
+""")
+
+_KEEP_ANSWER = query("""
+    UPDATE calibration SET choices = :choices, answered_at = :now
+    WHERE settings = :settings AND pair_id = :pair AND number = :number
+""")
+
+_ANSWERED = query("""
+    SELECT pair_id, number FROM calibration WHERE settings = :settings AND answered_at IS NOT NULL
+""")
+
+_CALIBRATION = query("""
+    SELECT rater.name, calibration.pair_id, calibration."check", calibration.target, calibration.orders,
+        calibration.choices
+    FROM calibration JOIN rater ON rater.id = calibration.rater_id
+    WHERE calibration.settings IN (
+        SELECT settings FROM calibration WHERE answered_at IN (
+            SELECT max(answered_at) FROM calibration GROUP BY rater_id
+        )
+    )
+    ORDER BY rater.name, calibration.pair_id, calibration.number
+""")
+
+
+def plan_checks(
+    db: Connection, judge: Rater, settings: str, questions: Sequence[Question], criteria: Sequence[str]
+) -> None:
+    """Store the questions of a calibration before they are asked, unless they are already stored."""
+    same = {"settings": settings, "rater": judge.id, "choices": dict.fromkeys(criteria)}
+    rows = [
+        {"pair": question.pair_id, "number": question.number, **asdict(question.check), **same}
+        for question in questions
+        if question.check is not None
+    ]
+    if rows:
+        _PLAN_CHECK(db, rows)
+
+
+def keep_answers(
+    db: Connection, now: datetime, settings: str, answers: Sequence[tuple[Question, Mapping[str, Choice]]]
+) -> None:
+    """Store the answers to questions of a calibration."""
+    rows = [
+        {
+            "settings": settings,
+            "pair": question.pair_id,
+            "number": question.number,
+            "choices": choices,
+            "now": now,
+        }
+        for question, choices in answers
+    ]
+    _KEEP_ANSWER(db, rows)
+
+
+def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
+    """Return the calibration questions that a judge with these settings answered, as pair and number."""
+    return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
+
+
+def read_calibration(db: Connection) -> list[JsonObject]:
+    """Return the results of each judge's last calibration, as `JudgeUsage.checked`.
+
+    Answers to requests of other settings do not count.
+    """
+    groups: dict[tuple[str, str, str, str, int], list[str]] = {}
+    for row in _CALIBRATION(db):
+        for criterion, choice in row.choices.items():
+            answers = groups.setdefault((row.name, row.check, row.pair_id, criterion, row.orders), [])
+            if choice is not None:
+                answers.append(_name_choice(choice, row.target))
+    return [
+        {
+            "judge": judge,
+            "check": check,
+            "item": pair_id,
+            "criterion": criterion,
+            "answers": tuple(answers),
+            "asked": orders,
+        }
+        for (judge, check, pair_id, criterion, orders), answers in groups.items()
+    ]
+
+
+def _name_choice(choice: Choice, target: str) -> str:
+    if choice == "tie":
+        return "tie"
+    return "target" if choice == target else "other"

@@ -1,0 +1,1 @@
+"""The database itself: its tables, its queries, its transactions, and damage in its file."""
