@@ -17,6 +17,7 @@ import pandas as pd
 from analysis.scores.combined import Composite
 from analysis.scores.likeness import Conduct
 from analysis.scores.scores import CELL, ScoredVerdicts, connected_methods
+from analysis.verdicts.table import names_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
 from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
@@ -226,6 +227,10 @@ SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
 """The keys that change a win share, its interval or its test."""
 DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
 """The keys whose effect on every analysis is known. An analysis refuses another key unless it uses it."""
+UNNAMED_RATERS = (
+    'raters = "random": the table does not say which rater gave which verdict; add a column rater, or leave '
+    "raters out"
+)
 R = TypeVar("R")
 
 HONOURED: dict[Callable[..., object], frozenset[str]] = {}
@@ -247,9 +252,16 @@ class Evidence:
 
     @classmethod
     def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
-        """Return a validated table as `context` declares it."""
+        """Score a validated table as `context` declares it.
+
+        Raises:
+            StudyError: Raters are declared to be a sample, and the table does not tell them apart.
+        """
         scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
-        return cls(scored=scored, context=context)
+        evidence = cls(scored=scored, context=context)
+        if context.plan.raters == "random" and not evidence.are_raters_known:
+            raise StudyError(UNNAMED_RATERS)
+        return evidence
 
     def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
         """Return the rows of an analysis, which are computed once: `evidence.rows(agreement)`.
@@ -267,8 +279,17 @@ class Evidence:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """Return the table of verdicts, each comparison one way round, in one order of rows."""
+        """Return the table of verdicts, in which each comparison has one order of its methods."""
         return self.scored.frame
+
+    @cached_property
+    def are_raters_known(self) -> bool:
+        """Return whether the table says which rater gave each verdict."""
+        return names_raters(self.frame)
+
+    def count_raters(self, scores: pd.DataFrame) -> int | None:
+        """Return the number of raters of some scores; None if it is not known."""
+        return int(scores["rater"].nunique()) if self.are_raters_known else None
 
     @property
     def adjustment(self) -> Adjustment:

@@ -38,6 +38,7 @@ from guard_eval.store.judging.requests import (
     Planned,
     Question,
     Reserved,
+    Settled,
     Unavailable,
 )
 from judge.biller import Ledger
@@ -46,9 +47,6 @@ from judge.run import OnlineRun, Pending, settle_error
 
 AT_ONCE = 200
 """Requests of a batch that are held in memory, and reserved in one transaction."""
-
-SECOND_LOOK_SECONDS = 5.0
-"""Seconds between two searches for an interrupted batch: a provider's list may be a little behind."""
 
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two looks at a batch: the first pause, and the longest."""
@@ -220,9 +218,6 @@ class BatchRun:
             return batch
         try:
             provider_id = await self._api.find(batch.name)
-            if provider_id is None:
-                await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.workers.pace)
-                provider_id = await self._api.find(batch.name)
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
@@ -308,17 +303,26 @@ class BatchRun:
         """Store the results of a file."""
         with self.journal.store.read() as db:
             rows = requests.read_batch(db, batch.name)
-        settled = {}
+        settled: dict[str, Settled] = {}
+        repeated = set()
         for line in content.splitlines():
             key = str(as_object(load_json(line)).get("custom_id"))
             if key not in rows:
                 continue
             row, _ = rows[key]
-            if (error := read_line(self.server, line)) is None:
+            error = read_line(self.server, line)
+            if key in settled and settled[key].state == "answered":  # the first answer stays
+                repeated |= {key} if error is None else set()
+            elif error is None:
                 settled[key] = self.biller.price_answer(row, line, batch=True)
             else:
                 settled[key] = settle_error(row, error)
                 self._errors[key] = error
+        if repeated:
+            progress.warn(
+                f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; the first "
+                "answer to each is used"
+            )
         with self.journal.store.write() as (db, now):
             requests.settle_requests(db, now, list(settled.values()))
         for key, answer in settled.items():

@@ -70,7 +70,7 @@ def report(
         by: Split results by the values of this column, such as the genre. More columns may follow. For a
             study: a column of its prompts, `prompt_length`, or, with traces, `H`, `H_glob` or `k` of the
             texts.
-        paper: Also write tables, a figure and text for a write_manuscript to paper/.
+        paper: Also write tables, a figure and text for a manuscript to paper/.
         dry_run: Write nothing. Show what was read from a table, and which results its columns allow.
         overrides: Settings for this run, such as `margin=0.05`; they go before the study.toml, or the
             report.toml beside a table. `rater_kind=person` says who judged, for a table without this column.

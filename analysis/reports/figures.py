@@ -52,7 +52,7 @@ def draw_main_figure(evidence: Evidence) -> Drawing:
 
 
 def name_share(row: WinShareRow) -> Cells:
-    """Return the labels of a share in a paper. Criteria have no capital."""
+    """Return the labels of a share in a paper, where names of criteria begin with a small letter."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
         "Criterion": title(row.criterion),

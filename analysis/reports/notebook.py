@@ -83,7 +83,7 @@ ranking = wrap_analysis(
 
 
 def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
-    """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
+    """Return matplotlib's figures of shares or rankings, by name; see `shares`."""
     from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = make_evidence(verdicts, **declared)

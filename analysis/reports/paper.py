@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -55,22 +55,6 @@ _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by g
 % As table* it takes both columns of a page.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
 """
-CITED = (
-    ("sign-flip", "pitman1937"),
-    ("Satterthwaite", "satterthwaite1946"),
-    ("random effects", "henderson1953"),
-    ("betting", "waudbysmith2024"),
-    ("prediction-powered", "angelopoulos2023"),
-    ("inversion of the test", "fay2021"),
-    ("max-T", "westfall1993"),
-    ("Holm", "holm1979"),
-    ("Benjamini", "benjamini1995"),
-    ("Fleiss", "fleiss1971"),
-    ("Davidson", "davidson1970"),
-    ("Possible ranks", "mogstad2024"),
-    ("one-sided", "schuirmann1987"),
-)
-"""Words in a sentence on methods, and the work to cite for each."""
 
 
 def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
@@ -81,7 +65,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _write_methods(evidence)
-    cited = list(dict.fromkeys(key for note in notes for key in _find_citations(note)))
+    cited = {key: entry for note in notes for key, entry in _find_citations(note).items()}
     tables = (table, *paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
@@ -90,7 +74,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         "paper/sentence.txt": f"{one_line(text)}\n",
         "paper/sentence.tex": f"{_to_latex(text)}\n",
         "paper/methods.tex": " ".join(map(_cite, notes)) + "\n",
-        "paper/references.bib": "".join(f"{_read_references()[key]}\n" for key in cited),
+        "paper/references.bib": "".join(f"{entry}\n" for entry in cited.values()),
     }
 
 
@@ -100,9 +84,9 @@ def _to_latex(text: str) -> str:
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
-def _find_citations(note: str) -> list[str]:
-    """Return the keys of the works that a sentence cites."""
-    return [key for word, key in CITED if word in note and key in _read_references()]
+def _find_citations(note: str) -> dict[str, str]:
+    """Return the keys and the entries of the works that a sentence cites."""
+    return {key: entry for words, entry, key in _read_references() if words in note}
 
 
 def _cite(note: str) -> str:
@@ -114,11 +98,10 @@ def _cite(note: str) -> str:
 
 
 @cache
-def _read_references() -> Mapping[str, str]:
-    """Return the entries that can be cited, by key."""
+def _read_references() -> list[tuple[str, str, str]]:
+    """Return the works that can be cited: the words that cite each of them, its entry and its key."""
     text = (TEMPLATES / "references.bib").read_text(encoding="utf-8")
-    entries = [entry.strip() for entry in re.split(r"^(?=@)", text, flags=re.MULTILINE) if entry.strip()]
-    return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
+    return re.findall(r"^% ([^\n]+)\n(@\w+\{(\w+),.*?^\})$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def _name_raters(rows: Sequence[CoverageRow]) -> str:

@@ -81,10 +81,12 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     return " · ".join(filter(None, parts))
 
 
-def count_raters(count: int, kind: str) -> str:
-    """Count the raters and name their kind."""
+def count_raters(count: int | None, kind: str) -> str:
+    """Count the raters, if their number is known, and name their kind."""
     names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
     singular, many = names.get(kind, ("rater", "raters"))
+    if count is None:
+        return f"unnamed {many}"
     return f"{count}\u00a0{singular if count == 1 else many}"
 
 

@@ -38,8 +38,10 @@ def add_columns(
     for name in further:
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: prompts and traces (generate --trace) have no such column, or verdicts "
-                f"have one of the same name; {nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"--by {name}: no prompt and no trace has this column, or verdicts have one of the same "
+                "name. A trace is written with its text: to trace existing texts, move the files of "
+                f"{study.continuations} away, and run generate --trace, which writes the same texts; "
+                f"{nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

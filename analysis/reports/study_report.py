@@ -171,18 +171,21 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, 
     seen = store_settings.read(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
     notes = {note.rater: note for note in store_notes.read(store, kind="exclude")}
-    return tuple(
-        Exclusion(
-            rater=rater.name,
-            rater_kind=rater.kind,
-            reason=json.loads(notes[rater.name].detail)["reason"],
-            at=notes[rater.name].at.isoformat(),
-            results="after" if seen is not None and notes[rater.name].at.isoformat() > seen else "before",
-            verdicts=excluded_verdicts[rater.name],
-        )
-        for rater in raters.read(store)
-        if rater.state == "excluded" and rater.name in notes
-    )
+    exclusions = []
+    for rater in raters.read(store):
+        note = notes.get(rater.name)
+        if rater.state == "excluded" and note is not None:
+            at = note.at.isoformat()
+            exclusion = Exclusion(
+                rater=rater.name,
+                rater_kind=rater.kind,
+                reason=json.loads(note.detail)["reason"],
+                at=at,
+                results="after" if seen is not None and at > seen else "before",
+                verdicts=excluded_verdicts[rater.name],
+            )
+            exclusions.append(exclusion)
+    return tuple(exclusions)
 
 
 def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:

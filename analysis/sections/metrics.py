@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.evidence import ALL, Evidence, MetricRow, honours
-from analysis.sections.section import Section, format_coefficient
+from analysis.sections.section import Section, format_coefficient, make_labelled_table
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list
 
 METRICS_PER_TABLE = 4
@@ -36,16 +35,15 @@ def make_section(evidence: Evidence) -> Section | None:
     titles = list(meanings)
     strategies = list(dict.fromkeys(row.strategy for row in rows))
     tables = [
-        Table(
-            columns=("Strategy", *heads),
-            rows=tuple(
-                (strategy, *(cells.get((strategy, title), NOTHING) for title in heads))
+        make_labelled_table(
+            [{"Strategy": strategy} for strategy in strategies],
+            [
+                {title: cells.get((strategy, title), NOTHING) for title in titles[start:][:METRICS_PER_TABLE]}
                 for strategy in strategies
-            ),
+            ],
             caption="More metrics" if start else "Automatic metrics",
         )
         for start in range(0, len(titles), METRICS_PER_TABLE)
-        for heads in [titles[start : start + METRICS_PER_TABLE]]
     ]
     compared = [method for method in evidence.comparisons[0] if method in strategies]
     return Section(

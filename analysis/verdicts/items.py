@@ -59,21 +59,23 @@ class ItemColumns(NamedTuple):
     why: str = NO_PAIR
 
 
-def use_items(table: Table, wide: Sequence[str]) -> None:
+def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
     """Give each row its pair, and its prompt if a column names it.
 
     Args:
         table: A table with its methods.
         wide: Its columns of verdicts, if it is wide.
+        is_program: It is another program's, whose further columns are known.
 
     Raises:
         StudyError: A column may name the pair or the prompt, and it is not clear whether it does.
     """
-    items = find_items(table, wide)
+    items = find_items(table, wide, is_program=is_program)
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
-    if name not in {"", "pair_id"}:
-        message = "{name} names what was compared, and is empty on {where}; fill in every cell"
+    if name:
+        message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
+        message += "write --set columns.pair_id= if each row is a separate pair"
         refuse(table.frame, table.cells(name).isna(), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
     if is_made:
@@ -90,7 +92,7 @@ def use_items(table: Table, wide: Sequence[str]) -> None:
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
-def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
+def find_items(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemColumns:
     """Find the columns that name the pair and the prompt of each row; see `use_items`."""
     declared = table.declared.columns
     rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
@@ -99,8 +101,10 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
     free = [name for name in columns if name not in wide and not methods.issuperset(table.values(name))]
     free = [name for name in free if read_first_method(table, name) is None]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    named = [name for name in named if name in free]
-    named = [name for name in named if table.count_distinct(name) > 1] or named
+    named = [name for name in named if name in free or not table.values(name)]
+    prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
+    varying = [name for name in named if table.count_distinct(name) > 1 or name in prompts]
+    named = varying if varying or is_program else named
     filled = list(filter(table.is_filled, named))
     if any(table.count_distinct(name) < len(table.frame) for name in filled):
         named = filled
@@ -112,7 +116,7 @@ def find_items(table: Table, wide: Sequence[str]) -> ItemColumns:
         items = _find_by_heading(table, named, rated)
     if table.has("prompt_id"):
         return items._replace(prompt="prompt_id")
-    if not items.prompt and "prompt_id" not in declared:
+    if not items.prompt and "prompt_id" not in declared and not is_program:
         _refuse_unknown(table, items, rated, free)
     return items
 

@@ -39,6 +39,7 @@ def find_methods(table: Table) -> None:
     Raises:
         StudyError: Several columns can be the methods.
     """
+    find_couples(table.names, SYSTEMS)  # refuses three methods, whatever their columns are called
     if table.has(*METHODS):
         return
     if lone := [name for name in METHODS if table.has(name)]:

@@ -20,6 +20,7 @@ Label Studio and Potato name no methods: these are in a task's data, or in a fil
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shlex
@@ -75,6 +76,8 @@ FOREIGN = {name: VerdictFormat(**values) for name, values in HEADINGS["formats"]
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """Where a control of Label Studio has its words, by its type."""
+_CONTENT = "content"
+"""The column of a Label Studio task's data as an id."""
 _WHO = ("rater", "rater_kind")
 """Names of Label Studio's text areas with the annotator."""
 _SELECTION = "selection"
@@ -104,6 +107,12 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
             f"{shlex.quote(str(file.path))} ITEMS"
         )
     frame = file.build_table(rows())
+    if _CONTENT in frame:
+        judged = frame[frame["verdict"].notna()]
+        # Tasks with the same data are one item, imported for several annotators.
+        if not judged.duplicated([_CONTENT, "rater", "criterion"]).any():
+            frame = frame.assign(pair_id=frame[_CONTENT])
+        frame = frame.drop(columns=_CONTENT)
     frame.attrs[READING] = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
     return frame
 
@@ -202,13 +211,14 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
 
 
 def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's methods, ids, sides and numbers, without its texts."""
+    """Return an item's methods, ids, prompt, sides and numbers, without its other texts."""
     couples = find_couples(list(data), SYSTEMS) or find_couples(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
         key: value
         for key, value in data.items()
         if key in used
+        or simplify_heading(key) in {*HEADINGS["pair"], *HEADINGS["prompt"]}
         or ABOUT_SIDES.fullmatch(simplify_heading(key))
         or not isinstance(value, str | dict | list)
     }
@@ -224,10 +234,10 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
         yield "predictions are no verdicts"
     if not annotations:
         yield "not annotated"
-    item = {
-        "pair_id": record.get("id"),
-        **_select_item_fields(data | dict(items.get(str(data.get("id")), {}))),
-    }
+    data |= items.get(str(data.get("id")), {})
+    item = {"pair_id": record.get("id"), **_select_item_fields(data)}
+    if "pair_id" not in data:
+        item[_CONTENT] = content_id(json.dumps(data, sort_keys=True, default=str))
     for annotation in annotations:
         if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
             raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")

@@ -35,8 +35,6 @@ MAX_WORDS = 50
 
 MAX_OUTCOMES = 3
 """A column with more different cells does not say whether rows are ties."""
-_GRID = re.compile(r"^(?P<pair_id>.+?)\s*[\[_](?P<criterion>[^\[\]_]+)\]?$")
-"""A heading of a survey's grid, such as `Q1 [Fluency]`."""
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -88,7 +86,7 @@ def _are_same_verdicts(table: Table, *names: str) -> bool:
 
 def _split_heading_words(name: str) -> list[str]:
     """Return the words and numbers of a heading in lower case."""
-    return [word.casefold() for word in re.findall("[A-Z]*[a-z]+|[A-Z]+|[0-9]+", name)]
+    return [word.casefold() for word in re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|\d+", name)]
 
 
 def _is_count_heading(name: str) -> bool:
@@ -101,13 +99,15 @@ def _find_marked_words(table: Table) -> dict[str, str]:
 
     A number means the method of a column if the columns of methods have numbers, too; otherwise a place.
     """
-    ignored = {*HEADINGS["counting"], *HEADINGS["marking"]}
+    winning = {*HEADINGS["counting"], *HEADINGS["marking"]}
     noun = "model" if "1" in table.heading_of("method_a") else "response"
     words = {}
     for name in table.free_columns:
-        text = " ".join(word for word in _split_heading_words(name) if word not in ignored)
+        parts = _split_heading_words(name)
+        text = " ".join(part for part in parts if part not in {*winning, *HEADINGS["ignored"]})
         word = f"{noun} {text}" if text in {"1", "2"} else text
-        if is_tie(word) or (names_side(word) and (_is_count_heading(name) or table.is_boolean(name))):
+        is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
+        if is_tie(word) or (is_mark and names_side(word)):
             words[name] = word
     return words
 
@@ -172,24 +172,27 @@ def _read_counts(table: Table, name: str) -> pd.Series:
 
 
 def _use_tie_flags(table: Table) -> None:
-    """Read ties from columns beside the verdicts, such as both_equal, or result with win and tie.
+    """Read ties from columns such as both_equal, or result with win and tie.
+
+    Their headings must say it: a column of another subject may hold the word neutral.
 
     Raises:
         StudyError: A column may mark ties, and its cells are not clear.
     """
     if not table.has("verdict"):
         return
-    ignored = set(HEADINGS["marking"])
     has_ties = any(map(is_tie, table.values("verdict")))
     for name in table.free_columns:
         cells = table.values(name)
         if len(cells) > MAX_OUTCOMES:
             continue
-        tied = list(filter(is_tie, cells))
-        is_flag = is_tie(" ".join(word for word in _split_heading_words(name) if word not in ignored))
+        parts = [word for word in _split_heading_words(name) if word not in HEADINGS["ignored"]]
+        is_flag = is_tie(" ".join(parts)) and not set(parts) <= set(HEADINGS["no_ties"])
+        tied = [text for text in cells if is_tie(text) or text in HEADINGS["halves"]]
+        is_outcome = tied and " ".join(parts) in HEADINGS["outcomes"]
         if is_flag and table.is_boolean(name):
             tied = [text for text in cells if text.strip().casefold() in YES]
-        elif has_ties or not (is_flag or tied) or any(map(names_side, cells)):
+        elif has_ties or not (is_flag or is_outcome) or any(map(names_side, cells)):
             continue
         elif not tied:
             raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")
@@ -262,12 +265,12 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
-        role = table.declared.columns[HEADS]
-        grid = pd.Series(names).str.extract(_GRID)
-        is_grid = grid.notna().all(axis=None) and grid.nunique().between(2, len(names) - 1).all()
-        if is_grid and role == "pair_id":
-            return {str(part): list(values) for part, values in grid.items()}
-        return {role: names}
+        if _are_grid(names):
+            raise StudyError(
+                f"the headings {names[0]!r}, {names[1]!r}, … combine two things, such as questions and "
+                "criteria; write a row for each cell, with columns pair_id, criterion, rater and verdict"
+            )
+        return {table.declared.columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
     missing = [name for name in ("criterion", "rater") if not table.has(name)]
     if len(matches) == len(names) and "rater" in missing:
@@ -283,6 +286,22 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
     if len(missing) == 1 and table.has(*METHODS):
         return {missing[0]: names}
     raise StudyError(_survey_problem(table, names))
+
+
+def _are_grid(names: Sequence[str]) -> bool:
+    """Return whether headings combine each of several beginnings with each of several ends.
+
+    >>> _are_grid(["Q1 [wit]", "Q1 [style]", "Q2 [wit]", "Q2 [style]"]), _are_grid(["Q1", "Q2", "Q3"])
+    (True, False)
+    """
+    parts = [re.findall(r"[^\W\d_]+|\d+", name) for name in names]
+    longest = max(map(len, parts))
+    for cut in (*range(1, longest), *range(1 - longest, 0)):
+        starts = {tuple(words[:cut]) for words in parts}
+        ends = {tuple(words[cut:]) for words in parts}
+        if min(len(starts), len(ends)) > 1 and len(starts) * len(ends) == len(names):
+            return True
+    return False
 
 
 def _refuse_mixed(table: Table, names: Sequence[str]) -> None:

@@ -132,7 +132,7 @@ def _refuse_names_of_sides(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
 ) -> None:
     """Refuse verdicts that name a method, if they name the other one when they are read as sides."""
-    sided = kinds.isin(["letter", "place"])
+    sided = kinds.isin(["letter", "place", "column"])
     if sided.any():
         _, first = _find_first(table, kinds.where(sided, ""), firsts)
         verdict, a, b = map(table.cells, ("verdict", *METHODS))

@@ -87,8 +87,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
     if isinstance(source, pd.DataFrame):
         is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
         if not is_read or declared.columns or declared.words:
-            named = source if source.index.name in {None, *NUMBERED} else source.reset_index()
-            source = make_tidy(named, declared)
+            source = make_tidy(_use_index(source), declared)
         return validate(source, rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
@@ -113,6 +112,15 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
         return validate(whole)
     except StudyError as error:
         raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+
+
+def _use_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose index is a column if it has a name or texts."""
+    name = frame.index.name
+    is_column = name not in {None, *NUMBERED} or frame.index.inferred_type == "string"
+    if not is_column or isinstance(frame.index, pd.MultiIndex):
+        return frame
+    return frame.reset_index(drop=name in frame.columns)
 
 
 def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd.DataFrame]]:

@@ -28,6 +28,7 @@ from guard_eval.reporting.words import and_list, some_of
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
 """Common headings and cells with their meaning."""
 UNKNOWN_RATER = "unknown rater"
+"""The name of a rater whom a table does not name, which a number may follow."""
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
@@ -60,6 +61,11 @@ def simplify_heading(heading: str) -> str:
     """
     folded = re.sub(r"^(input|answer)\.", "", heading.strip().casefold())
     return "".join(filter(str.isalnum, folded))
+
+
+def names_raters(frame: pd.DataFrame) -> bool:
+    """Return whether a table of verdicts says which rater gave each verdict."""
+    return not any(str(name).startswith(UNKNOWN_RATER) for name in frame["rater"].unique())
 
 
 def is_missing_word(word: str) -> bool:

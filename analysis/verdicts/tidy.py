@@ -21,6 +21,7 @@ from guard_eval.reporting.words import and_list
 
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
+_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _OWN = {simplify_heading(name): name for name in KNOWN}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and the value of their cells if a table lacks them."""
@@ -67,9 +68,10 @@ def make_tidy(
     refuse_texts(table)
     wide = find_verdicts(table)
     has_verdicts = bool(wide) or table.has("verdict")
-    if table.has(*METHODS) and has_verdicts and form is None and not are_pairs:
-        _refuse_counted_votes(table)
-        use_items(table, wide)
+    if table.has(*METHODS) and has_verdicts and not are_pairs:
+        if form is None:
+            _refuse_counted_votes(table)
+        use_items(table, wide, is_program=form is not None)
     if wide or HEADS in declared.columns:
         melt(table, wide)
         find_methods(table)
@@ -145,6 +147,8 @@ def _use_common_heading(table: Table, role: str) -> None:
         StudyError: Two different columns can have the role.
     """
     named = table.find_named(role)
+    if role == "criterion":  # numbers are ratings
+        named = [name for name in named if not all(map(_NUMBER.fullmatch, table.values(name)))]
     varying = [name for name in named if table.count_distinct(name) > 1]
     if named and not table.has(role) and role not in table.declared.columns:
         # Of columns with one value each, nothing says which has the role.
@@ -186,7 +190,7 @@ def _refuse_counted_votes(table: Table) -> None:
         if is_number and is_count and name not in items:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
-                "if that is known, or rename the column"
+                "if that is known, or remove the column"
             )
 
 

@@ -37,7 +37,7 @@ _TIE = re.compile(
     rf"|(they |they're |both )?(are |were )?(about |equally )(the )?({_SAME}|good|bad)"
     r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine|acceptable)"
     r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
-    r"|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
+    r"|undecided|unentschieden|[eé]galit[eé]|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
 )
 _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"

@@ -22,6 +22,7 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, join_notes
 from guard_eval.metrics.cache import ScoreCache, ScoringInput, Value, compute_once
 from guard_eval.metrics.models import ScoringModel, ScoringModels
+from guard_eval.records import as_shown
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN, Generation
 
@@ -34,19 +35,21 @@ class Group:
         dataset: The dataset.
         strategy: The strategy, or `HUMAN`.
         texts: Its generations, sorted by prompt id and run.
-        prompts: The sorted ids of all prompts of the dataset that some strategy continued.
+        prompts: All prompts of the dataset that some strategy continued, sorted: the units of the statistics.
+        units: The unit of each prompt, by the prompt's id. The same words are one unit, whatever their ids.
     """
 
     dataset: str
     strategy: str
     texts: tuple[Generation, ...]
     prompts: tuple[str, ...]
+    units: Mapping[str, str]
 
     @cached_property
     def prompt_indices(self) -> NDArray[np.int64]:
         """The index in `prompts` of each text's prompt, `[texts]`."""
         position = {prompt: index for index, prompt in enumerate(self.prompts)}
-        return np.array([position[text.prompt_id] for text in self.texts], dtype=np.int64)
+        return np.array([position[self.units[text.prompt_id]] for text in self.texts], dtype=np.int64)
 
     @cached_property
     def run_indices(self) -> list[list[int]]:
@@ -81,10 +84,13 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
         StudyError: There are no texts, or a strategy has the name that means people.
     """
     texts: dict[tuple[str, str], list[Generation]] = {}
-    prompts: dict[str, set[str]] = {}
+    units: dict[str, dict[str, str]] = {}
     for generation in generations:
         texts.setdefault((generation.dataset, generation.strategy), []).append(generation)
-        prompts.setdefault(generation.dataset, set()).add(generation.prompt_id)
+        units_of_dataset = units.setdefault(generation.dataset, {})
+        if generation.prompt is not None:
+            units_of_dataset[generation.prompt_id] = f"words: {as_shown(generation.prompt)}"
+        units_of_dataset.setdefault(generation.prompt_id, generation.prompt_id)
     if not texts:
         raise StudyError("there are no texts to measure")
     strategies = list(dict.fromkeys(strategy for _, strategy in texts))
@@ -93,7 +99,8 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     groups = []
     for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1]))):
         ordered = sorted(texts[dataset, strategy], key=lambda text: (text.prompt_id, text.run))
-        groups.append(Group(dataset, strategy, tuple(ordered), tuple(sorted(prompts[dataset]))))
+        prompts = tuple(sorted(set(units[dataset].values())))
+        groups.append(Group(dataset, strategy, tuple(ordered), prompts, units[dataset]))
     return groups
 
 
@@ -103,7 +110,7 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
     If strategies have different references for a prompt, the first one is used and has a flaw.
     """
     humans = []
-    for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
+    for dataset, any_group in {group.dataset: group for group in groups}.items():
         texts: dict[str, list[Generation]] = {}
         for group in groups:
             for text in group.texts:
@@ -111,7 +118,7 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
                     texts.setdefault(text.prompt_id, []).append(text)
         if texts:
             references = tuple(_reference_of(texts[prompt]) for prompt in sorted(texts))
-            humans.append(Group(dataset, HUMAN, references, prompts))
+            humans.append(Group(dataset, HUMAN, references, any_group.prompts, any_group.units))
     return humans
 
 

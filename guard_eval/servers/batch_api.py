@@ -43,6 +43,9 @@ _TOO_LARGE = (
     r"|(?:requests|lines|bytes|tokens|size).{0,80}(?:exceed|at most|maximum|limit)"
 )
 
+SECOND_LOOK_SECONDS = 5.0
+"""Seconds between two searches for a batch."""
+
 Call = Callable[[], Awaitable[bytes | RequestFailure]]
 
 _CALLS = 12
@@ -91,7 +94,17 @@ class BatchApi:
         self.pace = pace
 
     async def find(self, name: str) -> str | None:
-        """Return the provider's id of the batch with our name, if there is one."""
+        """Return the provider's id of the batch with our name, if there is one.
+
+        The list is read twice, because it may be a little behind.
+        """
+        batch_id = await self._look_for(name)
+        if batch_id is None:
+            await asyncio.sleep(self.pace * SECOND_LOOK_SECONDS)
+            batch_id = await self._look_for(name)
+        return batch_id
+
+    async def _look_for(self, name: str) -> str | None:
         query: dict[str, object] = {"limit": 100}
         while True:
             page = await self._call(partial(self.client.get, "/batches", dict(query)))
@@ -165,7 +178,7 @@ class BatchApi:
                 raise CallError(detail)
             if attempt < _CALLS:
                 await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
-                if name is not None and result.billed:  # it may have been made
+                if name is not None:  # a provider may have made it, whatever its answer says
                     try:
                         batch_id = await self.find(name)
                     except CallError:

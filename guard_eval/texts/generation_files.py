@@ -29,6 +29,7 @@ from guard_eval.texts.shapes import (
     find_text_columns,
     flatten_sample,
     read_frame,
+    refuse_doubtful_columns,
     refuse_sides,
 )
 
@@ -152,7 +153,8 @@ class TextTable:
         """
         refuse_sides(columns, self.name)
         columns = columns or find_text_columns(self.records, self.name)
-        systems = "" if columns else find_system_column(self.records, self.name)
+        systems = "" if columns else find_system_column(self.records)
+        refuse_doubtful_columns(self.records, columns, systems, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 fields = Fields(record, column)

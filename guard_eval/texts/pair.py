@@ -17,7 +17,7 @@ from guard_eval.study.settings import Settings
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.gold import read_gold
-from guard_eval.texts.pairing import draw_prompts, make_pairs
+from guard_eval.texts.pairing import draw_prompts, drop_repeated, make_pairs
 from guard_eval.texts.systems import find_first_texts
 from guard_eval.texts.systems.cues import describe_endings, find_cues
 from guard_eval.texts.tuning import read_compared
@@ -59,7 +59,9 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
             are verdicts and pairs are to be replaced.
     """
     settings = study.settings
-    drawn = draw_prompts(read_compared(study), per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    prompts = read_compared(study)
+    distinct = drop_repeated(prompts)
+    drawn = draw_prompts(distinct, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     _check_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
     texts = find_first_texts(study, names, drawn)  # before there is a database
@@ -97,6 +99,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         f"pairs: {len(pairs)} ({new} new); rated by {raters} people each: {people}; gold pairs: {gold_pairs}",
     ]
     warnings = list(_content_warnings(settings, texts))
+    if repeated := len(prompts) - len(distinct):
+        warnings.append(f"prompts with the words of an earlier prompt, which get no pairs: {repeated}")
     if (gold_every is None) != (gold_pairs == 0):
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
         warnings += [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, content_id
+from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, as_shown, content_id
 from guard_eval.texts.generations import Generation
 
 
@@ -25,6 +25,14 @@ def draw_prompts(
     drawn = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, purpose, prompt.id)))
     groups = groupby(drawn, key=lambda prompt: prompt.dataset)
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
+
+
+def drop_repeated(prompts: Iterable[Prompt]) -> list[Prompt]:
+    """Return the first prompt of each dataset with the same words: repeated prompts are not independent."""
+    first: dict[tuple[str, str], Prompt] = {}
+    for prompt in prompts:
+        first.setdefault((prompt.dataset, as_shown(prompt.text)), prompt)
+    return list(first.values())
 
 
 def find_round(prompt: Prompt, rounds: int, *, seed: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,9 +24,10 @@ SYSTEMS = frozenset(_VOCABULARY["systems"])
 """Further headings of a column that names the systems, if it differs between the texts of a prompt."""
 RUNS = frozenset(_VOCABULARY["runs"])
 """Headings of a column that numbers the texts of a prompt by one system."""
-_SIDES = "|".join(_VOCABULARY["sides"])
-SIDE = re.compile(rf"(?:{'|'.join(_VOCABULARY['numbered_sides'])})(?:[ab012]|left|right|one|two)|{_SIDES}")
-"""A heading of texts that are a side, by its letters and digits."""
+PARTS = frozenset(_VOCABULARY["parts"])
+"""Headings of what may be a part of the prompt."""
+SIDES = frozenset(map(frozenset, _VOCABULARY["sides"]))
+"""Words that tell two sides apart."""
 _PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}
 """The keys, by their letters and digits alone."""
 

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 from guard_eval.errors import StudyError, count_of
-from guard_eval.texts.rows import KEYS, NO_TEXT, RUNS, SIDE, SYSTEMS, TEXT, Record, plain_key, use_plain_keys
+from guard_eval.texts.rows import (
+    KEYS,
+    NO_TEXT,
+    PARTS,
+    RUNS,
+    SIDES,
+    SYSTEMS,
+    TEXT,
+    Record,
+    plain_key,
+    use_plain_keys,
+)
+
+_WORD = re.compile(r"[^\W\d_][^\W\dA-Z_]*|\d+")
+"""A word of a heading; each number and each capital begins one."""
+
+_SETTING = re.compile("[(=]")
+"""What a heading such as top_p(p=1) has, which names a setting."""
+
+_LEAST_WORDS = 3
+"""A shorter text may be a label."""
 
 _LEAST_ROWS = 4
 """In a shorter file, few values say nothing."""
@@ -20,7 +41,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         StudyError: Some of the columns cannot be texts, so that somebody must say which ones are.
     """
     keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
-    candidates = [key for key in keys if key not in NO_TEXT]
+    candidates = [key for key in keys if key not in NO_TEXT and plain_key(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
     refuse_sides(candidates, source)
@@ -40,63 +61,87 @@ def refuse_sides(columns: Sequence[str], source: object) -> None:
     """Refuse columns that are sides: in each row, another system may have written such a text.
 
     Raises:
-        StudyError: Some of several columns are sides.
+        StudyError: Two columns are sides.
     """
-    sides = [column for column in columns if SIDE.fullmatch(plain_key(column))]
-    if sides and len(columns) > 1:
-        raise StudyError(
-            f"{source}: {' and '.join(map(repr, sides))} are sides, and each row may have other systems "
-            "there. Write a row for each text, with its system in a column 'system'. If all texts of a "
-            "column are by one system, name the column after it"
-        )
+    named = [column for column in columns if not _SETTING.search(column)]
+    for first, other in combinations(named, 2):
+        if _are_sides(_WORD.findall(first), _WORD.findall(other)):
+            raise StudyError(
+                f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
+                "Write a row for each text, with its system in a column 'system'. If all texts of a column "
+                "are by one system, name the column after it"
+            )
 
 
-def find_system_column(records: Sequence[Record], source: object) -> str:
-    """Return the column that names each text's system; "" if records do under a plain key, or nothing does.
+def _are_sides(first: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two headings, as words, differ only in the word for the side."""
+    different = [{a.casefold(), b.casefold()} for a, b in zip(first, other, strict=False) if a != b]
+    is_only_a_letter = len(first) == 1 and len(first[0]) == 1
+    return len(first) == len(other) and len(different) == 1 and different[0] in SIDES and not is_only_a_letter
+
+
+def find_system_column(records: Sequence[Record]) -> str:
+    """Return the column of models that names each text's system; "" if there is none, or no need of it."""
+    rows = [record.row for record in records]
+    prompts = [_prompt_of(row) for row in rows]
+    if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
+        return ""
+    for key in filter(lambda key: plain_key(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
+        models = [str(row.get(key) or "") for row in rows]
+        if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
+            return key
+    return ""
+
+
+def refuse_doubtful_columns(
+    records: Sequence[Record], columns: Sequence[str], system: str, source: object
+) -> None:
+    """Refuse a column that differs between texts of one prompt by one system and may tell them apart.
+
+    Args:
+        records: The rows.
+        columns: The columns of the systems' texts, if there is one for each.
+        system: The column that names the systems, if its name is unusual.
+        source: The file, for messages.
 
     Raises:
-        StudyError: A column of an unknown name differs between the texts of a prompt by one system.
+        StudyError: A column may be a part of the prompt, or name systems or their settings.
     """
     rows = [record.row for record in records]
-    prompts = [_first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"])) for row in rows]
-    count = len(set(prompts))
-    if count in {1, len(rows)} or not all(set(TEXT) & row.keys() for row in rows):
-        return ""  # one text to each prompt, or nothing says which prompts are the same
-    columns = {
-        key: [str(value) if (value := row.get(key)) is not None else "" for row in rows]
-        for key in dict.fromkeys(chain.from_iterable(rows))
-    }
-    has_names = any(key in columns for key in KEYS["strategy"])
-    of_models = [key for key in columns if not has_names and _names_systems(key, columns[key], prompts)]
-    model_column = next(iter(of_models), "")
-    systems = [_first_filled(row, [model_column] if model_column else KEYS["strategy"]) for row in rows]
-    groups = list(zip(prompts, systems, strict=True))
-    if len(set(groups)) == len(rows):
-        return model_column
-    for key, values in columns.items():
-        is_known = key in NO_TEXT or key in TEXT or plain_key(key) in RUNS or key == model_column
-        if not is_known and _tells_texts_apart(values, groups):
+    naming = [system] if system else KEYS["strategy"]
+    groups = [(_prompt_of(row), _first_filled(row, naming), str(row.get("setting"))) for row in rows]
+    count = len(set(groups))
+    for key in dict.fromkeys(chain.from_iterable(rows)) if count < len(rows) else ():
+        if key in (*columns, *TEXT, system) or plain_key(key) in RUNS:
+            continue
+        values = ["" if row.get(key) is None else str(row[key]) for row in rows]
+        cells = len(set(zip(groups, values, strict=True)))
+        if cells > count and any(_may_be_part(key, row.get(key)) for row in rows):
+            raise StudyError(
+                f"{source}: {key!r} differs between texts of one prompt. If it is a part of the prompt, "
+                "write the whole prompt under the key 'prompt'; if not, remove it"
+            )
+        different = len(set(values))
+        are_settings = cells == len(rows) and 1 < different <= len(rows) // 2
+        if _is_number(values[0]):  # and no measurement
+            are_settings = are_settings and count * different == len(rows)
+        if key not in NO_TEXT and count > 1 and are_settings:
             raise StudyError(
                 f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
                 "each prompt. Rename it to 'system' if it does, to 'setting' if it names a setting of each "
                 "system, or to 'run' if neither"
             )
-    return model_column
 
 
-def _names_systems(key: str, values: Sequence[str], prompts: Sequence[str]) -> bool:
-    """Return whether a column with the heading of a model differs between the texts of a prompt."""
-    differs = len(set(zip(prompts, values, strict=True))) > len(set(prompts))
-    return plain_key(key) in SYSTEMS and differs and all(values)
+def _may_be_part(key: str, value: object) -> bool:
+    """Return whether a value may be a part of the prompt: by its key, or as a text of several words."""
+    if plain_key(key) in PARTS or key in KEYS["prompt"]:
+        return True
+    return key not in NO_TEXT and isinstance(value, str) and len(value.split()) >= _LEAST_WORDS
 
 
-def _tells_texts_apart(values: Sequence[str], groups: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a column has another value for each text of a group: few words, or the same numbers."""
-    cells = set(zip(groups, values, strict=True))
-    different = len(set(values))
-    if len(cells) < len(values) or different > len(values) // 2:
-        return False
-    return not _is_number(values[0]) or len(set(groups)) * different == len(values)
+def _prompt_of(row: Mapping[str, Any]) -> str:
+    return _first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
 
 
 def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:

@@ -1,5 +1,7 @@
 """Tables that can be read in two ways: a wrong guess would make the result look more certain, or wrong."""
 
+import json
+
 import pandas as pd
 import pytest
 from outcomes import AB, counts, refusal
@@ -46,8 +48,8 @@ def test_possible_item_column_is_asked_about(rows):
     ("name", "is_empty", "message"),
     [
         ("scenario", lambda row: row == 7, "--set columns.pair_id=scenario"),
-        ("case_id", lambda row: row == 7, "case_id names what was compared, and is empty on row 8"),
-        ("prompt", lambda row: row % 3 > 0, "prompt names what was compared, and is empty on rows 2, 3, 5"),
+        ("case_id", lambda row: row == 7, "case_id is empty on row 8, and names what was compared"),
+        ("prompt", lambda row: row % 3 > 0, "prompt is empty on rows 2, 3, 5, 6, 8 and 35 more, and names"),
     ],
 )
 def test_item_that_is_empty_in_a_row_is_refused(name, is_empty, message):
@@ -130,6 +132,7 @@ def test_marks_of_places_follow_changed_sides(names):
 
 
 TIES = [
+    *(("undecided", (0, 1)), ("no_winner", (0, 1)), ("égalité", (False, True)), ("relation", (">", "="))),
     *(("was_tie", (0, 1)), ("tie?", ("no", "yes")), ("isTie", (False, True)), ("tie_flag", (0, 1))),
     *(
         ("both_acceptable", (0, 1)),
@@ -186,14 +189,12 @@ def test_headings_can_be_raters_or_criteria():
     assert by_criterion.set_index("criterion")["wins"].to_dict() == {"ann": 6, "bob": 0}
 
 
-@pytest.mark.parametrize("heading", ["Q{} [{}]", "Q{}[{}]", "Q{}_{}"])
-def test_grid_of_a_survey_has_criteria(heading):
-    names = [heading.format(n, criterion) for n in range(5) for criterion in ("Fluency", "Style")]
+@pytest.mark.parametrize("heading", ["Q{} [{}]", "Q{}_{}", "{}{}", "{1}: story {0}", "{1}_{0}"])
+def test_grid_of_a_survey_is_refused(heading):
+    names = [heading.format(n, criterion) for n in range(5) for criterion in ("fluency", "style")]
     table = pd.DataFrame([{"Email": f"p{n}", **dict.fromkeys(names, "AB"[n % 2])} for n in range(4)])
     declared = {"headings": "pair_id", "rater": "Email"}
-    result = analysis.read(table, columns=declared, verdicts={"A": "alpha", "B": "beta"})
-    assert set(result["pair_id"]) == {f"Q{n}" for n in range(5)}
-    assert set(result["criterion"]) == {"Fluency", "Style"}
+    assert "combine two things" in refusal(table, columns=declared, verdicts={"A": "alpha", "B": "beta"})
 
 
 def test_column_named_like_two_sides_is_no_third_method():
@@ -204,7 +205,70 @@ def test_column_named_like_two_sides_is_no_third_method():
 
 
 def test_named_index_is_a_column():
-    assert counts(rated("item").set_index("item")) == ("39/0/21", 20)
+    table = rated("item")
+    assert counts(table.set_index("item")) == ("39/0/21", 20)
+    assert counts(table.set_index(table["item"].rename("item"))) == ("39/0/21", 20)
+    nameless = table.set_index("item").rename_axis(None)
+    assert "columns.pair_id=index" in refusal(nameless)
+    assert counts(nameless, columns={"pair_id": "index"}) == ("39/0/21", 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        *(("tone", ("neutral", "formal")), ("languages", ("both", "en")), ("similar", ("yes", "no"))),
+        *(("topic", ("draw", "paint")), ("gpt4", ("tie", "alpha", "beta")), ("quality", (1, 2))),
+    ],
+)
+def test_column_of_another_subject_marks_no_ties(name, cells):
+    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % len(cells)]} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+
+
+def test_texts_that_say_yes_are_no_marks():
+    rows = [
+        {
+            "prompt": n,
+            **AB,
+            "response_a": ("yes", "no")[n % 2],
+            "response_b": ("no", "yes")[n % 2],
+            "human": "A",
+        }
+        for n in range(12)
+    ]
+    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+
+
+def test_constant_prompt_is_one_unit():
+    assert counts(rated("item").assign(prompt="Write a story.")) == ("39/0/21", 1)
+    assert counts(rated("pair_id").assign(prompt="Write a story.")) == ("39/0/21", 1)
+
+
+@pytest.mark.parametrize("name", ["item", "case_id", "prompt"])
+def test_empty_item_column_is_refused(name):
+    assert f"{name} is empty on rows 1, 2" in refusal(rated(name).assign(**{name: None}))
+
+
+def label_studio(tasks):
+    """Return tasks as Label Studio exports them: the number of the item, and the annotator."""
+    result = [{"from_name": "choice", "type": "choices", "value": {"choices": ["A"]}}]
+    return [
+        {
+            "id": number,
+            "data": {"prompt": f"p{item % 3}", "text_a": f"a{item}", "text_b": f"b{item}", **AB},
+            "annotations": [{"completed_by": who, "result": result}],
+        }
+        for number, (item, who) in enumerate(tasks)
+    ]
+
+
+def test_label_studio_tasks_with_equal_data_are_one_item(tmp_path):
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(label_studio([(item, who) for who in (1, 2) for item in range(12)])))
+    verdicts = analysis.read(path)
+    assert (verdicts["pair_id"].nunique(), verdicts["prompt_id"].nunique()) == (12, 3)
+    path.write_text(json.dumps(label_studio([(item, 1) for item in range(12)])))
+    assert counts(path) == ("12/0/0", 3)
 
 
 def test_read_table_keeps_its_declarations():

@@ -51,6 +51,25 @@ def test_raters_without_a_given_kind_are_of_unknown_kind(ran, tmp_path):
     assert (tmp_path / "v-report" / "paper" / "table.tex").exists()
 
 
+def test_unnamed_raters_are_never_taken_for_persons(ran, tmp_path):
+    """Two of three unnamed raters of each pair are for a: no rater is known to have said so twice."""
+    pd.DataFrame({"item": range(20), "model_a": "a", "model_b": "b", "a_wins": 2, "b_wins": 1}).to_csv(
+        tmp_path / "counts.csv", index=False
+    )
+    report = ran("report", "counts.csv", "--set", "rater_kind=person")
+    assert "unnamed people rated 20\u00a0pairs" in report.out
+    folder = tmp_path / "counts-report"
+    tables = numbers(folder)["tables"]
+    assert "raters" not in tables
+    assert {row["kind"] for row in tables.get("audits", ())} == set()
+    assert {row["raters"] for row in tables["win_shares"]} == {None}
+    ways = {row["analysis"] for row in tables["sensitivity"]}
+    assert not any("rater" in way.split(",")[0] for way in ways if "pooled" not in way)
+    assert "so nothing is said about single raters" in (folder / "report.md").read_text(encoding="utf-8")
+    for option in (["--set", "raters=random"], ["--by", "rater"]):
+        assert "does not say which rater gave which verdict" in ran("report", "counts.csv", *option).refused()
+
+
 def ranked(prompts):
     """Return verdicts in which A beats B and C, and B beats C, in every prompt."""
     pairs = [(f"{a}{b}{n}", f"t{n}", a, b, a) for n in range(prompts) for a, b in ("AB", "BC", "AC")]

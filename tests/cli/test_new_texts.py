@@ -145,13 +145,14 @@ def test_ids_in_one_file_alone_divide_no_prompt(run, tmp_path):
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-def test_one_wording_under_two_ids_is_two_prompts(run, tmp_path):
-    for name in ("x", "y"):
-        rows = [{"id": n, "prompt": "Why?", "text": f"{name} {n}"} for n in range(3)]
-        write(tmp_path, f"{name}.jsonl", rows)
-    assert run("new", "s", "--texts", "x.jsonl", "y.jsonl").code == 0
-    pairs = pair(Study.open(tmp_path / "s")).pairs
-    assert sorted((pair_.text_a, pair_.text_b) for pair_ in pairs) == [(f"x {n}", f"y {n}") for n in range(3)]
+def test_one_wording_under_two_ids_is_one_prompt(run, tmp_path):
+    """Row numbers as ids tell two samples of a prompt apart; they make no independent prompts."""
+    files = [with_own_ids(tmp_path, name, questions=[q for q in QUESTIONS for _ in "ab"]) for name in "xy"]
+    for file in files:
+        rows = [json.loads(line) for line in (tmp_path / file).read_text().splitlines()]
+        write(tmp_path, file, [row | {"text": f"{row['text']} {row['id']}"} for row in rows])
+    assert "8 texts from x.jsonl (4 prompts)" in run("new", "s", "--texts", *files).out
+    assert len(pair(Study.open(tmp_path / "s")).pairs) == 4
 
 
 def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
@@ -319,7 +320,10 @@ def test_texts_that_cannot_be_shown_are_refused(run, tmp_path, name, content, me
 )
 def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
     """Alpaca, Dolly, and answers to questions about a passage."""
-    rows = rows_of("x", "y", prompt=other, heading="system", text="output", **{first: "Go on."})
+    rows = [
+        row | {first: f"Passage {QUESTIONS.index(row[other])}"}
+        for row in rows_of("x", "y", prompt=other, heading="system", text="output")
+    ]
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows)).refused()
     assert f"line 1: the prompt may be {first!r} and {other!r} together; write the whole" in message
     whole = [row | {"prompt": row[other]} for row in rows]
@@ -328,7 +332,14 @@ def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
 
 
 @pytest.mark.parametrize(
-    "columns", [("response_a", "response_b"), ("Answer 0", "Answer 1"), ("chosen", "rejected")]
+    "columns",
+    [
+        ("response_a", "response_b"),
+        ("Answer 0", "Answer 1"),
+        ("winner_text", "loser_text"),
+        ("hyp1", "hyp2"),
+        ("modelA", "modelB"),
+    ],
 )
 def test_columns_of_sides_are_no_systems(run, tmp_path, columns):
     file = wide(tmp_path, *columns)
@@ -336,6 +347,16 @@ def test_columns_of_sides_are_no_systems(run, tmp_path, columns):
     for arguments in ((), options):
         message = run("new", "s", "--texts", file, *arguments).refused()
         assert f"wide.csv: {columns[0]!r} and {columns[1]!r} are sides" in message
+
+
+@pytest.mark.parametrize("key", ["document", "image", "my own heading", "Input"])
+@pytest.mark.parametrize("names", [("x",), ("x", "y")])
+def test_part_of_the_prompt_beside_it_is_asked_about(run, tmp_path, key, names):
+    """One instruction with four documents is no single prompt with four texts."""
+    rows = [row | {key: row["prompt"], "prompt": "Sum up."} for row in rows_of(*names, heading="system")]
+    message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()
+    assert "differs between texts of one prompt" in message
+    assert "write the whole prompt under the key 'prompt'" in message
 
 
 def test_packed_file_names_its_system(run, tmp_path):

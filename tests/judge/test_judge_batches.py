@@ -3,13 +3,16 @@
 import json
 import signal
 import time
+from unittest.mock import Mock
 
 import pytest
 from fake_openai import Out, completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.batch_api import is_too_large, read_state
+from guard_eval.servers.batch_api import BatchApi, is_too_large, read_state
+from guard_eval.store import unblind
 from guard_eval.store.judging import requests
 from judge import batches as judge_batches
 
@@ -58,10 +61,15 @@ def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run,
     assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
 
+LOST = [Out(drop=True), *(failure(status, late=True) for status in (500, 502, 503, 429))]
+
+
 @pytest.mark.parametrize("step", STEPS)
-def test_a_lost_reply_creates_no_second_batch(run, store, pairs, server, step):
+@pytest.mark.parametrize("first", LOST, ids=["reset", "500", "502", "503", "429"])
+def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step, first):
+    """A gateway may answer with an error although the provider has done what was asked."""
     pairs(4)
-    server.faults[step] = [Out(drop=True), failure(503), failure(429)]
+    server.faults[step] = [first, failure(503), failure(429)]
     assert run(batch=True).verdicts == 8
     assert len(server.batches) == 1
     assert server.times_paid == {1}
@@ -243,3 +251,31 @@ def test_an_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, 
     ledger = run(batch=True)
     assert (ledger.requests, ledger.verdicts) == (0, 5)  # it only collects
     assert server.times_paid == {1}
+
+
+def _fail(line):
+    error = {"response": {"status_code": 500, "body": {"error": {"message": "oops"}}}, "error": None}
+    return json.dumps(json.loads(line) | error).encode()
+
+
+@pytest.mark.parametrize(
+    ("repeat", "warnings"),
+    [(_fail, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
+    ids=["an error", "another verdict"],
+)
+def test_the_first_answer_to_a_request_of_a_batch_stays(*, run, store, pairs, monkeypatch, repeat, warnings):
+    pairs(4)
+    download = BatchApi.download
+
+    async def download_twice(api, file_id):
+        lines = (await download(api, file_id)).splitlines()
+        return b"\n".join([*lines, *map(repeat, lines)])
+
+    monkeypatch.setattr(BatchApi, "download", download_twice)
+    reporter = Mock()
+    with progress.use_reporter(reporter):
+        assert run(batch=True).verdicts == 8
+    assert {row.position for row in unblind.tidy(store)} == {"A"}
+    assert spent_by(store).answers == 8
+    assert reporter.warn.call_count == warnings
+    assert run(batch=True).requests == 0

@@ -152,10 +152,14 @@ def test_the_mean_over_datasets_has_equal_weights():
 
 
 def test_a_repeated_text_changes_no_score():
+    """Nor does a text of the same prompt under another id: the words of the prompt are the unit."""
     once = many("guard", 1, words=8)
-    single, twice = (score_of(measured(texts), "diversity") for texts in (once, once + once))
-    assert (single.n, twice.n) == (30, 60)
-    assert (twice.value, twice.low, twice.high) == pytest.approx((single.value, single.low, single.high))
+    renamed = [replace(text, prompt_id=f"row {text.prompt_id}") for text in once]
+    single = score_of(measured(once), "diversity")
+    for texts in (once + once, once + renamed):
+        twice = score_of(measured(texts), "diversity")
+        assert (single.n, twice.n) == (30, 60)
+        assert (twice.value, twice.low, twice.high) == pytest.approx((single.value, single.low, single.high))
 
 
 def test_a_failed_metric_is_named_others_are_measured():

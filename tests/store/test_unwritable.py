@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, pairs
+from guard_eval.store import Store, pairs, raters
 
 READ = """
 import os, resource, signal, sys
@@ -101,6 +101,26 @@ def test_a_log_that_cannot_be_copied_is_an_error(folder):
     assert "nothing can be written beside" in message
     assert "set TMPDIR to a folder with free space" in message
     assert (folder / "study.db-wal").stat().st_size  # the newest verdicts are still there
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+@pytest.mark.parametrize("free", [0, 8192])
+def test_a_full_disk_is_named_whatever_sqlite_says(folder, tmp_path, free):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        shutil.copy(folder / "study.db", disk)
+        (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - free))
+        url = f"sqlite:///{disk / 'study.db'}"
+        with pytest.raises(StudyError, match="its disk is full: free some space, then try again"):
+            raters.invite(Store.open(url, to_write=True), "Ann")
+        with pytest.raises(StudyError, match="its disk is full: free some space, then try again"):
+            Store.open(f"sqlite:///{disk / 'new.db'}", create=True)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")

@@ -85,12 +85,17 @@ class Seen:
 
 @dataclass
 class Out:
-    """What is sent back, after a while; `drop` resets the connection instead, after whatever was done."""
+    """What is sent back, after a while.
+
+    As a fault, it is sent in place of doing anything. With `late`, the request is done first, and with `drop`
+    the connection is then reset.
+    """
 
     body: object = None
     status: int = 200
     headers: dict = field(default_factory=dict)
     drop: bool = False
+    late: bool = False
     delay: float = 0.0
     paid: bool = False
 
@@ -192,7 +197,7 @@ class FakeOpenAI(LocalServer):
         with self._lock:
             self.seen.append(Seen(step, path, headers, raw))
             fault = self.faults[step].pop(0) if self.faults[step] else None
-        if fault is not None and not fault.drop:
+        if fault is not None and not (fault.drop or fault.late):
             return fault
         if step in ("chat", "responses"):
             out = self._complete(Ask(json.loads(raw)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts.pairing import draw_prompts, make_pairs, prompts_for_people
+from guard_eval.texts.pairing import draw_prompts, drop_repeated, make_pairs, prompts_for_people
 
 PROMPTS = [Prompt(id=f"{d}-{i}", dataset=d, text=f"{d} {i}") for d in ("news", "tales") for i in range(20)]
 
@@ -27,6 +27,12 @@ def test_the_draw_is_stratified_and_ignores_the_files_order():
     assert Counter(p.dataset for p in drawn) == {"news": 5, "tales": 5}
     assert draw_prompts(PROMPTS[::-1], per_dataset=5, seed=1) == drawn
     assert draw_prompts(PROMPTS, per_dataset=5, seed=2) != drawn
+
+
+def test_repeated_prompts_are_one_unit():
+    texts = {"1": "Once\nthere", "2": "Once\r\nthere ", "3": "Once upon", "4": "Once upon"}
+    prompts = [Prompt(id=f"{d}{n}", dataset=d, text=text) for d in "ab" for n, text in texts.items()]
+    assert [prompt.id for prompt in drop_repeated(prompts)] == ["a1", "a3", "b1", "b3"]
 
 
 @given(st.integers(1, 25), st.integers(1, 25), st.integers())

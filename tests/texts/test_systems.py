@@ -132,6 +132,16 @@ def test_prompts_that_texts_repeat_are_warned_of(study):
     assert "3 of 3 texts by x begin with their prompt" in "\n".join(pair(study(lines(*rows))).warnings)
 
 
+def test_repeated_prompts_get_no_pairs(study, tmp_path):
+    """The prompt is the unit of the statistics: the same words under another id are not independent."""
+    study(FORMS["by id"])
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(path.read_text().replace("Question 2", "Question 1"))
+    paired = pair(Study.open(tmp_path))
+    assert [compared.prompt_id for compared in paired.pairs if compared.prompt == "Question 1"] == ["p1"]
+    assert "prompts with the words of an earlier prompt, which get no pairs: 1" in paired.warnings
+
+
 def test_a_file_is_in_the_studys_folder(study, tmp_path):
     opened = study(FORMS["by id"])
     (tmp_path.parent / "out.jsonl").write_text(lines({"id": "p0", "text": "a"}))

@@ -70,7 +70,7 @@ def audits(evidence: Evidence) -> list[FindingRow]:
         findings = (
             *find_redundant_criteria(verdicts),
             *find_unbalanced_sides(showings, (a, b)),
-            *find_unvarying_raters(verdicts, showings, (a, b)),
+            *(find_unvarying_raters(verdicts, showings, (a, b)) if evidence.are_raters_known else ()),
             *find_unseen_ends(showings),
         )
         where = f"{a} against {b}, {RATERS[kind]}"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.evidence import Evidence, Exclusion, honours
-from analysis.sections.results.shares import WinShareRow, honours_shares, make_share_cells, totals
+from analysis.sections.results.shares import WinShareRow, honours_shares, make_count_cells, totals
 from analysis.sections.section import Section, make_row_table, name_first, name_result, plain_name
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural, title
@@ -62,7 +62,7 @@ def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Tabl
     return make_row_table(
         rows,
         name_result,
-        lambda row: make_share_cells(row, first, alpha),
+        lambda row: make_count_cells(row, alpha, first),
         csv="with_excluded_raters",
         caption="The result with the excluded raters",
     )

@@ -48,7 +48,7 @@ class RaterRow:
     seconds: float | None
 
 
-@honours("alpha")
+@honours("alpha", needs=lambda evidence: evidence.are_raters_known)
 def raters(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater, over all comparisons and criteria: people first, then by name."""
     scores = evidence.scored.by_kind

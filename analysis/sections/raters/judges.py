@@ -71,12 +71,15 @@ def judges(evidence: Evidence) -> list[JudgeRow]:
     There is none if no pair was rated by people and by a judge.
     """
     both = judged_by_both(evidence.in_full_only.scored.scores)
-    rows = (_make_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
+    rows = (_make_row(key, people, judged, evidence) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
 
-def _make_row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
+def _make_row(
+    key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
+) -> JudgeRow | None:
     """Compare a judge with people on one result. Return None if no person rated its pairs."""
+    alpha = evidence.plan.alpha
     level = 1 - alpha
     unit = UnitScores.of(judged).codes
     verdict = _label_verdicts(judged["net"])
@@ -91,6 +94,8 @@ def _make_row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha:
         return None
     rater = pd.factorize(people["rater"], sort=True)[0]
     wins, why = alternative_annotator(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
+    if not evidence.are_raters_known:
+        wins, why = None, "it is not known which person gave which verdict"
     majority = _find_majority(tally)[is_rated]
     kappa = cohen_kappa(majority, verdict[is_rated], unit=unit[is_rated], level=level)
     is_paired = counts >= 2

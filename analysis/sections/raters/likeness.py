@@ -13,7 +13,7 @@ from guard_eval.reporting.words import capital, p_value, percent, title
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 
-@honours()
+@honours(needs=lambda evidence: evidence.are_raters_known)
 def likeness(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters

@@ -10,11 +10,18 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import ResultKey, by_cell
-from analysis.sections.results.shares import CountedRow, TestedRow, WinShareRow, correct, totals, write_p
+from analysis.sections.results.shares import (
+    CountedRow,
+    TestedRow,
+    WinShareRow,
+    correct,
+    make_share_cells,
+    totals,
+)
 from analysis.sections.section import Section, make_row_table, name_first, name_result
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
-from analysis.verdicts.table import KNOWN, STORED, convert_to_texts
+from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import record
 from guard_eval.reporting.words import (
@@ -24,7 +31,6 @@ from guard_eval.reporting.words import (
     p_value,
     percent,
     plural,
-    share_limits,
     title,
 )
 
@@ -92,6 +98,8 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
             f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
             f"{nearest(heading, sorted(set(allowed) - {heading}))}"
         )
+    if name == "rater" and not names_raters(frame):
+        raise StudyError(f"--by {heading}: the table does not say which rater gave which verdict")
     if frame[name].isna().all():
         raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
     return name
@@ -222,9 +230,7 @@ def make_section(evidence: Evidence) -> Section | None:
         rows,
         lambda row: {**name_result(row), "Column": row.column, "Value": row.value},
         lambda row: {
-            f"Share of {first}": percent(row.win_share.value),
-            "Interval": share_limits(row.win_share),
-            "p": write_p(row, alpha),
+            **make_share_cells(row, alpha, first),
             "Units": row.units,
         },
         csv="by_value",

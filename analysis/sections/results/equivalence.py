@@ -10,13 +10,13 @@ from typing import Literal
 from scipy import special
 
 from analysis.evidence import SHARE_KEYS, Evidence, honours
-from analysis.sections.results.shares import ShareRow, WinShareRow, correct, totals, write_p
+from analysis.sections.results.shares import ShareRow, WinShareRow, correct, make_share_cells, totals
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.records import record
-from guard_eval.reporting.words import and_list, percent, share_limits
+from guard_eval.reporting.words import and_list, percent
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
 OTHER_TEST = (
@@ -110,9 +110,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {**name_result(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": percent(row.margin),
-            "Win share": percent(row.win_share.value),
-            "Interval": share_limits(row.win_share),
-            "p of equivalence": write_p(row, evidence.plan.alpha),
+            **make_share_cells(row, evidence.plan.alpha, p="p of equivalence"),
         },
         csv="equivalence",
         caption="Is the share within the margin around 50 %?",

@@ -34,7 +34,6 @@ from guard_eval.reporting.words import (
     some_of,
     title,
 )
-from guard_eval.study.test_plan import TestPlan
 
 FIXED = "exact sign-flip test"
 RANDOM = "other raters of the same kind, t test"
@@ -87,7 +86,7 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     for key, scores in by_cell(evidence.in_full_only.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _analyse_otherwise(evidence.plan, key, scores, included.get(key)):
+        for analysis, share in _analyse_otherwise(evidence, key, scores, included.get(key)):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -109,9 +108,10 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
 
 
 def _analyse_otherwise(
-    plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+    evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
+    plan = evidence.plan
     level = plan.level
     items = item_scores(scores)
     raters = scores["rater"].nunique()
@@ -120,7 +120,7 @@ def _analyse_otherwise(
         ways[PRECISION] = weigh_by_precision(items, scores)
     fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
     yield from fixed.items()
-    are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF
+    are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF and evidence.are_raters_known
     if are_sample:
         name = SHARES[plan.weights]
         yield RANDOM, random_share(scores, ways[name], fixed[name])
@@ -225,7 +225,7 @@ def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> 
         return f"{title(row.criterion)}{against}"
 
     sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
-    raters = max(row.raters for row in evidence.rows(coverage) if not row.judge)
+    raters = max(row.raters or 0 for row in evidence.rows(coverage) if not row.judge)
     shares = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
     lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
     return f"{lead}: {and_list(shares)}{f' for {first}' if is_single else ''}"

@@ -9,12 +9,12 @@ import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
-from analysis.sections.results.shares import ShareRow, correct, order_by_plan, write_p
+from analysis.sections.results.shares import ShareRow, correct, make_share_cells, order_by_plan
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.records import record
-from guard_eval.reporting.words import number, percent, plural, share_limits
+from guard_eval.reporting.words import number, plural
 from guard_eval.rubric import COMPOSITE
 
 
@@ -134,9 +134,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Waiting": row.waiting,
             "Evidence (log e)": number(row.log_e_value, 1),
             "Reached after": row.reached_after,
-            "Win share": percent(row.win_share.value),
-            "Interval": share_limits(row.win_share),
-            "p": write_p(row, evidence.plan.alpha),
+            **make_share_cells(row, evidence.plan.alpha),
         },
         csv="sequential",
         caption="Tests that hold whenever one looks",

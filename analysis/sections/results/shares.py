@@ -146,7 +146,7 @@ class CountedRow(FlippedRow):
 
     Attributes:
         pairs: The number of pairs.
-        raters: The number of raters.
+        raters: The number of raters, if it is known.
         unit: What the test takes as independent: `prompt` or `pair`.
         units: The number of these.
         wins: The number of ratings for `method_a`.
@@ -155,7 +155,7 @@ class CountedRow(FlippedRow):
     """
 
     pairs: int
-    raters: int
+    raters: int | None
     unit: str
     units: int
     wins: int
@@ -210,7 +210,7 @@ class CoverageRow(JudgedRow):
         last_day: The day of the last one.
     """
 
-    raters: int
+    raters: int | None
     pairs: int
     unit: str
     units: int
@@ -306,7 +306,7 @@ def _make_row(
         *key,
         dataset=dataset,
         pairs=len(items),
-        raters=int(scores["rater"].nunique()),
+        raters=evidence.count_raters(scores),
         unit=fixed.unit,
         units=fixed.n,
         verdicts=int(scores["verdicts"].sum()),
@@ -405,7 +405,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
             CoverageRow(
                 kind,
                 judge,
-                raters=int(group["rater"].nunique()),
+                raters=evidence.count_raters(group),
                 pairs=len(group[pair].drop_duplicates()),
                 unit=UnitScores.of(group).name,
                 units=int(group["unit"].nunique()),
@@ -446,16 +446,26 @@ def write_p(row: TestedRow, alpha: float) -> str:
     return word_conclusion(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
 
 
-def make_share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
-    """Return the figures of a row of win shares."""
+def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p") -> dict[str, str]:
+    """Return the share of a row with its interval and its p.
+
+    Args:
+        row: The row.
+        alpha: The error rate.
+        first: The method whose share it is, if the heading names it.
+        p: The heading of the p-values.
+    """
     return {
-        f"Share of {first}": percent(row.win_share.value),
+        f"Share of {first}" if first else "Win share": percent(row.win_share.value),
         "Interval": share_limits(row.win_share),
-        "p": write_p(row, alpha),
-        "Wins": row.wins,
-        "Ties": row.ties,
-        "Losses": row.losses,
+        p: write_p(row, alpha),
     }
+
+
+def make_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
+    """Return the share of a row with its interval, its p, and the numbers of ratings."""
+    share = make_share_cells(row, alpha, first)
+    return {**share, "Wins": row.wins, "Ties": row.ties, "Losses": row.losses}
 
 
 def make_section(evidence: Evidence) -> Section | None:
@@ -466,7 +476,7 @@ def make_section(evidence: Evidence) -> Section | None:
     table = make_row_table(
         on_page,
         lambda row: {**name_result(row), "Dataset": row.dataset},
-        lambda row: make_share_cells(row, first, evidence.plan.alpha),
+        lambda row: make_count_cells(row, evidence.plan.alpha, first),
         csv="win_shares",
         caption="Win shares",
         strong=lambda row: row.dataset == ALL,

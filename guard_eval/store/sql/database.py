@@ -1,6 +1,7 @@
 """The database of one study: open it, and run transactions on SQLite or PostgreSQL."""
 
 import importlib.util
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -44,10 +45,14 @@ _DURABLE = func.set_config(
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
 
+FULL_BYTES = 100_000
+"""A disk with less free space is full: SQLite puts files of 32 kB and more beside a database."""
+
 _REMEDIES = {
     "readonly": "make the file and its folder writable",
     "unable to open": "make the file and its folder readable and writable",
     "disk is full": "free some space, then try again",
+    "disk I/O": "check its disk, and whether a limit keeps the file from growing (ulimit -f), then try again",
     "not a database": "name another file, or move this one away",
     "malformed": "restore it from a copy",
     "password": "set PGPASSWORD in the environment",
@@ -210,7 +215,17 @@ class Store:
                 raise
             reason = " ".join(str(error.orig).split())  # SQLAlchemy's own text carries the statement
             remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
+            if self._is_disk_full():
+                remedy = f"its disk is full: {_REMEDIES['disk is full']}"
             raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
+
+    def _is_disk_full(self) -> bool:
+        """Return whether SQLite finds no room for its files: it may call the database read-only then."""
+        if self.file is not None:
+            with suppress(OSError):  # of a folder that does not exist
+                disk = shutil.disk_usage(self.file.parent)
+                return disk.free < min(FULL_BYTES, disk.total)  # /proc and others have no size
+        return False
 
     def _prepare(self, *, create: bool, read_only: bool) -> None:
         """Check that the database holds this package's tables; with `create`, make what is missing."""

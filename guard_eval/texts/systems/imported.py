@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -141,25 +142,24 @@ def _check_names(systems: Mapping[str, Imported]) -> None:
 def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
     """Return the different prompts of all texts, in their order.
 
-    Words that all systems have under the same several ids are several prompts. A prompt keeps the id that it
-    has first; if that is another prompt's already, it gets a number.
+    The same words are one prompt, whatever ids they have: several ids are several texts, not independent
+    prompts. A prompt keeps the id that it has first; if that is another prompt's already, it gets a number.
 
     Raises:
         StudyError: No text has a prompt beside it.
     """
     first: dict[str, Generation] = {}
     references: dict[str, str] = {}
-    ids: dict[str, dict[str, dict[str, None]]] = defaultdict(lambda: defaultdict(dict))
-    for name, system in systems.items():
-        for text in system.texts:
-            if text.prompt is None:
-                continue
-            words = as_shown(text.prompt)
-            first.setdefault(words, text)
-            if text.prompt_id:
-                ids[words][name][text.prompt_id] = None
-            if text.reference is not None:
-                references.setdefault(words, text.reference)
+    ids: dict[str, str] = {}
+    for text in chain.from_iterable(system.texts for system in systems.values()):
+        if text.prompt is None:
+            continue
+        words = as_shown(text.prompt)
+        first.setdefault(words, text)
+        if text.prompt_id:
+            ids.setdefault(words, text.prompt_id)
+        if text.reference is not None:
+            references.setdefault(words, text.reference)
     if not first:
         raise StudyError(
             "no text has a prompt beside it; name a file with the prompts, by id or in the same order: "
@@ -168,27 +168,17 @@ def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
     prompts: list[Prompt] = []
     used: Counter[str] = Counter()
     for position, (words, text) in enumerate(first.items(), start=1):
-        named = list(ids[words].values())
-        any_id = next((identifier for system_ids in named for identifier in system_ids), f"{position:04d}")
-        for identifier in _split_ids(named) or [any_id]:
-            used[identifier] += 1
-            prompts.append(
-                Prompt(
-                    id=identifier if used[identifier] == 1 else f"{identifier}-{used[identifier]}",
-                    dataset="prompts" if text.dataset == "unnamed" else text.dataset,
-                    text=str(text.prompt),
-                    reference=references.get(words),
-                )
+        identifier = ids.get(words, f"{position:04d}")
+        used[identifier] += 1
+        prompts.append(
+            Prompt(
+                id=identifier if used[identifier] == 1 else f"{identifier}-{used[identifier]}",
+                dataset="prompts" if text.dataset == "unnamed" else text.dataset,
+                text=str(text.prompt),
+                reference=references.get(words),
             )
+        )
     return prompts
-
-
-def _split_ids(ids_by_system: Sequence[Mapping[str, None]]) -> list[str]:
-    """Return the several ids of one prompt's words, if all systems name the same ones."""
-    if not ids_by_system or len(ids_by_system[0]) < 2:
-        return []
-    is_same = all(ids.keys() == ids_by_system[0].keys() for ids in ids_by_system)
-    return list(ids_by_system[0]) if is_same else []
 
 
 def _have_one_order(systems: Mapping[str, Imported]) -> bool:
