@@ -23,7 +23,7 @@ from analysis.sections.section import (
 from analysis.stats.agreement import (
     fleiss_kappa,
     gwet_ac1,
-    intraclass,
+    intraclass_correlation,
     krippendorff_alpha,
     raw_agreement,
 )
@@ -115,7 +115,7 @@ def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) 
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
-    icc = intraclass(item, score, by_unit.codes, level=level)
+    icc = intraclass_correlation(item, score, by_unit.codes, level=level)
     per_item = len(scores) / len(first)
     return AgreementRow(
         *key,
