@@ -151,15 +151,16 @@ class Abilities:
         reasons = self.results.reasons
         right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
         if right < tokens < wrong:
-            if reason := self._run_trial(compare):
-                reasons[what] = reason
+            if problem := self._run_trial(compare):
+                reasons[what] = problem
                 wrong = tokens
             else:
                 right = tokens
             self.results.lengths[what] = right, wrong
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
-            progress.notice(f"{self._name}: {what} fail ({reasons[what]}); {remedy} instead")
+            reason = reasons.get(what, "in an earlier run")
+            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
             self._told.add(what)
         return succeeds
 
