@@ -77,8 +77,8 @@ def format_feedback(heading: str, text: str, *, agreed: bool) -> str:
 
 def format_text(heading: str, text: str) -> str:
     """Return a text of the pair under a heading."""
-    shown = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
-    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
+    body = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
+    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{body}</section>'
 
 
 def show_forward_button(text: str, *, key: str) -> bool:

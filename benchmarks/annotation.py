@@ -119,14 +119,14 @@ async def _rate(study: MadeStudy, server: Server, *, think: float, seconds: floa
     elapsed = time.perf_counter() - start
     cpu = server.cpu() - cpu
     await leave(people)
-    milliseconds = [1000 * each for person in people for each in person.seconds[1:]]
-    given = [rating for person in people for rating in person.given]
+    milliseconds = [1000 * seconds for person in people for seconds in person.seconds[1:]]
+    ratings = [rating for person in people for rating in person.ratings]
     return Round(
         per_second=len(milliseconds) / elapsed,
         median=percentile(milliseconds, 0.5),
         p95=percentile(milliseconds, 0.95),
         cpu=1000 * cpu / len(milliseconds),
-        errors=server.count_defects() + study.count_wrong(given),
+        errors=server.count_defects() + study.count_wrong(ratings),
     )
 
 
@@ -151,10 +151,10 @@ def measure_memory(folder: Path, options: argparse.Namespace) -> list[Row]:
         megabytes = asyncio.run(weigh(study, server))
         errors = server.count_defects()
     weights = [f"{megabyte:.0f}" for megabyte in megabytes]
-    each = (megabytes[2] - megabytes[1]) / more
+    added = (megabytes[2] - megabytes[1]) / more
     return [
         (f"with nobody, {few} and {few + more} sessions", f"{', '.join(weights)} MB", "", True),
-        ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
+        ("a session adds", f"{added:.2f} MB", "≤ 0.2 MB", added <= 0.2),
         ("errors", str(errors), "0", not errors),
     ]
 
@@ -193,9 +193,9 @@ def measure_first_visit(folder: Path, options: argparse.Namespace) -> list[Row]:
     ]
 
 
-def _compare_median(what: str, values: Sequence[float], unit: str, most: float) -> Row:
+def _compare_median(what: str, values: Sequence[float], unit: str, limit: float) -> Row:
     middle = median(values)
-    return what, f"{middle:.2f} {unit}", f"≤ {most} {unit}", middle <= most
+    return what, f"{middle:.2f} {unit}", f"≤ {limit} {unit}", middle <= limit
 
 
 _WATCH = r"""

@@ -93,7 +93,7 @@ class MadeStudy:
     pairs: list[Pair]
     tokens: dict[str, str]
 
-    def count_wrong(self, given: Sequence[Given]) -> int:
+    def count_wrong(self, ratings: Sequence[Given]) -> int:
         """Count the ratings that are lost, doubled, changed, or stored though nobody gave them."""
         numbers = {pair.id: number for number, pair in enumerate(self.pairs)}
         with Store.open(Study.open(self.folder).database) as store, store.read() as db:
@@ -101,7 +101,7 @@ class MadeStudy:
                 (rater, numbers[pair_id], criterion, verdict)
                 for rater, pair_id, criterion, verdict in db.execute(sql(_VERDICTS))
             )
-        expected = Counter(given)
+        expected = Counter(ratings)
         return (stored - expected).total() + (expected - stored).total()
 
 
@@ -124,8 +124,8 @@ def _make_pairs(count: int) -> list[Pair]:
     lines = (Path(guard_eval.__file__).parent / "demo" / "prompts.jsonl").read_text(encoding="utf-8")
     words = [word for line in lines.splitlines() for word in json.loads(line)["prompt"].split()]
 
-    def write_text(number: int, letter: str, fewest: int, most: int) -> str:
-        chosen = rng.choice(words, int(rng.integers(fewest, most))).tolist()
+    def write_text(number: int, letter: str, fewest: int, longest: int) -> str:
+        chosen = rng.choice(words, int(rng.integers(fewest, longest))).tolist()
         chosen[0] += f" no{number}{letter}"
         chosen[len(chosen) // 2] += ".\n\n"
         return " ".join(chosen)
@@ -245,9 +245,9 @@ class Page:
             script.widget_states.widgets.append(WidgetState(**state))
             # a press in a fragment runs that fragment alone
             script.fragment_id = next(
-                shown.fragment
-                for shown in self.shown.values()
-                if pressed in {shown.element.button.id, shown.element.bidi_component.id}
+                item.fragment
+                for item in self.shown.values()
+                if pressed in {item.element.button.id, item.element.bidi_component.id}
             )
         await self._socket.send(request.SerializeToString())
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -255,16 +255,16 @@ class Page:
 
     async def press_button(self) -> None:
         """Press the button that leads on, if there is one."""
-        buttons = [shown.element.button.id for shown in self.shown.values()]
+        buttons = [item.element.button.id for item in self.shown.values()]
         button = next((button for button in buttons if button.rpartition("-")[2] in _GO_ON), "")
         await self.run(button, id=button, trigger_value=True)
 
     async def save(self, choices: dict[str, str]) -> None:
         """Press Save on the panel with these choices (criterion → A, tie or B)."""
         panel = next(
-            shown.element.bidi_component
-            for shown in self.shown.values()
-            if shown.element.bidi_component.component_name == "guard_eval_pair"
+            item.element.bidi_component
+            for item in self.shown.values()
+            if item.element.bidi_component.component_name == "guard_eval_pair"
         )
         (view,) = json.loads(panel.json)
         submission = {"pair": view["pair"], "press": secrets.token_hex(8), "choices": choices, "seconds": 5.0}
@@ -287,29 +287,29 @@ class Page:
                 self._script = message.new_session.page_script_hash
             # a run that asked for another one is not the answer
             elif kind == "script_finished" and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
-                for place in self.shown.keys() - fresh:
-                    if not running or self.shown[place].fragment in running:
-                        del self.shown[place]
+                for position in self.shown.keys() - fresh:
+                    if not running or self.shown[position].fragment in running:
+                        del self.shown[position]
                 return
 
     def _put(self, message: ForwardMsg, data: bytes) -> tuple[int, ...]:
-        place = tuple(message.metadata.delta_path)
+        position = tuple(message.metadata.delta_path)
         if message.HasField("ref_hash"):
             data = self._cached[message.ref_hash]
             message = ForwardMsg.FromString(data)
         elif message.metadata.cacheable:
             self._cached[message.hash] = data
-        self.shown.pop(place, None)
+        self.shown.pop(position, None)
         if message.delta.HasField("new_element"):
-            self.shown[place] = Shown(message.delta.new_element, data, message.delta.fragment_id)
-        return place
+            self.shown[position] = Shown(message.delta.new_element, data, message.delta.fragment_id)
+        return position
 
 
 class Rater:
     """One rater at one browser.
 
     Attributes:
-        given: The ratings that were acknowledged.
+        ratings: The ratings that were acknowledged.
         seconds: The seconds from each press to the whole next page.
         pair: The number of the pair on the page; None on any other page.
     """
@@ -317,7 +317,7 @@ class Rater:
     def __init__(self, study: MadeStudy, name: str, url: str) -> None:
         self.name = name
         self.page = Page(url, study.tokens[name])
-        self.given: list[Given] = []
+        self.ratings: list[Given] = []
         self.seconds: list[float] = []
         self.pair: int | None = None
         self._first = ""  # whose text stands as A: `a` is the first method's
@@ -336,24 +336,24 @@ class Rater:
 
     def _look(self) -> None:
         """Read the page. Marks show its pair, and whose text comes first."""
-        data = b"\n".join(shown.message for _, shown in sorted(self.page.shown.items()))
+        data = b"\n".join(item.message for _, item in sorted(self.page.shown.items()))
         marks = _MARK.findall(data)
         self.pair = int(marks[0][0]) if marks else None
         self._first = next((letter.decode() for _, letter in marks if letter != b"p"), "")
         self._is_thanked = _THANKS in data and not marks
-        if any(shown.element.WhichOneof("type") == "exception" for shown in self.page.shown.values()):
+        if any(item.element.WhichOneof("type") == "exception" for item in self.page.shown.values()):
             raise RuntimeError(f"{self.name} sees an exception")
 
     async def rate(self) -> bool:
         """Rate the pair on the page, and wait for the next one; return False if none is left."""
         pair = self.pair
         assert pair is not None
-        given: list[Given] = []
+        ratings: list[Given] = []
         choices = {}
         for criterion in CRITERIA:
             digest = hashlib.sha256(f"{self.name} {pair} {criterion}".encode()).digest()
             letter = ("a", "tie", "b")[digest[0] % 3]
-            given.append((self.name, pair, criterion, METHODS.get(letter, "tie")))
+            ratings.append((self.name, pair, criterion, METHODS.get(letter, "tie")))
             choices[criterion] = {"tie": "tie", self._first: "A"}.get(letter, "B")
         start = time.perf_counter()
         await self.page.save(choices)
@@ -362,7 +362,7 @@ class Rater:
         if self.pair == pair or (self.pair is None and not self._is_thanked):
             raise RuntimeError(f"the page did not take {self.name}'s rating of pair {pair}")
         self.seconds.append(seconds)
-        self.given += given
+        self.ratings += ratings
         return not self._is_thanked
 
     async def work(self, until: float, *, think: float) -> None:

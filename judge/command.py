@@ -198,8 +198,8 @@ class JudgeCommand:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
                 else:
-                    read = read_unanswered if self.calibrate else read_unjudged
-                    questions = read(self.store, judge, seed=seed)
+                    read_questions = read_unanswered if self.calibrate else read_unjudged
+                    questions = read_questions(self.store, judge, seed=seed)
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
 

@@ -251,6 +251,7 @@ def settle_raters(table: Table) -> None:
     """
     keys = ["pair_id", "criterion"]
     if table.has("rater"):
+        _refuse_numbers_as_raters(table, keys)
         if not table.has("presentation"):
             _use_showings(table, [*keys, "rater"])
     elif "rater" in table.declared.columns:
@@ -262,6 +263,27 @@ def settle_raters(table: Table) -> None:
         _use_showings(table, keys)
         why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
         table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
+
+
+def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
+    """Refuse raters who differ in every row, if another column can be the rater of several pairs.
+
+    Raises:
+        StudyError: There is such a column.
+    """
+    rows = len(table.frame)
+    heading = table.heading_of("rater")
+    is_certain = heading == "rater" or "rater" in table.declared.columns
+    if is_certain or table.count_distinct("rater") < rows or table.count_distinct("pair_id") == rows:
+        return
+    for name in filter(table.is_filled, table.free_columns):
+        is_aside = _ASIDE.fullmatch(simplify_heading(name))
+        is_person = 1 < 2 * table.count_distinct(name) <= rows and not _is_repeated(table, *keys, name).any()
+        if is_person and not is_aside:
+            raise StudyError(
+                f"{heading} differs in every row, and {name} may be the rater, too; say which is: "
+                f"{offer_columns('rater', [name, heading])}"
+            )
 
 
 def _is_repeated(table: Table, *names: str) -> Mask:

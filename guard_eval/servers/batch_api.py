@@ -106,6 +106,7 @@ class BatchApi:
 
     async def _look_for(self, name: str) -> str | None:
         query: dict[str, object] = {"limit": 100}
+        pages = set()
         while True:
             page = await self._call(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
@@ -117,6 +118,9 @@ class BatchApi:
             if not page.get("has_more") or not listed:
                 return None
             query["after"] = _read_id(as_object(listed[-1]))
+            if query["after"] in pages:  # the list has no end
+                raise StudyError(_BAD_RESPONSE)
+            pages.add(query["after"])
 
     async def create(self, name: str, file: IO[bytes], path: str) -> str:
         """Upload requests for a path and create a batch; return the provider's id of the batch.
@@ -174,17 +178,18 @@ class BatchApi:
             is_missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
             if not is_missing and result.fatal is not None and result.kind != "transport":
                 raise StudyError(result.fatal)
-            if is_missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind):
-                raise CallError(detail)
-            if attempt < _CALLS:
+            is_final = is_missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind)
+            if attempt < _CALLS and not is_final:
                 await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
-                if name is not None:  # a provider may have made it, whatever its answer says
-                    try:
-                        batch_id = await self.find(name)
-                    except CallError:
-                        break
-                    if batch_id is not None:
-                        return json.dumps({"id": batch_id}).encode()
+            try:
+                # a provider may have made the batch, whatever its answer says
+                batch_id = None if name is None else await self.find(name)
+            except CallError:
+                break
+            if batch_id is not None:
+                return json.dumps({"id": batch_id}).encode()
+            if is_final:
+                raise CallError(detail)
         raise StudyError(f"{detail}; run the command again to continue; batches are kept")
 
 

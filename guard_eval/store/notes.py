@@ -118,9 +118,9 @@ def read(
     name = rater.name if isinstance(rater, Rater) else rater
     filters = {"rater": name, "kind": kind, "presentation": presentation}
     values = {name: value for name, value in filters.items() if value is not None}
-    wanted = " AND ".join(["TRUE", *(_FILTERS[name] for name in values)])
+    condition = " AND ".join(["TRUE", *(_FILTERS[name] for name in values)])
     with store.read() as db:
-        rows = query(_NOTES.format(wanted=wanted))(db, **values)
+        rows = query(_NOTES.format(wanted=condition))(db, **values)
         return [Note(**row) for row in rows.mappings()]
 
 

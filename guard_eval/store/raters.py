@@ -445,27 +445,24 @@ def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
     decisions = get_args(Decision)
     for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
-        detail = _replace_in_note(written.detail, identity if is_about else telling, pseudonym)
+        words = identity if is_about else telling
+        detail = _replace_in_note(written.kind, written.detail, words, pseudonym)
         if detail != written.detail:
             _REPLACE(db, id=written.id, detail=detail)
 
 
-def _replace_in_note(detail: str, words: Sequence[str], pseudonym: str) -> str:
-    """Return a note's detail, as text or JSON, with these words replaced by the pseudonym."""
+def _replace_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
+    """Return a note's detail with these words replaced by the pseudonym."""
     plain = unicodedata.normalize("NFC", detail)
     alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
     pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
     if not words or pattern.search(plain) is None:
         return detail
-    try:
-        values = json.loads(plain)
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
+    if kind == "comment":  # a text; the details of the other kinds are JSON
         return pattern.sub(pseudonym, plain)
     changed = {
         key: pattern.sub(pseudonym, value) if isinstance(value, str) else value
-        for key, value in values.items()
+        for key, value in json.loads(plain).items()
     }
     return json.dumps(changed, ensure_ascii=False)
 

@@ -80,8 +80,8 @@ def save(
     """
     _check_choices(choices)
     with store.write() as (db, now):
-        shown = _SHOWN(db, number=number if 0 < number < 2**31 else 0, rater=rater.id, name=rater.name)
-        row = shown.one_or_none()
+        rows = _SHOWN(db, number=number if 0 < number < 2**31 else 0, rater=rater.id, name=rater.name)
+        row = rows.one_or_none()
         if row is None:
             notes.check_owner(db, rater, number)  # says what is wrong
             notes.check_admitted(db, rater)

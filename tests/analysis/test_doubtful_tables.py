@@ -239,6 +239,16 @@ def test_texts_that_say_yes_are_no_marks():
     assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
 
 
+def test_rater_that_differs_in_every_row_is_asked_about():
+    table = rated("item").rename(columns={"rater": "Teilnehmer"})
+    table["response_id"] = range(60)
+    assert "response_id differs in every row, and Teilnehmer may be the rater" in refusal(table)
+    verdicts = analysis.read(table, columns={"rater": "Teilnehmer"}, rater_kind="person")
+    assert verdicts["rater"].nunique() == 3
+    alone = table.drop(columns="Teilnehmer")
+    assert analysis.read(alone, rater_kind="person")["rater"].nunique() == 60
+
+
 def test_constant_prompt_is_one_unit():
     assert counts(rated("item").assign(prompt="Write a story.")) == ("39/0/21", 1)
     assert counts(rated("pair_id").assign(prompt="Write a story.")) == ("39/0/21", 1)

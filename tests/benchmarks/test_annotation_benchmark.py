@@ -21,14 +21,14 @@ def test_client_rates_a_whole_study_on_the_real_page(monkeypatch, tmp_path):
         await rater.enter()
         assert [await rater.rate() for _ in range(4)] == [True, True, True, False]
         await client.leave([rater])
-        return rater.given
+        return rater.ratings
 
     with client.serve(tmp_path, raters=1, overlap=1, pairs=4) as (study, server):
-        given = asyncio.run(rate_all(study, server.url))
+        ratings = asyncio.run(rate_all(study, server.url))
         assert server.count_defects() == 0
-    assert len(given) == 4 * len(client.CRITERIA)
-    assert study.count_wrong(given) == 0
-    name, pair, criterion, verdict = given[0]
-    assert study.count_wrong(given[1:]) == study.count_wrong([*given, given[0]]) == 1
+    assert len(ratings) == 4 * len(client.CRITERIA)
+    assert study.count_wrong(ratings) == 0
+    name, pair, criterion, verdict = ratings[0]
+    assert study.count_wrong(ratings[1:]) == study.count_wrong([*ratings, ratings[0]]) == 1
     other = "tie" if verdict != "tie" else client.METHODS["a"]
-    assert study.count_wrong([(name, pair, criterion, other), *given[1:]]) == 2
+    assert study.count_wrong([(name, pair, criterion, other), *ratings[1:]]) == 2

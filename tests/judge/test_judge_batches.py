@@ -18,6 +18,7 @@ from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow
 
+ENDLESS = Out({"data": [{"id": "x"}], "has_more": True})
 STEPS = ("upload", "create", "poll", "download")
 
 
@@ -61,14 +62,17 @@ def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run,
     assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
 
-LOST = [Out(drop=True), *(failure(status, late=True) for status in (500, 502, 503, 429))]
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("first", LOST, ids=["reset", "500", "502", "503", "429"])
-def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step, first):
+@pytest.mark.parametrize(
+    ("step", "status"),
+    [
+        *((step, status) for step in STEPS for status in (None, 500, 502, 503, 429)),
+        *(("create", status) for status in (400, 404)),
+    ],
+)
+def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step, status):
     """A gateway may answer with an error although the provider has done what was asked."""
     pairs(4)
+    first = Out(drop=True) if status is None else failure(status, late=True)
     server.faults[step] = [first, failure(503), failure(429)]
     assert run(batch=True).verdicts == 8
     assert len(server.batches) == 1
@@ -81,6 +85,7 @@ def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step
         ({"create": [Out(drop=True)], "list": [Out([])]}, "is not that of a Batch API"),
         ({"create": [Out(drop=True)], "list": [failure(404)]}, "connection was lost"),
         ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
+        ({"create": [Out(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
         ({"poll": [Out([])]}, "is not that of a Batch API"),
         ({"poll": [failure(404)]}, "lacks the study's batch .* if that batch is gone, give"),
         ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_openai import KEY, Out, failure, verdict
+from fake_openai import KEY, failure, verdict
 
 from guard_eval.servers.price import find_price
 from guard_eval.study.judge_settings import Judge
@@ -191,22 +191,6 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
     assert sum(not bad for bad in are_bad) == 16
     assert are_bad.index(True) >= 16 - 4  # those that failed before come last
     assert len(judged(folder)) == 26
-
-
-def test_ten_answers_without_a_verdict_end_a_run(guard_eval, study, server, pair):
-    server.act = lambda _: failure(400, "cannot do that", code="content_filter")
-    study(table("one", orders="one", concurrency=1), map(pair, range(15)))
-    assert guard_eval("judge", "s", "--yes").code == 3
-    server.act = lambda _: Out({"choices": "none"}, paid=True)
-    ran = guard_eval("judge", "s", "--yes")
-    assert ran.code == 2
-    assert "no verdict in 10 answers in a row, last with unreadable" in ran.err
-    assert server.times_paid == {1}
-    assert len(server.paid) == 10
-    server.act = verdict
-    ran = guard_eval("judge", "s", "--yes")  # stored failures keep nobody else from being asked
-    assert ran.code == 3, ran
-    assert "one: 12 judged" in ran.out  # all but the three that were asked three times
 
 
 def test_a_judge_is_asked_on_its_own_or_the_studys_criteria(guard_eval, study, pair):
