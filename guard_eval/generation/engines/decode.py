@@ -133,11 +133,10 @@ class _Amateur:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         written = input_ids[:, self._start :]
         if written.shape[1]:
-            output = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
+            amateur, _ = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
         else:
-            output = self._rows.read_prompts()
+            amateur, _ = self._rows.read_prompts()
         self._written = written
-        amateur = output.logits[:, -1]
         shared = min(scores.shape[1], amateur.shape[1])  # later rows only pad the larger embedding
         contrasted = contrast_models(
             scores[:, :shared],

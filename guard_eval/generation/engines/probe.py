@@ -29,6 +29,7 @@ from guard_eval.generation.engines.passes import (
     RowPasses,
     TreePasses,
     forward,
+    read_states,
 )
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Strategy
 from guard_eval.reporting.writing import write_whole
@@ -151,15 +152,16 @@ class Abilities:
         reasons = self.results.reasons
         right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
         if right < tokens < wrong:
-            if reason := self._run_trial(compare):
-                reasons[what] = reason
+            if problem := self._run_trial(compare):
+                reasons[what] = problem
                 wrong = tokens
             else:
                 right = tokens
             self.results.lengths[what] = right, wrong
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
-            progress.notice(f"{self._name}: {what} fail ({reasons[what]}); {remedy} instead")
+            reason = reasons.get(what, "in an earlier run")
+            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
             self._told.add(what)
         return succeeds
 
@@ -198,7 +200,7 @@ class Abilities:
         passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
         passes.read_prompts()
         for tokens_of_step in ends:
-            logits = passes.extend(exchange, tokens_of_step).logits[:, -1]
+            logits, _ = passes.extend(exchange, tokens_of_step)
             texts = torch.cat([texts[exchange], tokens_of_step], 1)
             yield logits[0], self._read(texts[:1])[0]
 
@@ -234,9 +236,9 @@ class Abilities:
         mask[:, :padding] = 0
         ids[:, :padding] = padding_token(self._model)
         text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
-        output = forward(self._model, text, torch.ones_like(text), keep=_STEPS + 1, output_hidden_states=True)
-        logits = output.logits[0, -_STEPS - 1 :]
-        hidden = output.hidden_states[-1][0, -_STEPS:]
+        every_logits, states = read_states(self._model, text, torch.ones_like(text), keep=_STEPS + 1)
+        logits = every_logits[0]
+        hidden = states[0, -_STEPS:]
         passes = kind(self._model, ids, mask, _STEPS)
         yield passes.prefill()[0], logits[0]
         for step in range(_STEPS):

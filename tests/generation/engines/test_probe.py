@@ -220,6 +220,16 @@ def test_a_broken_file_of_results_is_not_used(tmp_path, content):
     Abilities.of(model).load(tmp_path / "none.json", "torch 2")
 
 
+def test_a_file_of_results_without_reasons_is_read(tmp_path):
+    path = tmp_path / "probe.json"
+    path.write_text('{"made_with": ["LlamaForCausalLM", "torch 2"], "lengths": {"padded rows": [0, 9]}}')
+    model = tiny("llama")
+    Abilities.of(model).load(path, "torch 2")
+    with collect_notices() as notices:
+        assert not Abilities.of(model).pads(20)
+    assert notices == ["LlamaForCausalLM: padded rows fail (in an earlier run); single rows instead"]
+
+
 def test_trials_of_a_small_model_take_under_a_second():
     """The processor time of all trials that any strategy needs, for texts of 296 tokens."""
     loaded = load_model("bundled")
