@@ -192,24 +192,15 @@ def _write_sentence(evidence: Evidence) -> str:
     lines = write_sentences(
         "sentence",
         evidence,
-        level=f"{100 * evidence.plan.level:g}",
         raters=_name_raters(covered),
         pairs=and_list([plural(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)]),
-        results=() if ranked else rows[:MAX_RESULTS],
-        further=0 if ranked else len(rows) - MAX_RESULTS,
         ranked=ranked[:MAX_RESULTS],
-        has_many_raters=len({row.who for row in rows}) > 1,
+        most=MAX_RESULTS,
         test=test,
-        software=_name_software(evidence),
         sizes=_describe_sizes,
         verdict_word=word_conclusion,
     )
     return "".join(lines)
-
-
-def _name_software(evidence: Evidence) -> str:
-    """Return the name and the version of this software."""
-    return f"guard-eval {evidence.context.versions['guard-eval']}"
 
 
 def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
@@ -259,7 +250,6 @@ def _write_methods(evidence: Evidence) -> tuple[str, ...]:
         criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined],
         methods=describe_methods(evidence),
         kappas=list(_describe_kappas(evidence)),
-        software=_name_software(evidence),
     )
 
 

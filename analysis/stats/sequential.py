@@ -51,7 +51,7 @@ class SequentialTest:
     crossed: int | None
 
 
-def anytime(
+def anytime_test(
     scores: ArrayLike,
     *,
     sizes: ArrayLike | None = None,
@@ -81,7 +81,12 @@ def anytime(
     unit = "item" if sizes is None else "prompt"
     method = f"betting on {unit}s' mean scores, {len(FRACTIONS)} stakes for each method"
     if not len(sums):
-        empty = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
+        empty = Estimate(
+            level=1 - alpha,
+            unit=unit,
+            method=method,
+            note=NO_DATA,
+        )
         return SequentialTest(share=empty, log_e=np.zeros(0), crossed=None)
     scale = weights.max()
     sums = sums / scale
@@ -129,7 +134,16 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
             return result.with_note("the share drifted so far that no share fits all items")
         result = result.with_note("the share drifted: earlier items rule out the mean of all items")
     low, high = (
-        end if excess(limit) < 0 else float(optimize.brentq(excess, inside, limit, xtol=_TOLERANCE))
+        end
+        if excess(limit) < 0
+        else float(
+            optimize.brentq(
+                excess,
+                inside,
+                limit,
+                xtol=_TOLERANCE,
+            )
+        )
         for end, limit in zip((0.0, 1.0), bounds, strict=True)
     )
     return replace(result, low=low, high=high)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.files import MAX_ROWS
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -104,7 +105,7 @@ def _find_marked_words(table: Table) -> dict[str, str]:
     words = {}
     for name in table.free_columns:
         parts = _split_heading_words(name)
-        text = " ".join(part for part in parts if part not in {*winning, *HEADINGS["ignored"]})
+        text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
         word = f"{noun} {text}" if text in {"1", "2"} else text
         is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
         if is_tie(word) or (is_mark and names_side(word)):
@@ -139,21 +140,31 @@ def _use_marks(table: Table) -> bool:
 def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
     """Turn counts of wins into rows, one row for each win.
 
-    If no two rows count the same comparison, each win is a separate pair. Otherwise a row may be an item, and
-    each of its wins is by another rater.
+    A row is an item, and each of its wins is by another rater, unless it is declared that each win is of a
+    separate pair.
+
+    Raises:
+        StudyError: A row is no item, the columns hold no counts, or they count too many wins.
     """
+    listed = and_list(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
     if not table.has(*METHODS) or not are_counts:
-        listed = and_list(list(names))
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
+    if counts.sum() > MAX_ROWS:
+        raise StudyError(f"{listed} count {counts.sum():,} wins, more than {MAX_ROWS:,}; correct them")
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, Any] = {}
-    meaning_of_win = "of a separate pair"
-    if table.number_pairs().max(initial=-1) + 1 < len(marks):
+    meaning_of_win = "of a separate pair, as declared"
+    if table.has("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = "by another, unnamed rater of the row's pair"
+    elif "pair_id" not in table.declared.columns:
+        raise StudyError(
+            f"{listed} count wins, and nothing says what was compared. If each win is of a separate pair, "
+            "write --set columns.pair_id=. If several raters judged a pair, guard-eval check tests the counts"
+        )
     new = {name: cells for name, cells in new.items() if not table.has(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"

@@ -21,7 +21,7 @@ from guard_eval.generation.decoding.processor import DecodedStep
 from guard_eval.generation.engines.encoding import continuation_text, encode
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.generation.engines.local import Writer
-from guard_eval.generation.strategies import Strategy, draws, parse, to_python
+from guard_eval.generation.strategies import Strategy, draws, parse, read_strategy, to_python
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
 from guard_eval.study.folder import locate_model
@@ -112,9 +112,7 @@ def generate(
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
     all_prompts = _read_prompts(prompts)
-    strategy = parse(strategy) if isinstance(strategy, str) else strategy
-    if not isinstance(strategy, Strategy):
-        raise StudyError(f"{strategy!r:.60} is not a strategy; write Guard() or 'guard', for example")
+    strategy = read_strategy(strategy)
     stops = [stop] if isinstance(stop, str) else stop
     values = {
         "seed": seed,

@@ -151,7 +151,8 @@ class TextTable:
         Raises:
             StudyError: A row cannot be used; row, value and remedy are named.
         """
-        refuse_sides(columns, self.name)
+        if columns:
+            refuse_sides(set(self.records[0].row).difference(columns), (), self.name)
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if columns else find_system_column(self.records)
         refuse_doubtful_columns(self.records, columns, systems, self.name)

@@ -26,6 +26,8 @@ RUNS = frozenset(_VOCABULARY["runs"])
 """Headings of a column that numbers the texts of a prompt by one system."""
 PARTS = frozenset(_VOCABULARY["parts"])
 """Headings of what may be a part of the prompt."""
+NOTES = tuple(_VOCABULARY["notes"])
+"""How headings of remarks on texts end."""
 SIDES = frozenset(map(frozenset, _VOCABULARY["sides"]))
 """Words that tell two sides apart."""
 _PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}

@@ -11,6 +11,7 @@ from guard_eval.errors import StudyError, count_of
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,
+    NOTES,
     PARTS,
     RUNS,
     SIDES,
@@ -23,6 +24,9 @@ from guard_eval.texts.rows import (
 
 _WORD = re.compile(r"[^\W\d_][^\W\dA-Z_]*|\d+")
 """A word of a heading; each number and each capital begins one."""
+
+SYSTEM_WORDS = {"model", "system", "method", "strategy", "generator"}
+"""Words of headings that name systems."""
 
 _SETTING = re.compile("[(=]")
 """What a heading such as top_p(p=1) has, which names a setting."""
@@ -44,8 +48,8 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     candidates = [key for key in keys if key not in NO_TEXT and plain_key(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
-    refuse_sides(candidates, source)
-    faults = {key: _describe_values([record.row.get(key) for record in records]) for key in candidates}
+    refuse_sides((), candidates, source)
+    faults = {key: _describe_values(key, [record.row.get(key) for record in records]) for key in candidates}
     doubtful = [f"{key!r} holds {fault}" for key, fault in faults.items() if fault]
     if not doubtful:
         return candidates
@@ -57,19 +61,25 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     )
 
 
-def refuse_sides(columns: Sequence[str], source: object) -> None:
+def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) -> None:
     """Refuse columns that are sides: in each row, another system may have written such a text.
+
+    Args:
+        keys: The headings, among which no two sides may name systems, such as model_a and model_b.
+        columns: The columns of texts, none of which may be sides if nobody has said that they are systems.
+        source: The file, for messages.
 
     Raises:
         StudyError: Two columns are sides.
     """
-    named = [column for column in columns if not _SETTING.search(column)]
-    for first, other in combinations(named, 2):
+    naming = [key for key in keys if not SYSTEM_WORDS.isdisjoint(map(str.casefold, _WORD.findall(key)))]
+    texts = [column for column in columns if not _SETTING.search(column)]
+    for first, other in chain(combinations(naming, 2), combinations(texts, 2)):
         if _are_sides(_WORD.findall(first), _WORD.findall(other)):
             raise StudyError(
                 f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
                 "Write a row for each text, with its system in a column 'system'. If all texts of a column "
-                "are by one system, name the column after it"
+                f"are by one system, say which columns are systems: --column {first!r} --column {other!r}"
             )
 
 
@@ -111,25 +121,23 @@ def refuse_doubtful_columns(
     naming = [system] if system else KEYS["strategy"]
     groups = [(_prompt_of(row), _first_filled(row, naming), str(row.get("setting"))) for row in rows]
     count = len(set(groups))
-    for key in dict.fromkeys(chain.from_iterable(rows)) if count < len(rows) else ():
+    if count == len(rows) or not any(prompt for prompt, _, _ in groups):
+        return
+    for key in dict.fromkeys(chain.from_iterable(rows)):
         if key in (*columns, *TEXT, system) or plain_key(key) in RUNS:
             continue
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
         cells = len(set(zip(groups, values, strict=True)))
-        if cells > count and any(_may_be_part(key, row.get(key)) for row in rows):
-            raise StudyError(
-                f"{source}: {key!r} differs between texts of one prompt. If it is a part of the prompt, "
-                "write the whole prompt under the key 'prompt'; if not, remove it"
-            )
         different = len(set(values))
-        are_settings = cells == len(rows) and 1 < different <= len(rows) // 2
-        if _is_number(values[0]):  # and no measurement
-            are_settings = are_settings and count * different == len(rows)
-        if key not in NO_TEXT and count > 1 and are_settings:
+        # A measurement has other numbers for each prompt.
+        few = count * different if _is_number(values[0]) else 2 * different
+        are_settings = key not in NO_TEXT and cells == len(rows) and count > 1 and few <= len(rows)
+        if cells > count and (are_settings or any(_may_be_part(key, row.get(key)) for row in rows)):
             raise StudyError(
-                f"{source}: the column {key!r} may name the systems, since it differs between the texts of "
-                "each prompt. Rename it to 'system' if it does, to 'setting' if it names a setting of each "
-                "system, or to 'run' if neither"
+                f"{source}: the column {key!r} differs between texts of one prompt. If it is a part of the "
+                "prompt, write the whole prompt under the key 'prompt'. If it may name the systems, rename "
+                "it to 'system', or to 'setting' if it names a setting of each system. Otherwise rename it "
+                "to 'run', or remove it"
             )
 
 
@@ -137,7 +145,8 @@ def _may_be_part(key: str, value: object) -> bool:
     """Return whether a value may be a part of the prompt: by its key, or as a text of several words."""
     if plain_key(key) in PARTS or key in KEYS["prompt"]:
         return True
-    return key not in NO_TEXT and isinstance(value, str) and len(value.split()) >= _LEAST_WORDS
+    words = value.split() if isinstance(value, str) and key not in NO_TEXT else []
+    return len(words) >= _LEAST_WORDS or (bool(words) and all(map(str.isalpha, words)))
 
 
 def _prompt_of(row: Mapping[str, Any]) -> str:
@@ -149,19 +158,21 @@ def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
-def _describe_values(values: Sequence[object]) -> str:
+def _describe_values(key: str, values: Sequence[object]) -> str:
     """Return why a column's values cannot be texts, or nothing."""
     filled = [value for value in values if value not in (None, "")]
-    if not filled:
-        return "nothing"
-    if all(_is_number(value) for value in filled):
-        return "numbers"
-    if not all(isinstance(value, str) for value in filled):
-        return "lists or objects"
     different = len(set(map(str, filled)))
-    if len(filled) >= _LEAST_ROWS and different <= len(filled) // 2:
-        return f"only {count_of(different, 'different value')} in {len(filled)} rows"
-    return ""
+    is_long = len(filled) >= _LEAST_ROWS
+    faults = {
+        "nothing": not filled,
+        "numbers": all(map(_is_number, filled)),
+        "lists or objects": not all(isinstance(value, str) for value in filled),
+        "remarks": plain_key(key).endswith(NOTES),
+        f"only {count_of(different, 'different value')} in {len(filled)} rows": is_long
+        and different <= len(filled) // 2,
+        "single words": is_long and all(len(str(value).split()) == 1 for value in filled),
+    }
+    return next((fault for fault, applies in faults.items() if applies), "")
 
 
 def _is_number(value: object) -> bool:

@@ -191,10 +191,13 @@ def test_winner_and_loser_are_read(won, lost):
 
 
 @pytest.mark.parametrize("names", [("win1", "win2"), ("Wins A", "Wins B"), ("votes_a", "votes_b")])
-def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
+def test_wins_are_of_separate_pairs_only_if_declared(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
-    assert counts(table) == ("7/0/3", 10)
-    assert counts(table.assign(draws=2)) == ("7/2/3", 12)
+    assert "write --set columns.pair_id=. If several raters judged a pair, guard-eval check" in refusal(table)
+    assert counts(table, columns={"pair_id": ""}) == ("7/0/3", 10)
+    assert counts(table.assign(draws=2), columns={"pair_id": ""}) == ("7/2/3", 12)
+    assert counts(table.assign(pair_id="p")) == ("7/0/3", 1)
+    assert "count 10,000,003 wins" in refusal(table.assign(**{names[0]: 10**7}))
     assert "a cell is not a whole number" in refusal(table.assign(**{names[0]: 1.5}))
     rows = [{"player1": "alpha", "player2": "beta", names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
@@ -232,7 +235,12 @@ def test_duplicate_verdict_column_is_unused(name, cells):
     ("name", "cells"),
     [
         *(("anony", (True, False)), ("Blind", ("yes", "no")), ("models_shown", (0, 1))),
-        *(("AssignmentStatus", ("Approved", "Rejected")), ("Reject", ("", "x"))),
+        *(("AssignmentStatus", ("Approved", "Rejected")), ("Reject", ("no", "x")), ("excluded", (0, 1))),
+        *(
+            ("Finished", (True, False)),
+            ("passed_attention_check", ("yes", "no")),
+            ("Status", ("OK", "TIMED-OUT")),
+        ),
     ],
 )
 def test_votes_that_do_not_count_are_left_out(name, cells):

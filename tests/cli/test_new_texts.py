@@ -232,6 +232,7 @@ def test_texts_without_any_prompts_are_refused(run, tmp_path):
     [
         ({"latency": 3.5}, "'latency' holds numbers"),
         ({"category": "plants"}, "'category' holds only 1 different value in 4 rows"),
+        ({"annotator_note": "I like it"}, "'annotator_note' holds remarks"),
     ],
 )
 def test_columns_that_are_no_texts_are_named(run, tmp_path, more, words):
@@ -241,6 +242,16 @@ def test_columns_that_are_no_texts_are_named(run, tmp_path, more, words):
     assert "--column 'x' --column 'y'" in message
     assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_dates_are_no_texts_of_a_system(run, tmp_path):
+    rows = [
+        {"prompt": q, "x": f"x on {q}", "y": f"y on {q}", "made": f"2025-01-0{n + 1}"}
+        for n, q in enumerate(QUESTIONS)
+    ]
+    assert (
+        "'made' holds single words" in run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
+    )
 
 
 def test_measure_names_the_same_systems(run, tmp_path):
@@ -282,8 +293,8 @@ def test_column_of_systems_is_found(run, tmp_path, heading, prompt, text):
 def test_column_that_may_name_systems_is_asked_about(run, tmp_path):
     file = write(tmp_path, "all.csv", rows_of("x", "y", heading="arm"))
     message = run("new", "s", "--texts", file).refused()
-    assert "the column 'arm' may name the systems" in message
-    assert "Rename it to 'system'" in message
+    assert "the column 'arm' differs between texts of one prompt" in message
+    assert "rename it to 'system'" in message
 
 
 def test_one_model_in_a_file_is_no_system(run, tmp_path):
@@ -342,11 +353,14 @@ def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
     ],
 )
 def test_columns_of_sides_are_no_systems(run, tmp_path, columns):
+    """Unless the user says that they are, and no columns name the systems of each row."""
     file = wide(tmp_path, *columns)
     options = [word for column in columns for word in ("--column", column)]
+    assert f"{columns[0]!r} and {columns[1]!r} are sides" in run("new", "s", "--texts", file).refused()
+    assert run("new", "s", "--texts", file, *options).code == 0
+    named = wide(tmp_path, *columns, model_a="p", model_b="q")
     for arguments in ((), options):
-        message = run("new", "s", "--texts", file, *arguments).refused()
-        assert f"wide.csv: {columns[0]!r} and {columns[1]!r} are sides" in message
+        assert "are sides" in run("new", "t", "--texts", named, *arguments).refused()
 
 
 @pytest.mark.parametrize("key", ["document", "image", "my own heading", "Input"])
@@ -375,7 +389,7 @@ def test_settings_of_a_model_are_systems(run, tmp_path):
         for heat in (0, 1)
     ]
     message = run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
-    assert "the column 'temperature' may name the systems" in message
+    assert "the column 'temperature' differs between texts of one prompt" in message
     for name, systems in (("setting", {"x(0)", "x(1)", "y(0)", "y(1)"}), ("run", {"x", "y"})):
         renamed = [{name if key == "temperature" else key: row[key] for key in row} for row in rows]
         assert run("new", name, "--texts", write(tmp_path, f"{name}.csv", renamed)).code == 0

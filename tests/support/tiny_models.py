@@ -179,6 +179,21 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
             "num_experts_per_tok": 2,
         },
     ),
+    "gemma3n": (
+        "gemma3n_text",
+        {
+            **_LLAMA,
+            "head_dim": 12,
+            "num_hidden_layers": 4,
+            "num_kv_shared_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "vocab_size_per_layer_input": VOCABULARY,
+            "hidden_size_per_layer_input": 16,
+            "laurel_rank": 8,
+            "intermediate_size": [72] * 4,
+            "activation_sparsity_pattern": [0.0] * 4,
+        },
+    ),
     "openai-gpt": ("openai-gpt", {**COMMON, "n_embd": 48, "n_layer": 1, "n_head": 4, "n_positions": 128}),
 }
 """Models that ignore padding, keep no keys and values, or see a part of the text, as in `CONFIG_MAPPING`."""

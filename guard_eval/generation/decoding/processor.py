@@ -5,6 +5,7 @@ Every engine runs `choose`. Engines differ only in where they keep tokens and st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -31,9 +32,10 @@ from guard_eval.generation.strategies import (
     draws,
     initial_state,
     is_own,
-    parse,
+    read_strategy,
     signature,
     steps_of,
+    to_python,
     trace_values,
     update_state,
 )
@@ -166,7 +168,8 @@ class StrategyProcessor(LogitsProcessor):
     Args:
         strategy: Any strategy that needs only logits, or its signature.
         seed: A whole number.
-        prompt_ids: A name for each row. Default: the prompt's tokens.
+        prompt_ids: A name for each row. Default: the prompt's tokens. Rows with one name are several runs of
+            the prompt, with different draws.
         attention_mask: The prompts' mask, `[B, P]`. 0 marks padding.
         tokenizer: The model's tokenizer. Only DRY with breakers needs it.
 
@@ -184,9 +187,16 @@ class StrategyProcessor(LogitsProcessor):
         attention_mask: Tensor | None = None,
         tokenizer: Any = None,  # noqa: ANN401 (transformers' classes are untyped)
     ) -> None:
-        strategy = parse(strategy) if isinstance(strategy, str) else strategy
+        strategy = read_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
             raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
+        seed = to_python(seed)
+        if type(seed) is not int:
+            raise StudyError(f"seed = {seed!r:.60} must be a whole number")
+        if isinstance(prompt_ids, str):
+            raise StudyError(
+                f"prompt_ids = {prompt_ids!r:.60} is one name; give a list with a name for each row"
+            )
         if needs_breakers(strategy) and tokenizer is None:
             raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
         self.strategy = strategy
@@ -242,7 +252,12 @@ class StrategyProcessor(LogitsProcessor):
             ]
             if len(prompt_ids) != len(prompts):
                 raise StudyError(f"prompt_ids has {len(prompt_ids)} names for {len(prompts)} prompts")
-            keys = [row_key(self._seed, prompt_id, signature(self.strategy)) for prompt_id in prompt_ids]
+            earlier: Counter[str] = Counter()
+            keys = []
+            for prompt_id in prompt_ids:  # a prompt that comes again has another run's draws
+                earlier[prompt_id] += 1
+                run = earlier[prompt_id]
+                keys.append(row_key(self._seed, prompt_id, signature(self.strategy), run))
             self.keys = torch.tensor(keys, device=prompts.device)
         state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
         return Context(

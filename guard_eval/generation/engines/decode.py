@@ -58,7 +58,9 @@ def decode(
         return _search_contrastively(model, batch, strategy, (ids, mask), on_step)
     broken: list[Tensor] = []
     abilities = Abilities.of(model)
-    options: dict[str, Any] = {"use_cache": abilities.caches(ids.shape[1] + batch.limit)}
+    tokens = ids.shape[1] + batch.limit
+    static = static and abilities.caches(tokens, static=True)
+    options: dict[str, Any] = {"use_cache": static or abilities.caches(tokens)}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = None
@@ -69,7 +71,7 @@ def decode(
             "num_beams": strategy.beams,
             "early_stopping": False,
             "length_penalty": getattr(strategy, "length_penalty", 1.0),
-            "use_cache": options["use_cache"] and abilities.reorders,
+            "use_cache": options["use_cache"] and abilities.reorders(tokens),
         }
     else:
         processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
@@ -77,7 +79,7 @@ def decode(
         processor.on_step = on_step
         processor.on_broken = broken.append
         processor.compiled = static and ids.device.type == "cuda"
-    if static and options["use_cache"]:
+    if static and options["use_cache"]:  # beams may use none
         options["cache_implementation"] = "static"
     rows = run_generate(
         model,
@@ -131,11 +133,10 @@ class _Amateur:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         written = input_ids[:, self._start :]
         if written.shape[1]:
-            output = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
+            amateur, _ = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
         else:
-            output = self._rows.read_prompts()
+            amateur, _ = self._rows.read_prompts()
         self._written = written
-        amateur = output.logits[:, -1]
         shared = min(scores.shape[1], amateur.shape[1])  # later rows only pad the larger embedding
         contrasted = contrast_models(
             scores[:, :shared],

@@ -196,10 +196,10 @@ class ModelFiles:
         missing = f"the model {self.source!r} has no tokenizer that can be read: {{}}; put its files into it"
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
-            ids = tokenizer("a", add_special_tokens=False)["input_ids"]
+            ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
         except Exception as error:  # broken files raise any kind of exception in transformers
             raise StudyError(missing.format(first_line(error))) from error
-        if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes load without words
+        if len(ordinary) < 2:
             raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
 

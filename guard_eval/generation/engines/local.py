@@ -151,6 +151,7 @@ class Writer:
         self._width = 0  # the number of tokens to which prompts are padded for a static cache
         self._largest_batch = 0
         self._failed: list[str] = []
+        self._errors: dict[str, list[str]] = {}
 
     def write(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
         """Yield finished batches of texts, those with the longest prompts first.
@@ -158,7 +159,7 @@ class Writer:
         Raises:
             StudyError: Before the first batch: a prompt is empty, or the model cannot run the strategy.
                 Later: memory runs out with a single row. After the last batch: prompts are too long, or the
-                model gives no probabilities for them; all of them are named.
+                model fails or gives no probabilities for them; all of them are named.
         """
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
             raise StudyError(
@@ -167,6 +168,7 @@ class Writer:
         check_abilities(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_texts(self.loaded, texts, self._recipe)
         self._failed.clear()
+        self._errors.clear()
         sizes = self._sizes
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
@@ -186,6 +188,11 @@ class Writer:
                 f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
                 f"{name_prompts(self._failed)}; try model.dtype = float32, or remove them"
             )
+        problems += [
+            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {name_prompts(names)} "
+            f"({reason}); lower max_prompt_tokens or max_new_tokens, or name another model"
+            for reason, names in self._errors.items()
+        ]
         if problems:
             raise StudyError("; ".join(problems))
 
@@ -222,11 +229,15 @@ class Writer:
         except Exception as error:  # another library's model may raise anything
             if isinstance(error, StudyError) or is_out_of_memory(error):
                 raise
-            prompts = name_prompts([label_prompt(row.prompt) for row in rows])
-            raise StudyError(
-                f"{type(model).__name__} fails with {self.strategy} for {prompts} ({type(error).__name__}: "
-                f"{first_line(error)}); lower max_prompt_tokens or max_new_tokens, or name another model"
-            ) from error
+            if len(rows) == 1:
+                reason = f"{type(error).__name__}: {first_line(error)}"
+                self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
+                return FinishedBatch([], [])
+            single = [self._write_batch([row]) for row in rows]  # the model may fail for one row only
+            return FinishedBatch(
+                [text for finished in single for text in finished.texts],
+                [trace for finished in single for trace in finished.traces],
+            )
         seconds = (time.perf_counter() - began) / len(rows)
         return self._finish(rows, decoded, steps, seconds)
 

@@ -66,6 +66,27 @@ def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCa
     raise TypeError(f"it takes no cache in transformers {transformers.__version__}")
 
 
+def read_states(
+    model: Model, ids: Tensor, mask: Tensor, cache: DynamicCache | None = None, *, keep: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Run a model on new tokens as `forward` does.
+
+    Returns:
+        The logits of the last `keep` tokens, `[B, keep, V]`, and the hidden states of the last layer,
+        `[B, n, D]`.
+    """
+    results: list[Tensor] = []
+    hook = model.base_model.register_forward_hook(lambda _model, _inputs, output: results.append(output[0]))
+    try:
+        output = forward(model, ids, mask, cache, keep=keep, output_hidden_states=True)
+    finally:
+        hook.remove()
+    states: Tensor = output.hidden_states[-1]
+    if states.dim() != 3:  # Gemma 3n has several streams, which its body joins afterwards
+        states = results[-1]
+    return output.logits[:, -keep:], states
+
+
 class RowPasses:
     """The forward passes of texts. Each text continues some text of the pass before.
 
@@ -79,12 +100,12 @@ class RowPasses:
         self._texts = ids
         self._mask = mask
 
-    def read_prompts(self) -> Output:
-        """Read the prompts, and return the model's output."""
+    def read_prompts(self) -> tuple[Tensor, Tensor]:
+        """Read the prompts, and return the last logits `[R, V]` and all hidden states `[R, P, D]`."""
         return self._run(self._texts)
 
-    def extend(self, rows: Tensor, tokens: Tensor) -> Output:
-        """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`, and return the model's output."""
+    def extend(self, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`; returns are as in `read_prompts`."""
         self._texts = torch.cat([self._texts[rows], tokens], 1)
         self._mask = pad(self._mask[rows], (0, 1), value=1)
         if self.cache is None:
@@ -92,8 +113,9 @@ class RowPasses:
         self.cache.reorder_cache(rows)  # type: ignore[arg-type]  # any integer tensor is accepted
         return self._run(tokens)
 
-    def _run(self, tokens: Tensor) -> Output:
-        return forward(self._model, tokens, self._mask, self.cache, output_hidden_states=True)
+    def _run(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        logits, states = read_states(self._model, tokens, self._mask, self.cache)
+        return logits[:, -1], states
 
 
 class TreePasses:
@@ -124,12 +146,9 @@ class TreePasses:
 
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
-        output = self._rows.read_prompts()
-        states = output.hidden_states[-1]
-        if states.dim() != 3:
-            raise TypeError(f"its hidden states have {states.dim()} dimensions, and 3 are needed")
+        logits, states = self._rows.read_prompts()
         self._context = pad(unit_vectors(states), (0, 0, 0, self._limit))
-        return output.logits[:, -1].float()  # type: ignore[no-any-return]
+        return logits.float()
 
     def try_candidates(self, ids: Tensor) -> Tensor:
         """Return the degeneration penalty of each candidate, `[R, k]`, by the candidates' ids `[R, k]`."""
@@ -189,9 +208,9 @@ class RepeatedPasses(TreePasses):
 
     def _run_candidates(self, ids: Tensor) -> Tensor:
         rows, k = ids.shape
-        output = self._rows.extend(self._chosen.repeat_interleave(k), ids.reshape(-1, 1))
-        self._logits = output.logits[:, -1].view(rows, k, -1)
-        return output.hidden_states[-1][:, -1].view(rows, k, -1)  # type: ignore[no-any-return]
+        logits, states = self._rows.extend(self._chosen.repeat_interleave(k), ids.reshape(-1, 1))
+        self._logits = logits.view(rows, k, -1)
+        return states[:, -1].view(rows, k, -1)
 
     def _choose_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
         self._chosen = rows * self.hidden.shape[1] + index

@@ -29,6 +29,7 @@ from guard_eval.generation.engines.passes import (
     RowPasses,
     TreePasses,
     forward,
+    read_states,
 )
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Strategy
 from guard_eval.reporting.writing import write_whole
@@ -88,8 +89,15 @@ class Abilities:
         """Whether the model can continue a text, and counts positions from 0."""
         return self._works_at(TOKENS, "one text", self._compare_text)
 
-    def caches(self, tokens: int) -> bool:
-        """Return whether a cache gives the same logits as one pass, for texts of up to `tokens` tokens."""
+    def caches(self, tokens: int, *, static: bool = False) -> bool:
+        """Return whether a cache gives the same logits as one pass, for texts of up to `tokens` tokens.
+
+        With `static`, the cache has fixed shapes.
+        """
+        if static:
+            options = {"cache_implementation": "static", "disable_compile": True}
+            compare = partial(self._compare_cache, tokens, **options)
+            return self._works_at(tokens, "a static cache", compare, "another cache")
         return self._works_at(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
 
     def extends_rows(self, tokens: int) -> bool:
@@ -100,10 +108,10 @@ class Abilities:
         """Return whether rows that are padded to `tokens` tokens give the logits of their texts alone."""
         return self._works_at(tokens, "padded rows", partial(self._compare_padding, tokens), "single rows")
 
-    @property
-    def reorders(self) -> bool:
-        """Whether beam search gives the same logits with a cache."""
-        return self._works_at(TOKENS, "beams with a cache", self._compare_beams, "beams without a cache")
+    def reorders(self, tokens: int) -> bool:
+        """Return whether beams with a cache give the right logits, for texts of up to `tokens` tokens."""
+        compare = partial(self._compare_beams, tokens)
+        return self._works_at(tokens, "beams with a cache", compare, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest kind of passes that gives the right numbers for texts of up to `tokens` tokens.
@@ -144,15 +152,16 @@ class Abilities:
         reasons = self.results.reasons
         right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
         if right < tokens < wrong:
-            if reason := self._run_trial(compare):
-                reasons[what] = reason
+            if problem := self._run_trial(compare):
+                reasons[what] = problem
                 wrong = tokens
             else:
                 right = tokens
             self.results.lengths[what] = right, wrong
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
-            progress.notice(f"{self._name}: {what} fail ({reasons[what]}); {remedy} instead")
+            reason = reasons.get(what, "in an earlier run")
+            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
             self._told.add(what)
         return succeeds
 
@@ -175,11 +184,11 @@ class Abilities:
         self._generate(ids, _force_one, 1)
         yield self._read(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_cache(self, tokens: int) -> Pairs:
+    def _compare_cache(self, tokens: int, **options: Any) -> Pairs:  # noqa: ANN401 (those of `_generate`)
         """Compare steps with a cache with one pass over the text."""
         ids = self._draw_text(tokens)
         text = pad(ids, (0, _STEPS), value=_forced_tokens(self._vocabulary)[0])
-        steps = self._generate(ids, _force_one, _STEPS + 1)
+        steps = self._generate(ids, _force_one, _STEPS + 1, **options)
         yield from zip(torch.cat(steps), self._read(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
@@ -191,7 +200,7 @@ class Abilities:
         passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
         passes.read_prompts()
         for tokens_of_step in ends:
-            logits = passes.extend(exchange, tokens_of_step).logits[:, -1]
+            logits, _ = passes.extend(exchange, tokens_of_step)
             texts = torch.cat([texts[exchange], tokens_of_step], 1)
             yield logits[0], self._read(texts[:1])[0]
 
@@ -209,9 +218,9 @@ class Abilities:
         for actual, expected in zip(together, alone, strict=True):
             yield actual[1], expected[0]
 
-    def _compare_beams(self) -> Pairs:
+    def _compare_beams(self, tokens: int) -> Pairs:
         """Compare the logits of two beams after an exchange of their rows with those of their texts."""
-        ids = self._draw_ids(TOKENS)
+        ids = self._draw_text(tokens)
         first, second = _forced_tokens(self._vocabulary)
         beams = self._generate(ids, _force_exchange, 3, num_beams=2)
         ends = torch.tensor([[second, first], [second, second]], device=ids.device)
@@ -227,9 +236,9 @@ class Abilities:
         mask[:, :padding] = 0
         ids[:, :padding] = padding_token(self._model)
         text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
-        output = forward(self._model, text, torch.ones_like(text), keep=_STEPS + 1, output_hidden_states=True)
-        logits = output.logits[0, -_STEPS - 1 :]
-        hidden = output.hidden_states[-1][0, -_STEPS:]
+        every_logits, states = read_states(self._model, text, torch.ones_like(text), keep=_STEPS + 1)
+        logits = every_logits[0]
+        hidden = states[0, -_STEPS:]
         passes = kind(self._model, ids, mask, _STEPS)
         yield passes.prefill()[0], logits[0]
         for step in range(_STEPS):

@@ -14,4 +14,5 @@ likeliest token. Users' own strategies: `own.py`.
 
 from guard_eval.generation.strategies.parsing import parse as parse
 from guard_eval.generation.strategies.parsing import read_grid as read_grid
+from guard_eval.generation.strategies.parsing import read_strategy as read_strategy
 from guard_eval.generation.strategies.values import *  # noqa: F403 (every strategy)

@@ -59,6 +59,18 @@ def parse(text: str) -> Strategy:
     return strategy
 
 
+def read_strategy(strategy: object) -> Strategy:
+    """Return a strategy that a program gives as a value or as its signature.
+
+    Raises:
+        StudyError: It is neither, or the signature is wrong.
+    """
+    result = parse(strategy) if isinstance(strategy, str) else strategy
+    if not isinstance(result, Strategy):
+        raise StudyError(f"{strategy!r:.60} is not a strategy; write Guard() or 'guard', for example")
+    return result
+
+
 def read_grid(text: str) -> Grid:
     """Parse a strategy whose parameters may have lists of values.
 

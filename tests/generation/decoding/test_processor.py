@@ -69,9 +69,9 @@ def test_draws_depend_only_on_prompt_and_seed(name: str):
     together = generate(model, ids, mask, StrategyProcessor(name, seed=3, attention_mask=mask))[:, 4:]
     alone = generate(model, ids[:1, 2:], mask[:1, 2:], StrategyProcessor(name, seed=3))[:, 2:]
     assert torch.equal(alone, together[:1])
-    assert torch.equal(together[1], together[2])  # the same prompt, unless it is named otherwise
+    assert not torch.equal(together[1], together[2])  # the second row is another run of the prompt
     named = StrategyProcessor(name, seed=3, attention_mask=mask, prompt_ids=["a", "b", "c"])
-    assert not torch.equal(*generate(model, ids, mask, named)[1:, 4:])
+    assert not torch.equal(generate(model, ids, mask, named)[:, 4:], together)
     other = StrategyProcessor(name, seed=4, attention_mask=mask)
     assert not torch.equal(generate(model, ids, mask, other)[:, 4:], together)
 
@@ -90,6 +90,9 @@ def test_processor_refuses_a_second_call_of_generate(length: int):
     [
         (lambda: StrategyProcessor("contrastive"), "needs more of the model than logits"),
         (lambda: StrategyProcessor("beam"), "needs more of the model than logits"),
+        (lambda: StrategyProcessor(None), "None is not a strategy; write Guard() or 'guard'"),
+        (lambda: StrategyProcessor("top_p", seed=1.5), "seed = 1.5 must be a whole number"),
+        (lambda: StrategyProcessor("top_p", prompt_ids="ab"), "prompt_ids = 'ab' is one name; give a list"),
         (lambda: StrategyProcessor("dry(breakers=standard)"), "give tokenizer="),
         (
             lambda: call(StrategyProcessor("guard", attention_mask=torch.ones(1, 4))),

@@ -114,7 +114,10 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
             scores = []
             for v in candidates:
                 output = model(input_ids=torch.tensor([[*text, v]]), output_hidden_states=True)
-                h = torch.nn.functional.normalize(output.hidden_states[-1][0].double(), dim=-1)
+                states = output.hidden_states[-1]
+                if states.dim() == 4:  # several streams, which the model's body joins
+                    states = model.base_model(input_ids=torch.tensor([[*text, v]])).last_hidden_state
+                h = torch.nn.functional.normalize(states[0].double(), dim=-1)
                 scores.append((1 - alpha) * p[v] - alpha * float((h[:-1] @ h[-1]).max()))
             text.append(candidates[scores.index(max(scores))])
         texts.append(text[len(prompt) :])
@@ -132,6 +135,7 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
         "mamba2",
         "falcon-mamba",
         "lfm2",
+        "gemma3n",
         "openai-gpt",
         "roformer",
     ],

@@ -7,8 +7,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tokenizers import processors
-from transformers import BertTokenizer, ByT5Tokenizer, CanineTokenizer, PerceiverTokenizer, T5Tokenizer
+from tokenizers import Tokenizer, processors
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import (
+    BertTokenizer,
+    ByT5Tokenizer,
+    CanineTokenizer,
+    PerceiverTokenizer,
+    PreTrainedTokenizerFast,
+    T5Tokenizer,
+)
 from written_texts import collect_notices, write
 
 from guard_eval.errors import StudyError
@@ -52,6 +61,17 @@ def test_a_token_before_every_prompt_stays(folder):
     assert encode(loaded, PROMPTS, 32)[0].ids == [first, *plain]
     assert encode(loaded, PROMPTS, 3)[0].ids == [first, *plain[-2:]]
     assert encode(loaded, [Prompt(id="e", dataset="d", text="")], 3)[0].ids == [first]
+
+
+def test_a_tokenizer_needs_no_latin_letters(folder):
+    """A word-level tokenizer of bases, as for DNA."""
+    bases = Tokenizer(WordLevel({"<eos>": 0, "ACG": 1, "GGT": 2, "T": 3}, unk_token="T"))
+    bases.pre_tokenizer = Whitespace()
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    PreTrainedTokenizerFast(tokenizer_object=bases, eos_token="<eos>").save_pretrained(folder)
+    (text,) = write_texts(load(str(folder)), prompts=[Prompt(id="p", dataset="d", text="ACG GGT")])
+    assert set(text.text.split()) <= {"ACG", "GGT", "T"}
 
 
 def test_unused_extra_tokens_do_no_harm(folder):
