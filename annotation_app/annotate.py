@@ -127,17 +127,24 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
     named = study.settings.texts not in _PRACTISED
     if annotation.pages.practice and named and wording.has_stock_practice(study):
         warnings.append(
-            f"the practice pairs are continuations of stories, and no {study.settings.texts}; write your own "
-            "[[practice.pairs]] in the file that annotation.wording names, or set "
-            "annotation.pages.practice = false"
+            f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
+            f"own [[practice.pairs]] {_in_wording(study)}, or set practice = false in annotation.pages"
         )
     stock = wording.shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.of_study(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "
-            "your own [consent] in the file that annotation.wording names"
+            f"your own [consent] {_in_wording(study)}"
         )
     return warnings
+
+
+def _in_wording(study: Study) -> str:
+    """Return in which file a study has words of its own, or how to make one."""
+    file = study.settings.annotation.wording
+    if file is not None:
+        return f"in {file.file}"
+    return 'in wording.toml, and add wording = "wording.toml" to [annotation] (docs/annotation.md)'
 
 
 def _bind_socket(address: str, port: int) -> socket.socket:

@@ -53,6 +53,11 @@ max_new_tokens = {tokens}
 max_prompt_tokens = {tokens}   # longer prompts keep their end"""
 """The systems of a study whose texts `generate` writes."""
 
+_SCORED = """\
+coherence_model = {scorer}   # not the model that writes: it scores its own greedy texts too well
+# baseline = "greedy"   # the system that others are compared with; this is the default"""
+"""The metrics of texts that `generate` writes."""
+
 _FROM_FILE = """\
 [[system]]
 name = {name}   # no rater and no judge sees it
@@ -70,7 +75,6 @@ texts = "texts"   # what raters and judges call them: continuations, answers, su
 # task = "Answer the question in at most three sentences."   # what the systems were asked to do"""
 
 _MOST_COUPLES = 1000
-_SCORER = MetricSettings().coherence_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +187,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
             f"{folder / STUDY_TOML}: the settings to edit: {compared}",
             _describe_prompts(folder, prompts),
             *(system.line for system in systems),
+            "to show raters and judges what the texts should do, set task in study.toml",
             *filter(None, [endings]),
         ),
         next=(study.command("measure"), study.command("pair")),
@@ -234,8 +239,7 @@ def _settings_of_model(folder: Path, model: str) -> str:
         question='question = "Which decoding strategy writes better continuations?"',
         systems=_GENERATED.format(model=name, tokens=128 if small else 256),
         compute=compute if small else [*compute, "mauve", "bertscore"],
-        scorer=BUNDLED if small else _SCORER,
-        baseline='# baseline = "greedy"   # the system that others are compared with; this is the default',
+        metrics=_SCORED.format(scorer=_toml_text(BUNDLED if small else MetricSettings().coherence_model)),
         compare=[["guard", "acs(q=1)"]],
     )
 
@@ -260,7 +264,7 @@ def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Seque
         question=_NAMED_TEXTS,
         systems="\n".join(tables),
         compute=["diversity", "repetition", "length"],
-        baseline=f"baseline = {_toml_text(systems[0].name)}   # the system that others are compared with",
+        metrics=f"baseline = {_toml_text(systems[0].name)}   # the system that others are compared with",
         compare=couples,
     )
 
@@ -271,9 +275,8 @@ def _fill_template(
     question: str,
     systems: str,
     compute: Sequence[str],
-    baseline: str,
+    metrics: str,
     compare: Sequence[Sequence[str]],
-    scorer: str = _SCORER,
 ) -> str:
     """Return the text of a study.toml."""
     return _TEMPLATE.format(
@@ -281,8 +284,7 @@ def _fill_template(
         question=question,
         systems=systems,
         compute=json.dumps(compute),
-        scorer=_toml_text(scorer),
-        baseline=baseline,
+        metrics=metrics,
         compare=_toml_list(compare),
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, count_of
 from guard_eval.records import Pair
 from guard_eval.results import Result
 from guard_eval.store import Store
@@ -94,9 +94,11 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     counts = Counter(prompt.dataset for prompt in drawn)
     people = sum(pair.for_people for pair in pairs)
     raters = settings.annotation.raters_per_pair
+    judged = f"; {'a judge' if len(settings.judge) == 1 else 'judges'} can rate all" if settings.judge else ""
+    planned = f"{people} of them, {raters} {'person' if raters == 1 else 'people'} each{judged}"
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"pairs: {len(pairs)} ({new} new); rated by {raters} people each: {people}; gold pairs: {gold_pairs}",
+        f"{count_of(len(pairs), 'pair')}, {new} new. People will rate {planned}. Gold pairs: {gold_pairs}.",
     ]
     warnings = list(_content_warnings(settings, texts))
     if repeated := len(prompts) - len(distinct):

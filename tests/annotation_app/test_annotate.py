@@ -68,7 +68,8 @@ def test_raters_add_renews_a_link(study, run):
 
 def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):
     pages = "[annotation.pages]\nconsent = true\n"
-    assert "the consent page has the stock text" in run(study(more=pages).folder)
+    advice = 'write your own [consent] in wording.toml, and add wording = "wording.toml" to [annotation]'
+    assert advice in run(study(more=pages).folder)
     own_file = tmp_path / "study" / "own.toml"
     own_file.write_text('[consent]\nlead = "University X, 20 minutes, x@example.org"\n', encoding="utf-8")
     path = tmp_path / "study" / "study.toml"

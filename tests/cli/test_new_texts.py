@@ -114,7 +114,9 @@ def test_every_shape_becomes_the_same_study(run, tmp_path, make):
     assert "x: 4 texts from" in ran.out
     row = json.loads((tmp_path / "s" / "texts" / "x.jsonl").read_text().splitlines()[0])
     assert row.keys() == {"id", "text"}
-    assert "pairs: 4 (4 new)" in run("pair", "s").out
+    assert "set task in study.toml" in ran.out
+    assert "4 pairs, 4 new. People will rate 4 of them, 4 people each" in run("pair", "s").out
+    assert "key: none is sent" in run("judge", "s", "--dry-run").out  # a paid model is the owner's choice
     assert "2 systems, 2 in files" in run("status", "s").out
 
 

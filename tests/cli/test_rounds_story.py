@@ -53,7 +53,7 @@ def by_people(folder, name, *key):
 
 
 def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
-    assert "pairs: 90 (90 new)" in run("pair", "s").out
+    assert "90 pairs, 90 new" in run("pair", "s").out
     assert run("describe", "s").code == 0
     plan = (folder / "plan.md").read_text()
     assert "into 4 rounds" in plan

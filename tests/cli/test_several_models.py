@@ -63,7 +63,7 @@ def test_each_model_writes_for_its_own_systems(run, folder):
     assert json.loads(run("generate", "s", "--json").out)["written"] == {}
     scores = json.loads(run("measure", "s", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == set(NAMES)
-    assert "pairs: 4 (4 new)" in run("pair", "s").out
+    assert "4 pairs, 4 new" in run("pair", "s").out
 
 
 def test_one_system_is_written_by_its_name(run, folder):

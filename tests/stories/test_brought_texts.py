@@ -192,7 +192,7 @@ def test_published_generations_reach_a_pair_in_three_commands(run, tmp_path):
     assert "557 ids stand for other words in another file" in message
     assert "on the 757 prompts that all have: --common" in message
     assert run("new", "s", "--common", "--texts", *names).code == 0
-    assert "pairs: 50 (50 new)" in run("pair", "s").out
+    assert "50 pairs, 50 new" in run("pair", "s").out
     with serving(tmp_path / "s", tmp_path / "log") as url:
         assert url
 
@@ -242,7 +242,7 @@ def test_a_file_a_local_model_and_a_server_reach_a_report(run, tmp_path):
     server.close()
     assert "people" not in json.dumps(server.bodies)
     assert run("measure", "mixed").code == 0
-    assert "pairs: 12 (12 new)" in run("pair", "mixed").out
+    assert "12 pairs, 12 new" in run("pair", "mixed").out
     assert "12 of 12" in run("status", "mixed").out
     simulate(Study.open(folder))
     assert run("report", "mixed").code == 0

@@ -37,8 +37,8 @@ def test_prompts_reach_a_report(typed, run, study):
     assert "bundled scores what it wrote itself" in measured.err
     assert float(rows["greedy"]["value"]) > float(rows["top_k(k=50)"]["value"])
 
-    assert "pairs: 3 (3 new)" in typed("pair", "small").out
-    assert "pairs: 3 (0 new)" in run("pair", "small").out
+    assert "3 pairs, 3 new" in typed("pair", "small").out
+    assert "3 pairs, 0 new" in run("pair", "small").out
 
     assert "has no verdicts yet" in run("report", "small").refused()
     settings = (study / "study.toml").read_text()
@@ -47,9 +47,9 @@ def test_prompts_reach_a_report(typed, run, study):
     refused = run("pair", "small").refused()
     assert "pairs.compare does not name guard with acs(q=1), in this order" in refused
     assert "guard-eval pair small --redraw" in refused
-    assert "pairs: 3 (3 new)" in run("pair", "small", "--redraw").out
+    assert "3 pairs, 3 new" in run("pair", "small", "--redraw").out
     (study / "study.toml").write_text(settings)
-    assert "pairs: 3 (3 new)" in run("pair", "small", "--redraw").out
+    assert "3 pairs, 3 new" in run("pair", "small", "--redraw").out
 
     rate(study)
     redrawn = run("pair", "small", "--redraw")

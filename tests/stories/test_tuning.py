@@ -86,7 +86,7 @@ def test_grid_of_settings_reaches_a_report(run, tmp_path):
     measured = run("measure", "tuned")
     assert measured.code == 0, measured
     assert "texts: 20, strategies: 5" in measured.out
-    assert "pairs: 16 (16 new)" in run("pair", "tuned").out
+    assert "16 pairs, 16 new" in run("pair", "tuned").out
     simulate(study)
     reported = run("report", "tuned")
     assert reported.code == 0, reported
