@@ -76,7 +76,7 @@ class TableSettings(SplitPlan):
     ties: bool | None = None
     random_part: bool = False
 
-    def reading(self, by: Sequence[str] = ()) -> Declared:
+    def select_reading_settings(self, by: Sequence[str] = ()) -> Declared:
         """Return the declarations that decide how a table is read."""
         return Declared(
             columns=self.columns or {},
