@@ -87,7 +87,7 @@ class MetricRow:
     meaning: str
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions of the software that an analysis uses."""
     packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
@@ -184,7 +184,7 @@ class Context:
     with_excluded: pd.DataFrame | None = None
     people: Facts | None = None
     conduct: Conduct = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=versions)
+    versions: Mapping[str, str] = field(default_factory=list_versions)
     settings: str = ""
     command: str = ""
 

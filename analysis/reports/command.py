@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import command_line, make_table_context, read_settings
+from analysis.reports.declared import make_table_context, read_settings, write_command_line
 from analysis.reports.files import write_report
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_column
@@ -166,7 +166,7 @@ def read_table_evidence(
         table,
         declared,
         name=_strip_extensions(paths[0]),
-        command=command_line(paths, overrides),
+        command=write_command_line(paths, overrides),
         source=where,
     )
     if source is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.evidence import Evidence
 from analysis.reports.sentences import is_simulated
 from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.ranking import RankingRow, group_rankings
 from analysis.sections.results.shares import WinShareRow, win_shares
 from analysis.sections.section import Cells, drop_shared_labels, group_by, name_raters
 from guard_eval.estimate import Estimate
@@ -37,7 +37,7 @@ SHORT_LABEL = 20
 def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
     """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
     if evidence.is_ranked:
-        names = {f"ranking-{n}": rows for n, rows in enumerate(rankings(evidence), start=1)}
+        names = {f"ranking-{n}": rows for n, rows in enumerate(group_rankings(evidence), start=1)}
         return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
     comparisons = group_by(evidence.rows(win_shares), lambda row: (row.rater_group, row.methods))
     shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
@@ -47,7 +47,7 @@ def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
 def draw_main_figure(evidence: Evidence) -> Drawing:
     """Return the figure of a paper."""
     if evidence.is_ranked:
-        return draw_ranking_figure(evidence, rankings(evidence)[0], "figure")
+        return draw_ranking_figure(evidence, group_rankings(evidence)[0], "figure")
     return draw_share_figure(evidence, evidence.rows(select_answer_rows), "figure")
 
 

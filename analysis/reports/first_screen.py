@@ -18,7 +18,7 @@ from analysis.sections.raters.audits import UNBALANCED, audits
 from analysis.sections.raters.judge_run import calibration
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.equivalence import equivalence
-from analysis.sections.results.ranking import RankingRow, ranking, rankings
+from analysis.sections.results.ranking import RankingRow, group_rankings, ranking
 from analysis.sections.results.rounds import describe_rounds
 from analysis.sections.results.shares import (
     BALANCED,
@@ -149,7 +149,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.rater_group == first[0].rater_group]
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
-    bars = [_make_ranking_bars(rows) for rows in rankings(evidence)]
+    bars = [_make_ranking_bars(rows) for rows in group_rankings(evidence)]
     bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences("warning", evidence)),
@@ -192,11 +192,11 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
 def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
     """Return the results of one comparison by conclusion. Those with a preferred method come first."""
 
-    def conclusion(row: WinShareRow) -> tuple[str, str]:
+    def get_conclusion(row: WinShareRow) -> tuple[str, str]:
         is_clear = row.is_significant(alpha)
         return (PREFERRED, row.leader) if is_clear else (conclude(row, alpha), "")
 
-    groups = [(word, rows) for (word, _), rows in group_by(rows, conclusion).items()]
+    groups = [(word, rows) for (word, _), rows in group_by(rows, get_conclusion).items()]
     return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
 
 

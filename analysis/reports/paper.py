@@ -20,7 +20,7 @@ from analysis.reports.sentences import (
 from analysis.sections.raters.agreement import agreement
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.equivalence import equivalence
-from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.ranking import RankingRow, group_rankings
 from analysis.sections.results.shares import CoverageRow, WinShareRow, conclude_in_words, coverage, win_shares
 from analysis.sections.section import (
     Cells,
@@ -66,7 +66,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _write_methods_section(evidence)
     cited = {key: entry for note in notes for key, entry in _find_citations(note).items()}
-    tables = (table, *paper_tables(evidence))
+    tables = (table, *make_paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
@@ -123,7 +123,7 @@ def _make_share_table(evidence: Evidence) -> Table:
     against = "" if is_mixed else f": {short(first.method_a)} against {short(first.method_b)}"
     overall = "" if context.composite is None else f" The composite: {context.composite}."
 
-    def figures(row: WinShareRow) -> Cells:
+    def make_cells(row: WinShareRow) -> Cells:
         cells = {
             "Wins": number(100 * row.wins / row.ratings, 1),
             "Ties": number(100 * row.ties / row.ratings, 1),
@@ -140,7 +140,7 @@ def _make_share_table(evidence: Evidence) -> Table:
     raters = _name_raters(evidence.rows(coverage))
     return make_labelled_table(
         labels,
-        [figures(row) for row in rows[:MAX_ROWS]],
+        [make_cells(row) for row in rows[:MAX_ROWS]],
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. "
         f"n: {_describe_sizes(rows)}. p: {_describe_tests(rows)}. "
@@ -205,7 +205,7 @@ def _write_sentence(evidence: Evidence) -> str:
 
 def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
-    tables = rankings(evidence)
+    tables = group_rankings(evidence)
     return [rows for rows in tables if rows[0].rater_group == tables[0][0].rater_group]
 
 
@@ -265,7 +265,7 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
         yield f"{mean} on {title(criterion)}{span if len(values) > 1 else ''}"
 
 
-def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
+def make_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test treats ratings of one pair as independent, which they are not. `sensitivity.csv` has it together

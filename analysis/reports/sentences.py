@@ -11,7 +11,7 @@ from analysis.sections.raters.excluded import describe_exclusions
 from analysis.sections.raters.judge_run import describe_mixed_forms, failures
 from analysis.sections.raters.order_and_length import position
 from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.ranking import NO_RANK, rankings
+from analysis.sections.results.ranking import NO_RANK, group_rankings
 from analysis.sections.results.shares import CoverageRow, WinShareRow
 from analysis.sections.section import (
     ComparisonRow,
@@ -34,7 +34,7 @@ MAX_NOTES = 4
 
 def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
     """Return the sentences that a template makes of the evidence and of further facts."""
-    tables = rankings(evidence)
+    tables = group_rankings(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
     unclear = [rows for rows in tables if rows[0].is_unclear(evidence.plan.alpha)]
     # One sentence lists several rankings without a difference.

@@ -94,7 +94,7 @@ def test_analysis_follows_the_settings_it_declares(name):
         assert (changed != before) == (is_refused or key in USED_PLAN_KEYS[BY_NAME[name]]), key
 
 
-def test_three_raters_give_no_ranks_for_others(tmp_path):
+def test_three_raters_give_no_ranks_for_other_raters(tmp_path):
     ranked = analysis.ranking(verdicts(3), raters="random")
     ranked = ranked[ranked["judge"] == ""]
     assert ranked["possible_best"].isna().all()

@@ -83,14 +83,14 @@ def test_unknown_plan_key_is_refused():
 
 
 @pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
-def test_margin_without_a_test_is_undecided(letters, tmp_path):
+def test_equivalence_without_a_test_is_undecided(letters, tmp_path):
     verdicts = table({f"{pair}": verdict for pair, verdict in enumerate(letters)})
     analysis.report(verdicts, tmp_path, margin=0.1)
     row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]
     assert (row["conclusion"], row["p"] >= 0) == ("undecided", False)
 
 
-def test_undecided_plan_key_is_refused(monkeypatch):
+def test_plan_key_of_unknown_effect_is_refused(monkeypatch):
     monkeypatch.setattr("analysis.evidence.DECIDED", frozenset())
     with pytest.raises(StudyError, match=r"margin = 0\.1: agreement does not use it; leave it out"):
         agreement(evidence(table({"1": "xy"}), margin=0.1))

@@ -99,7 +99,10 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
             f"{nearest(heading, sorted(set(allowed) - {heading}))}"
         )
     if name == "rater" and not names_raters(frame):
-        raise StudyError(f"--by {heading}: the table does not say which rater gave which verdict")
+        raise StudyError(
+            f"--by {heading}: the table does not say which rater gave which verdict; if a column names the "
+            "raters, declare it: --set columns.rater=HEADING"
+        )
     if frame[name].isna().all():
         raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
     return name

@@ -212,7 +212,7 @@ def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
     )
 
 
-def rankings(evidence: Evidence) -> list[list[RankingRow]]:
+def group_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rows of each ranking, the best method first."""
     rows = evidence.rows(ranking)
     return list(group_by(rows, lambda row: (row.rater_group, row.criterion, row.group)).values())
@@ -377,7 +377,7 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "How do the methods rank?"."""
     if not evidence.is_ranked:
         return None
-    tables = tuple(chain.from_iterable(map(_make_table, rankings(evidence))))
+    tables = tuple(chain.from_iterable(map(_make_table, group_rankings(evidence))))
     methods = {row.method for row in evidence.rows(ranking)}
     return Section(
         anchor="ranking",

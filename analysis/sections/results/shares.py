@@ -335,13 +335,13 @@ def order_by_plan(planned: Planned | None) -> Callable[[ComparisonRow], tuple[ob
     """Return a sort key: people before judges, then planned results in the order of the plan."""
     numbers = {result: number for number, result in enumerate(planned or ())}
 
-    def key(row: ComparisonRow) -> tuple[object, ...]:
+    def make_key(row: ComparisonRow) -> tuple[object, ...]:
         number = numbers.get((*row.methods, row.criterion), len(numbers))
         is_criterion = row.criterion != COMPOSITE
         who = (KIND_PLACE[row.rater_kind], row.judge)
         return (*who, number, *row.methods, is_criterion, row.criterion)
 
-    return key
+    return make_key
 
 
 def correct_p_values(
