@@ -74,7 +74,7 @@ def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
     items = find_items(table, wide, is_program=is_program)
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
-    if name:
+    if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
         refuse(table.frame, table.cells(name).isna(), message, name=name)

@@ -159,12 +159,12 @@ def estimate_differences(
         for strategy in [name for name in strategies if name not in skipped]:
             pairs = sides[strategy]
             tried = [sides[name] for name in searches.get(strategy, ())]
-            parts = [slice(index, index + 1) for index in range(len(pairs))]
+            scopes = [slice(index, index + 1) for index in range(len(pairs))]
             if len(pairs) == len(datasets) > 1:
-                parts.append(slice(None))
+                scopes.append(slice(None))
             family += [
-                _make_difference_row(pairs[part], level, [setting[part] for setting in tried])
-                for part in parts
+                _make_difference_row(pairs[scope], level, [setting[scope] for setting in tried])
+                for scope in scopes
             ]
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)

@@ -23,7 +23,7 @@ a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 
 
 @a_llama
-def test_write_batches_returns_full_continuations(loaded):
+def test_a_writer_returns_full_continuations(loaded):
     batches = list(write(loaded, PROMPTS, "top_k(k=5)", **SETTINGS))
     assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
     settings = GenerationSettings(max_new_tokens=8, max_prompt_tokens=32)
