@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from analysis.stats.printed import (
+    can_be_shares,
     clustered_p,
-    fits,
     nearest_percentage,
     possible_counts,
     tolerated_icc,
@@ -16,6 +15,7 @@ from analysis.stats.printed import (
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import and_list, equals, number, percent, plural
@@ -30,7 +30,7 @@ Counts = tuple[int, int, int]
 """Wins, ties and losses."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Claim:
     """The printed counts of one comparison, and the claims that they support.
 
@@ -38,9 +38,9 @@ class Claim:
         wins, ties, losses: The numbers of ratings.
         win_share: The share of wins, a tie counting half.
         pooled_p: The exact binomial test's p, which takes all ratings for independent.
-        pooled_p_adjusted: It, corrected for all comparisons by Holm's method.
+        pooled_p_adjusted: pooled_p, corrected for all comparisons by Holm's method.
         p: p if the ratings of a pair correlate by `icc`.
-        p_adjusted: It, corrected in the same way.
+        p_adjusted: p, corrected in the same way.
         p_same: p if all raters of a pair say the same.
         tolerated_icc: The correlation above which the difference is not significant: 1 if there is none, and
             nothing if the difference is not significant even without any.
@@ -58,7 +58,7 @@ class Claim:
     tolerated_icc: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PrintedRow:
     """Printed percentages of wins, ties and losses, and the counts that fit them.
 
@@ -78,7 +78,7 @@ class PrintedRow:
     highest_p: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Checked(Result):
     """What a paper's printed figures support.
 
@@ -144,7 +144,7 @@ def check(
     per_pair = max(raters or 1, ratings / (pairs or ratings))
     tests = max(results or 0, len(counts))
     claims = _check_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
-    totals = tuple(n for n in range(1, ratings + 1) if rows and all(fits(row, n) for row in rows))
+    totals = tuple(n for n in range(1, ratings + 1) if rows and all(can_be_shares(row, n) for row in rows))
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
     lines = [_compare_sizes(ratings, raters or 1, pairs)]
@@ -208,7 +208,7 @@ def _check_counts(
 def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
     """Return whether percentages can be shares of `n` ratings, and the range of p of fitting counts."""
     counts = [possible_counts(percentage, n) for percentage in row]
-    is_possible = fits(row, n)
+    is_possible = can_be_shares(row, n)
     p_values = []
     if is_possible:
         wins, losses = counts[0], counts[-1]
@@ -228,8 +228,9 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
 def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
-        pairs, rest = divmod(ratings, raters)
-        of_pairs = f"of {plural(pairs, 'pair')}" if not rest else "no whole number of pairs: some are missing"
+        of_pairs = "no whole number of pairs: some are missing"
+        if ratings % raters == 0:
+            of_pairs = f"of {plural(ratings // raters, 'pair')}"
         return f"{ratings:,} ratings by {plural(raters, 'rater')} are {of_pairs}."
     planned = f"{plural(raters, 'rater')} × {plural(pairs, 'pair')}"
     if ratings == raters * pairs:
@@ -256,7 +257,7 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
 
 
 def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
-    """Say how many comparisons hold after the correction."""
+    """Count the comparisons that are significant after the correction."""
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
     return (
@@ -266,7 +267,7 @@ def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests:
 
 
 def _list_totals(totals: Sequence[int], ratings: int) -> str:
-    """Say of how many ratings the percentages can be."""
+    """List the numbers of ratings that fit the percentages."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
     listed = and_list([f"{n:,}" for n in totals[:MAX_TOTALS]])

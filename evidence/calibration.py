@@ -23,24 +23,28 @@ LEAN = 0.9
 """The standard deviation of an item's advantage, in that of a rater's noise: κ is about .4."""
 
 
-def verdicts(rng: np.random.Generator, items: int, raters: int, advantage: float = 0.0) -> NDArray[np.int64]:
+def draw_verdicts(
+    rng: np.random.Generator, items: int, raters: int, advantage: float = 0.0
+) -> NDArray[np.int64]:
     """Draw verdicts 1, 0 and −1, [items, raters]: an item's advantage plus noise, cut by two thresholds."""
     scores = advantage + LEAN * rng.normal(size=(items, 1)) + rng.normal(size=(items, raters))
     return np.where(scores > 0.45, 1, np.where(scores < -0.45, -1, 0)).astype(np.int64)
 
 
-def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: int) -> dict[str, float]:
+def check_share_and_kappa(
+    rng: np.random.Generator, items: int, raters: int, studies: int
+) -> dict[str, float]:
     """Return how often tests reject where nothing differs, and how often intervals cover."""
-    large = verdicts(rng, 100_000, raters)
-    truth = fleiss_kappa(_counts(large)).value or 0.0
+    large = draw_verdicts(rng, 100_000, raters)
+    truth = fleiss_kappa(_count_verdicts(large)).value or 0.0
     hits = np.zeros(4)
     for _ in range(studies):
-        drawn = verdicts(rng, items, raters)
+        drawn = draw_verdicts(rng, items, raters)
         means = 0.5 + drawn.mean(axis=1) / 2
         columns = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
         result = fixed_share(pd.DataFrame(columns), level=0.95)
         pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
-        kappa = fleiss_kappa(_counts(drawn))
+        kappa = fleiss_kappa(_count_verdicts(drawn))
         covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
         inside = result.low is not None and result.high is not None and result.low <= 0.5 <= result.high
         hits += ((result.p or 1) <= 0.05, (pooled.p or 1) <= 0.05, inside, covers)
@@ -48,11 +52,11 @@ def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: 
     return dict(zip(names, hits / studies, strict=True))
 
 
-def _counts(drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count_verdicts(drawn: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([(drawn == value).sum(axis=1) for value in (1, 0, -1)], axis=1)
 
 
-def rank_sets_wrong(rng: np.random.Generator, prompts: int, studies: int) -> float:
+def measure_wrong_rank_sets(rng: np.random.Generator, prompts: int, studies: int) -> float:
     """Return how often a set of ranks says that one of three methods that are alike is above another."""
     wrong = 0
     for _ in range(studies):
@@ -68,13 +72,13 @@ def rank_sets_wrong(rng: np.random.Generator, prompts: int, studies: int) -> flo
     return wrong / studies
 
 
-def lines(studies: int, seed: int) -> Iterator[str]:
+def write_tables(studies: int, seed: int) -> Iterator[str]:
     """Yield the tables."""
     rng = np.random.default_rng(seed)
     head: list[str] = []
     for items in (20, 40, 150):
         for raters in (1, 3, 5):
-            result = share_and_kappa(rng, items, raters, studies)
+            result = check_share_and_kappa(rng, items, raters, studies)
             if not head:
                 head = ["items", "raters", *result]
                 yield f"| {' | '.join(head)} |"
@@ -86,7 +90,7 @@ def lines(studies: int, seed: int) -> Iterator[str]:
     yield "| prompts | a set of ranks is wrong (nominal .05) |"
     yield "| ---: | ---: |"
     for prompts in (2, 3, 4, 5, 6, 10):
-        yield f"| {prompts} | {rank_sets_wrong(rng, prompts, max(50, studies // 5)):.3f} |"
+        yield f"| {prompts} | {measure_wrong_rank_sets(rng, prompts, max(50, studies // 5)):.3f} |"
 
 
 def main() -> None:
@@ -95,7 +99,7 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    for line in lines(options.studies, options.seed):
+    for line in write_tables(options.studies, options.seed):
         print(line, flush=True)
 
 

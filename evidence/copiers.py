@@ -22,7 +22,7 @@ from guard_eval.estimate import adjust
 CRITERIA = 2
 
 
-def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.bool_]:
+def flag_raters(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which raters are flagged, from labels [criteria, items, raters] and [criteria, items]."""
     items, raters = labels.shape[1:]
     item, rater = np.divmod(np.arange(items * raters), raters)
@@ -35,7 +35,7 @@ def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.
     return np.asarray(((adjusted <= RARE) & (ahead >= ADVANCE)).any(axis=0))
 
 
-def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> tuple[float, float]:
+def count_flags(truth: Truth, items: int, raters: int, studies: int, copied: float) -> tuple[float, float]:
     """Return how many honest raters and how many copiers, one in each study, are flagged."""
     rng = np.random.default_rng([6, items, raters])
     honest = flagged_copiers = 0
@@ -45,22 +45,22 @@ def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> t
         if copied:
             is_copied = rng.random((CRITERIA, items)) < copied
             labels[:, :, 0] = np.where(is_copied, judged, labels[:, :, 0])
-        result = flagged(labels, judged)
+        result = flag_raters(labels, judged)
         flagged_copiers += int(result[0])
         honest += int(result[1:].sum()) if copied else int(result.sum())
     return honest / studies / (raters - bool(copied)), flagged_copiers / studies
 
 
-def lines(studies: int) -> Iterator[str]:
+def write_table(studies: int) -> Iterator[str]:
     """Yield the table."""
     yield "| κ | biases | pairs | raters | honest raters flagged | half copied | four fifths copied |"
     yield f"|{' ---: |' * 7}"
     for kappa, bias, items, raters in product((0.2, 0.41), (0.0, 0.2, 0.4), (100, 200), (4, 12)):
         truth = Truth(kappa=kappa, rater_sd=bias)
-        honest, _ = run(truth, items, raters, studies, 0.0)
+        honest, _ = count_flags(truth, items, raters, studies, 0.0)
         shares = {}
         for copied in (0.5, 0.8):
-            _, shares[copied] = run(truth, items, raters, studies // 5, copied)
+            _, shares[copied] = count_flags(truth, items, raters, studies // 5, copied)
         cells = " | ".join(f"{share:.2f}" for share in shares.values())
         yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {cells} |"
 
@@ -69,7 +69,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=500)
-    for line in lines(parser.parse_args().studies):
+    for line in write_table(parser.parse_args().studies):
         print(line, flush=True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 from simulated_studies import Truth, simulate
 
-from analysis.planning.formulas import Design, items_needed
+from analysis.planning.formulas import Design, find_items_needed
 from analysis.stats.population import TwoWayDesign
 from guard_eval.sign_flip import sign_flip
 
@@ -21,7 +21,7 @@ RATERS = (1, 3, 5)
 MODELS = ("latent", "dirichlet")
 
 
-def found_by_sign_flips(truth: Truth, items: int, raters: int, criteria: int, studies: int) -> float:
+def detect_by_sign_flips(truth: Truth, items: int, raters: int, criteria: int, studies: int) -> float:
     """Return how often the sign-flip test with Holm's correction finds a criterion."""
     rng = np.random.default_rng([1, items, raters])
     result = 0
@@ -33,7 +33,7 @@ def found_by_sign_flips(truth: Truth, items: int, raters: int, criteria: int, st
     return result / studies / criteria
 
 
-def found_equivalent(truth: Truth, items: int, raters: int, margin: float, studies: int) -> float:
+def detect_equivalence(truth: Truth, items: int, raters: int, margin: float, studies: int) -> float:
     """Return how often two one-sided t tests show that a share is within the margin."""
     rng = np.random.default_rng([2, items, raters])
     shares = 0.5 + simulate(truth, studies=studies, items=items, raters=raters, rng=rng).mean(axis=2) / 2
@@ -42,7 +42,7 @@ def found_equivalent(truth: Truth, items: int, raters: int, margin: float, studi
     return float((np.abs(shares.mean(axis=1) - 0.5) + half <= margin).mean())
 
 
-def found_for_other_raters(truth: Truth, items: int, raters: int, studies: int) -> float:
+def detect_for_other_raters(truth: Truth, items: int, raters: int, studies: int) -> float:
     """Return how often the test for other raters of the same kind finds a share."""
     rng = np.random.default_rng([3, items, raters])
     shares = 0.5 + simulate(truth, studies=studies, items=items, raters=raters, rng=rng) / 2
@@ -58,14 +58,14 @@ def found_for_other_raters(truth: Truth, items: int, raters: int, studies: int) 
     return result / studies
 
 
-def own_share_sd(truth: Truth) -> float:
+def compute_share_sd(truth: Truth) -> float:
     """Return the standard deviation of raters' own win shares."""
     rng = np.random.default_rng(4)
     shares = 0.5 + simulate(truth, studies=1, items=4000, raters=2000, rng=rng)[0] / 2
     return float(shares.mean(axis=0).std())
 
 
-def lines(studies: int) -> Iterator[str]:
+def write_tables(studies: int) -> Iterator[str]:
     """Yield the tables."""
     yield "| share | ties | κ | model | ICC | criteria | raters | items by formula | their power |"
     yield f"|{' ---: |' * 9}"
@@ -74,25 +74,25 @@ def lines(studies: int) -> Iterator[str]:
         truth = Truth(share=share, ties=ties, kappa=kappa, model=model)
         design = Design(share=share, ties=ties, icc=truth.icc, results=criteria)
         for raters in RATERS:
-            items = items_needed(design, raters) or 0
-            power = found_by_sign_flips(truth, items, raters, criteria, studies)
+            items = find_items_needed(design, raters) or 0
+            power = detect_by_sign_flips(truth, items, raters, criteria, studies)
             cells = (share, ties, kappa, model, f"{truth.icc:.2f}", criteria, raters, items, f"{power:.3f}")
             yield f"| {' | '.join(map(str, cells))} |"
     yield "\n| margin | model | raters | items by formula | their power |"
     yield f"|{' ---: |' * 5}"
     for margin, model, raters in product((0.05, 0.1), MODELS, RATERS):
         truth = Truth(model=model)
-        items = items_needed(Design(margin=margin, icc=truth.icc), raters) or 0
-        power = found_equivalent(truth, items, raters, margin, 4 * studies)
+        items = find_items_needed(Design(margin=margin, icc=truth.icc), raters) or 0
+        power = detect_equivalence(truth, items, raters, margin, 4 * studies)
         yield f"| {margin} | {model} | {raters} | {items} | {power:.3f} |"
     yield "\n| raters' own shares, sd | raters | items by formula | their power |"
     yield f"|{' ---: |' * 4}"
     for bias, raters in product((0.1, 0.2), (5, 10, 20)):
         truth = Truth(share=0.6, rater_sd=bias)
-        sd = own_share_sd(truth)
-        items = items_needed(Design(share=0.6, icc=truth.icc, rater_sd=sd), raters)
+        sd = compute_share_sd(truth)
+        items = find_items_needed(Design(share=0.6, icc=truth.icc, rater_sd=sd), raters)
         if items is not None and items < 3000:
-            power = found_for_other_raters(truth, items, raters, studies)
+            power = detect_for_other_raters(truth, items, raters, studies)
             yield f"| {sd:.3f} | {raters} | {items} | {power:.3f} |"
 
 
@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000)
     options = parser.parse_args()
-    for line in lines(options.studies):
+    for line in write_tables(options.studies):
         print(line, flush=True)
 
 

@@ -30,18 +30,18 @@ exact_p = rounds.p_of_peak
 
 
 @lru_cache
-def _table(sizes: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _tabulate_p(sizes: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     peaks = np.linspace(0.0, 7.0, 700)
     return peaks, np.array([np.log(exact_p(float(peak), sizes)) for peak in peaks])
 
 
-def quick_p(peak: float, sizes: tuple[int, ...]) -> float:
+def look_up_p(peak: float, sizes: tuple[int, ...]) -> float:
     """Return the p of a peak from a table, which is exact to four digits and much faster."""
-    peaks, logs = _table(sizes)
+    peaks, logs = _tabulate_p(sizes)
     return float(np.exp(np.interp(peak, peaks, logs)))
 
 
-def draw(
+def draw_scores(
     rng: np.random.Generator, means: NDArray[np.float64], prompts: int, raters: int
 ) -> NDArray[np.float64]:
     """Return the mean scores of all couples on all prompts, `[prompts, couples]`."""
@@ -52,7 +52,7 @@ def draw(
     return np.sign(np.where(np.abs(felt) > TIE, felt, 0.0)).mean(axis=2)
 
 
-def play(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple[int, ...]) -> Contest:
+def play_rounds(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple[int, ...]) -> Contest:
     """Play all rounds; a study of a candidate compares system 0 with each other one."""
     names = [chr(ord("a") + number) for number in range(systems)]
     every = list(combinations(names, 2))
@@ -71,7 +71,7 @@ def play(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple
     return contest
 
 
-def measure(
+def measure_errors(
     design: Design, means: NDArray[np.float64], *, prompts: int, raters: int, of: int, studies: int
 ) -> list[float]:
     """Return how often any claim is wrong, system 0 is wrongly called better, and is shown best; the ratings.
@@ -84,7 +84,7 @@ def measure(
     quality = dict(zip("abcdefghijklmnop", means.tolist(), strict=False))
     for study in range(studies):
         rng = np.random.default_rng([SEED, study, len(means), prompts])
-        contest = play(design, draw(rng, means, prompts, raters), len(means), sizes)
+        contest = play_rounds(design, draw_scores(rng, means, prompts, raters), len(means), sizes)
         claims = [
             comparison for comparison in compare(contest) if comparison.p_adjusted <= contest.plan.alpha
         ]
@@ -112,7 +112,7 @@ SETTINGS: dict[str, list[float]] = {
 }
 
 
-def lines(studies: int) -> Iterator[str]:
+def write_table(studies: int) -> Iterator[str]:
     """Yield the table."""
     yield "| truth | design | any claim wrong | the first wrongly better | shown best | ratings |"
     yield f"|{' --- |' * 6}"
@@ -122,7 +122,9 @@ def lines(studies: int) -> Iterator[str]:
     for name, means, prompts, raters, of in cases:
         for design in ("rounds", "candidate"):
             count = studies if any(means) else 3 * studies  # an error needs more than a power
-            row = measure(design, np.array(means), prompts=prompts, raters=raters, of=of, studies=count)
+            row = measure_errors(
+                design, np.array(means), prompts=prompts, raters=raters, of=of, studies=count
+            )
             cells = [f"{value:.3f}".removeprefix("0") for value in row]
             yield f"| {name} | {design} | {' | '.join(cells)} |"
 
@@ -132,8 +134,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=300)
     options = parser.parse_args()
-    rounds.p_of_peak = quick_p
-    for line in lines(options.studies):
+    rounds.p_of_peak = look_up_p
+    for line in write_table(options.studies):
         print(line, flush=True)
 
 

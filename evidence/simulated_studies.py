@@ -50,7 +50,7 @@ class Truth:
         if self.model == "dirichlet":
             return self.kappa
         mean = float(SCORES @ self.chances)
-        both = SCORES @ _both(self, _latent_correlation(self)) @ SCORES
+        both = SCORES @ _joint_chances(self, _find_latent_correlation(self)) @ SCORES
         return float((both - mean**2) / (SCORES**2 @ self.chances - mean**2))
 
 
@@ -63,23 +63,23 @@ def simulate(
         chances = rng.dirichlet(truth.chances * (1 / truth.kappa - 1), (studies, items))
         drawn = rng.random(shape)
         return (drawn < chances[..., :1]).astype(np.int8) - (drawn >= 1 - chances[..., 2:]).astype(np.int8)
-    correlation = _latent_correlation(truth)
+    correlation = _find_latent_correlation(truth)
     bias = truth.rater_sd**2
     effect = correlation * (1 + bias) / (1 - correlation)
     felt = rng.standard_normal(shape) + math.sqrt(effect) * rng.standard_normal((studies, items, 1))
     felt += truth.rater_sd * rng.standard_normal((studies, 1, raters))
-    lower, upper = _thresholds(truth) * math.sqrt(1 + effect + bias)
+    lower, upper = _find_thresholds(truth) * math.sqrt(1 + effect + bias)
     return (felt > upper).astype(np.int8) - (felt < lower).astype(np.int8)
 
 
-def _thresholds(truth: Truth) -> NDArray[np.float64]:
+def _find_thresholds(truth: Truth) -> NDArray[np.float64]:
     """Return where a standard normal number turns from a loss to a tie, and to a win."""
     return np.array([special.ndtri(truth.chances[2]), special.ndtri(1 - truth.chances[0])])
 
 
-def _both(truth: Truth, correlation: float) -> NDArray[np.float64]:
+def _joint_chances(truth: Truth, correlation: float) -> NDArray[np.float64]:
     """Return the chances of two raters' verdicts on an item, win, tie and loss by each, `[3, 3]`."""
-    edges = [-np.inf, *_thresholds(truth), np.inf]
+    edges = [-np.inf, *_find_thresholds(truth), np.inf]
     joint = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
 
     def below(first: float, second: float) -> float:
@@ -94,11 +94,13 @@ def _both(truth: Truth, correlation: float) -> NDArray[np.float64]:
 
 
 @lru_cache
-def _latent_correlation(truth: Truth) -> float:
+def _find_latent_correlation(truth: Truth) -> float:
     """Return the correlation of what two raters feel about an item that makes κ what it is."""
     by_chance = float((truth.chances**2).sum())
 
     def miss(correlation: float) -> float:
-        return (float(np.trace(_both(truth, correlation))) - by_chance) / (1 - by_chance) - truth.kappa
+        return (float(np.trace(_joint_chances(truth, correlation))) - by_chance) / (
+            1 - by_chance
+        ) - truth.kappa
 
     return float(optimize.brentq(miss, 0.0, 0.9999, xtol=1e-6))

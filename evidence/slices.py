@@ -22,7 +22,7 @@ from analysis.stats.interaction import interaction
 RATERS = 4
 
 
-def planned_power(spread: float, variance: float, items: int) -> float:
+def compute_planned_power(spread: float, variance: float, items: int) -> float:
     """Return the power of the F test for shares of one half, and `spread`/2 below and above it."""
     if not spread:
         return 0.05
@@ -31,7 +31,7 @@ def planned_power(spread: float, variance: float, items: int) -> float:
     return float(stats.ncf.sf(limit, 2, items - 3, noncentrality))
 
 
-def detection_rate(truths: list[Truth], items: int, studies: int) -> float:
+def measure_detection(truths: list[Truth], items: int, studies: int) -> float:
     """Return how often the interaction test is below .05."""
     rng = np.random.default_rng([5, items, studies])
     thirds = [
@@ -47,7 +47,7 @@ def detection_rate(truths: list[Truth], items: int, studies: int) -> float:
     return float(np.mean([test.p is not None and test.p <= 0.05 for test in tests]))
 
 
-def lines(studies: int) -> Iterator[str]:
+def write_table(studies: int) -> Iterator[str]:
     """Yield the table."""
     yield "| ties | κ | model | spread | items | planned | found |"
     yield f"|{' ---: |' * 7}"
@@ -59,9 +59,11 @@ def lines(studies: int) -> Iterator[str]:
         ]
         variance = Design(ties=ties, icc=truths[1].icc).item_variance(RATERS)
         sizes = range(30, 3000, 3)
-        items = 150 if not spread else next(n for n in sizes if planned_power(spread, variance, n) >= 0.8)
-        planned = planned_power(spread, variance, items)
-        rate = detection_rate(truths, items, studies)
+        items = (
+            150 if not spread else next(n for n in sizes if compute_planned_power(spread, variance, n) >= 0.8)
+        )
+        planned = compute_planned_power(spread, variance, items)
+        rate = measure_detection(truths, items, studies)
         yield f"| {ties} | {kappa} | {model} | {spread} | {items} | {planned:.3f} | {rate:.3f} |"
 
 
@@ -69,7 +71,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=400)
-    for line in lines(parser.parse_args().studies):
+    for line in write_table(parser.parse_args().studies):
         print(line, flush=True)
 
 

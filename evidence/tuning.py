@@ -29,13 +29,13 @@ INSTRUMENTS = {"the same scores": 1.0, "a judge, people": 0.6, "a metric, people
 """The correlation of what chooses with what tests, on the texts of one prompt."""
 
 
-def draw(rng: np.random.Generator, prompts: int, settings: int, rho: float) -> Floats:
+def draw_scores(rng: np.random.Generator, prompts: int, settings: int, rho: float) -> Floats:
     """Draw scores of settings that correlate by `rho`, `[prompts, settings]`."""
     shared = np.sqrt(rho) * rng.normal(size=(prompts, 1))
     return shared + np.sqrt(1 - rho) * rng.normal(size=(prompts, settings))
 
 
-def choose(scores: Floats) -> int:
+def choose_setting(scores: Floats) -> int:
     """Return the place of the setting that the product would choose."""
     return int(pick(scores.mean(axis=0, keepdims=True))[0])
 
@@ -54,9 +54,9 @@ def share_same(rng: np.random.Generator, settings: int, rho: float, r: float, st
     """Return the share of wrong claims where one set of prompts chooses and tests."""
     wrong = 0
     for _ in range(studies):
-        choosing = draw(rng, TESTED, settings, rho)
-        testing = r * choosing + np.sqrt(1 - r**2) * draw(rng, TESTED, settings, rho)
-        wrong += claims_better(testing[:, choose(choosing)] - rng.normal(size=TESTED))
+        choosing = draw_scores(rng, TESTED, settings, rho)
+        testing = r * choosing + np.sqrt(1 - r**2) * draw_scores(rng, TESTED, settings, rho)
+        wrong += claims_better(testing[:, choose_setting(choosing)] - rng.normal(size=TESTED))
     return wrong / studies
 
 
@@ -64,8 +64,8 @@ def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: in
     """Return the share of wrong claims where prompts apart choose."""
     wrong = 0
     for _ in range(studies):
-        best = choose(draw(rng, APART, settings, rho))
-        wrong += claims_better(draw(rng, TESTED, settings, rho)[:, best] - rng.normal(size=TESTED))
+        best = choose_setting(draw_scores(rng, APART, settings, rho))
+        wrong += claims_better(draw_scores(rng, TESTED, settings, rho)[:, best] - rng.normal(size=TESTED))
     return wrong / studies
 
 
@@ -73,9 +73,9 @@ def share_corrected(rng: np.random.Generator, settings: int, rho: float, studies
     """Return the share of wrong claims where one set of prompts chooses, and max-T corrects the test."""
     wrong = 0
     for study in range(studies):
-        scores = draw(rng, TESTED, settings, rho)
+        scores = draw_scores(rng, TESTED, settings, rho)
         gains = scores - rng.normal(size=(TESTED, 1))
-        best = choose(scores)
+        best = choose_setting(scores)
         wrong += may_claim(gains[:, best]) and max_t(gains, seed=study)[best] <= ALPHA
     return wrong / studies
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from statsmodels.stats.multitest import fdrcorrection
+from scipy.stats import false_discovery_control
+
+from guard_eval.records import record
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
@@ -34,7 +37,7 @@ NO_WIDTH = "every {unit} says the same: an interval would have no width, so none
 NEEDS_EACH = "without one of the {unit}s it is undefined, so its error is unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Estimate:
     """A statistic with its interval and its test. Undefined values are None, and `note` gives the reason.
 
@@ -85,20 +88,19 @@ class Estimate:
 
 
 def join_notes(*notes: str) -> str:
-    """Join the notes that say something."""
+    """Join the notes that are not empty."""
     return "; ".join(filter(None, notes))
 
 
 def why_no_p(smallest: float, alpha: float, *, after: str = "") -> str:
-    """Return why a test that cannot give a p below `smallest` reports none; empty if it can reach `alpha`.
+    """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Empty if it is not.
 
     >>> why_no_p(0.125, 0.05)
-    'no p: with so few that differ it cannot be below 0.125, and so not reach 0.05'
+    'no p: few units differ, so it cannot be below 0.125 and cannot reach 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
         return ""
-    few = f"no p{after}: with so few that differ it cannot be below {smallest:.3g}"
-    return f"{few}, and so not reach {alpha:.3g}"
+    return f"no p{after}: few units differ, so it cannot be below {smallest:.3g} and cannot reach {alpha:.3g}"
 
 
 def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:
@@ -179,24 +181,16 @@ def _leave_out_each(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.i
 
 
 def _holm(family: Floats) -> Floats:
-    # The function multipletests of statsmodels collects garbage, which takes 57 ms at each call.
+    # scipy has no such function, and that of statsmodels collects garbage for 57 ms at each call.
     order = np.argsort(family)
     steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
     return np.asarray(np.minimum(1.0, steps)[np.argsort(order)])
 
 
-def _benjamini_hochberg(family: Floats) -> Floats:
-    return np.asarray(fdrcorrection(family, method="indep")[1])
-
-
-def _benjamini_yekutieli(family: Floats) -> Floats:
-    return np.asarray(fdrcorrection(family, method="negcorr")[1])
-
-
 ADJUSTMENTS: Mapping[Adjustment, Callable[[Floats], Floats]] = {
     "holm": _holm,
-    "bh": _benjamini_hochberg,
-    "by": _benjamini_yekutieli,
+    "bh": partial(false_discovery_control, method="bh"),
+    "by": partial(false_discovery_control, method="by"),
 }
 """The corrections for the number of tests, by name."""
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.records import Contest, Couple
+from guard_eval.records import Contest, Couple, record
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ SHAPE = 0.25
 """The power of t: with 0 each round may conclude as easily as the last, with ½ early ones hardly can."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class Comparison:
     """The result of the rounds so far for a couple.
 
@@ -59,7 +59,7 @@ class Comparison:
 
 
 def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
-    """Return the chance that |z| t^¼ ever reaches `peak` in rounds of these sizes if neither is better.
+    """Return the chance that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
 
     >>> round(p_of_peak(1.959964, (40,)), 4)  # one round is the fixed test
     0.05
@@ -92,7 +92,7 @@ def compare(contest: Contest) -> list[Comparison]:
     tested = []
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
-        tested.append(_test(contest, couple, [lead[:, at] for lead in leads[:last]]))
+        tested.append(_test_couple(contest, couple, [lead[:, at] for lead in leads[:last]]))
     # Holm: the smallest p counts as often as there are couples, the next one once less, and so on.
     order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
     counts = range(len(order), 0, -1)
@@ -121,7 +121,7 @@ def _find_leads(contest: Contest, number: int) -> Floats:
     return np.asarray(np.round(leads, 9))  # scores that cancel out leave nothing behind
 
 
-def _test(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
+def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> Comparison:
     """Test one couple on its leads, round by round."""
     sizes = contest.sizes
     leads = np.zeros(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft, optimize, special
 
 from guard_eval.estimate import NO_DATA, ROUNDING, Bounds, Estimate, Floats
+from guard_eval.records import record
 
 Counts = NDArray[np.int64]
 MAX_DENOMINATOR = 5040
@@ -28,7 +29,7 @@ SLACK = 10.0
 """The chance that rounded scores change a sum by more than is allowed for is e⁻¹⁰ of Chernoff's bound."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class _Classes:
     """Units in classes of equal absolute score, which is a whole number of steps.
 
@@ -95,7 +96,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     if n == 0:
         note = f"no {unit} favours either method" if len(values) else NO_DATA
         return Estimate(unit=unit, method=method, note=note, smallest_p=1.0)
-    classes = _classify(magnitudes)
+    classes = _group_scores(magnitudes)
     if classes.residual:
         method += ", with scores rounded to a step, so that p is an upper bound"
     else:
@@ -104,7 +105,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     slack = ROUNDING * float(magnitudes.sum())
     return Estimate(
         value=float(values.mean()),
-        p=_two_sided(classes, abs(float(values.sum())) - slack),
+        p=_two_sided_p(classes, abs(float(values.sum())) - slack),
         n=n,
         unit=unit,
         method=method,
@@ -112,14 +113,14 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     )
 
 
-def _classify(magnitudes: Floats) -> _Classes:
+def _group_scores(magnitudes: Floats) -> _Classes:
     """Group scores by their size in steps: those of fractions, or the finest that can be computed."""
     values, counts = np.unique(magnitudes, return_counts=True)
     bottom = _common_denominator(values)
     if bottom:
         sizes = np.rint(values * bottom)
         common = int(np.gcd.reduce(sizes.astype(np.int64)))
-        classes = _merge(sizes / common, counts, common / bottom)
+        classes = _merge_classes(sizes / common, counts, common / bottom)
         if classes.points <= MAX_POINTS:
             return classes
     # Few scores leave time for fine steps, and many scores need them, because their errors add up.
@@ -132,13 +133,13 @@ def _classify(magnitudes: Floats) -> _Classes:
     sizes = np.maximum(1.0, np.rint(steps))
     residuals = np.abs(steps - sizes)
     return replace(
-        _merge(sizes, counts, step),
+        _merge_classes(sizes, counts, step),
         residual=float(counts @ residuals**2),
         largest_residual=float(counts @ residuals),
     )
 
 
-def _merge(sizes: Floats, counts: Counts, step: float) -> _Classes:
+def _merge_classes(sizes: Floats, counts: Counts, step: float) -> _Classes:
     distinct, index = np.unique(sizes.astype(np.int64), return_inverse=True)
     merged = np.bincount(index, weights=counts).astype(np.int64)
     return _Classes(sizes=distinct, counts=merged, step=step)
@@ -159,7 +160,7 @@ def _common_denominator(values: Floats) -> int:
     return bottom if are_whole and whole.all() else 0
 
 
-def _two_sided(classes: _Classes, total: float) -> float:
+def _two_sided_p(classes: _Classes, total: float) -> float:
     """Return the chance that |Σ ± size| is at least `total`; an upper bound if the sizes are rounded.
 
     Σ ± m = 2 Σ m·b − Σ m with coins b that are 0 or 1. A coin of size m is loaded to
@@ -199,7 +200,7 @@ def _two_sided(classes: _Classes, total: float) -> float:
 
 
 def _find_load(classes: _Classes, target: float) -> float:
-    """Return the θ with which the loaded coins have about this mean."""
+    """Return the θ that gives the sum of the loaded coins this mean."""
     sizes = classes.sizes
     weights = sizes * classes.counts
 
@@ -214,7 +215,7 @@ def _find_load(classes: _Classes, target: float) -> float:
 
 
 def _loaded_distribution(classes: _Classes, load: float, points: int) -> Floats:
-    """Return the chances of sums of loaded coins, by their remainders of `points`."""
+    """Return the chances of the sums of loaded coins, modulo `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)
     # Large classes come first: they make most of the transform vanish.

@@ -41,12 +41,12 @@ def test_critical_peaks_are_the_published_constants(rounds, constant):
 
 @pytest.mark.parametrize("sizes", [(3, 5, 1, 4, 8, 2), (20,) * 10, (0, 4, 0, 4), (9,)])
 @pytest.mark.parametrize("peak", [0.8, 2.0, 2.7])
-def test_p_of_a_peak_agrees_with_another_program(sizes, peak):
+def test_p_of_a_peak_agrees_with_scipy(sizes, peak):
     filled = [size for size in sizes if size]
     assert p_of_peak(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
 
 
-def test_a_lead_is_the_difference_of_expected_shares():
+def test_lead_is_the_difference_of_expected_shares():
     """On one prompt a beats b and c, which tie: a's expected share is 1, theirs are 1/4."""
     first, _, last = compare(contest([(1, 1, 0)] * 4))
     assert first.leads.mean() == pytest.approx(1 - 1 / 4)
@@ -54,12 +54,12 @@ def test_a_lead_is_the_difference_of_expected_shares():
     assert (first.ahead, first.behind, last.ahead) == ("a", "b", "")
 
 
-def test_a_candidates_lead_is_the_score_of_the_couple():
+def test_candidates_lead_is_the_score_of_the_couple():
     first, second = compare(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
     assert (first.leads.mean(), second.leads.mean()) == (1, 0)
 
 
-def test_the_statistic_follows_hand_arithmetic():
+def test_peak_follows_hand_arithmetic():
     """1, 1, 1, −1: z = 2/√4 = 1 after half of the prompts, so 1 · ½^¼. Then z = 4/√6 after all of six."""
     ones = [(1,), (1,), (1,), (-1,)]
     half = compare(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
@@ -127,7 +127,7 @@ STOPPING = {
 
 
 @pytest.mark.parametrize(("played", "expected"), STOPPING.values(), ids=STOPPING)
-def test_couples_stop_by_the_rules(played, expected):
+def test_decided_couples_stop(played, expected):
     played = played if any(played.sizes) else contest([], sizes=(20,))
     assert find_stopping(played, compare(played)) == expected
 

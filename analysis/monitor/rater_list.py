@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from analysis.monitor.ratings import read_ratings
 from analysis.monitor.status import name_flags
+from guard_eval.records import record
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.tables import Table
 from guard_eval.store import Store, manage
@@ -14,7 +14,7 @@ from guard_eval.store.manage import Raters
 from guard_eval.study import Study
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ListedRaters(Raters):
     """All raters of a study, with the figures of their flags by name."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_sig
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import RaterKind
+from guard_eval.records import RaterKind, record
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct
@@ -27,8 +27,8 @@ from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
-"""Characters a second. People read 238 words a minute silently (Brysbaert 2019), 24 characters a second with
-six of them to a word; this is three times as much."""
+"""Characters a second: three times the usual speed. People read 238 words a minute silently (Brysbaert 2019),
+which is 24 characters a second with six characters a word."""
 
 FAST_PAIRS = 5
 """The smallest number of pairs to call a rater fast: more than half took less time than reading them."""
@@ -43,14 +43,14 @@ LEVEL = 0.95
 """The confidence level of intervals."""
 
 MEANINGS = {
-    "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",
-    "same answer": "one answer so often as fewer than 1 in 1000 would give it at the other raters' rate",
-    "gold": "failed at least two gold answers, and half of them",
-    "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
-    "failed the check": "did not pass the comprehension check in two attempts",
+    "fast": "rates more than half of the pairs faster than people read at three times the usual speed",
+    "same answer": "gives one answer so often that fewer than 1 in 1000 would, at the other raters' rate",
+    "gold": "fails at least two gold answers, and at least half of them",
+    "one side": "prefers one side so often that fewer than 1 rater in 1000 would by chance",
+    "failed the check": "does not pass the comprehension check in two attempts",
     "like a model": f"agrees with a judge or uses the page as if a model answered. {BY_TASTE}",
 }
-"""The flags: why a rater should be looked at. None is a reason to exclude, which a person decides."""
+"""The flags, and the reason for each. A flag is no reason to exclude a rater: a person decides that."""
 
 LETTERS = {1: "A", 0: "tie", -1: "B"}
 SIDES = {"a": 1, "b": -1}
@@ -71,7 +71,7 @@ _TYPES: dict[str, type | str] = {
 """Types of columns; the others are text. Categories are looked up and grouped faster than text."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CriterionState:
     """The ratings on one criterion of one comparison.
 
@@ -94,7 +94,7 @@ class CriterionState:
     first: Estimate
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RaterState:
     """The progress and the habits of one rater.
 
@@ -135,7 +135,7 @@ class RaterState:
     state: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Remark:
     """A comment, a problem or the reason of a skip: when, by whom, on which prompt, and its text."""
 
@@ -146,7 +146,7 @@ class Remark:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record
 class Ratings:
     """The ratings of a running study.
 
@@ -222,7 +222,7 @@ def read_ratings(
     of_counted = last[last["presentation"].isin(counted["presentation"])]
     rated = of_counted["criterion"].value_counts()
     lacking = {name: len(counted) - int(rated.get(name, 0)) for name in criteria}
-    remarks = _standing_remarks(store, {rater.name for rater in raters})
+    remarks = _read_remarks(store, {rater.name for rater in raters})
     skips = Counter(note.pair_id for note in remarks if note.kind == "skip")
     prompts = pairs["prompt_id"].to_dict()
     return Ratings(
@@ -235,12 +235,12 @@ def read_ratings(
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
         seconds=_none_if_nan(study["seconds"].median()),
-        criteria=_criterion_states(of_counted),
+        criteria=_describe_criteria(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
-        raters=_rater_states(
+        raters=_describe_raters(
             raters,
-            sums=_sums_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
-            favourites=_favourite_answers(placed.drop_duplicates(_CHOICE)),
+            sums=_sum_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
+            favourites=_find_favourite_answers(placed.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
             signs=_describe_signs(store, kind, letters, last),
         ),
@@ -270,7 +270,7 @@ def _none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
+def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     """Return the remarks that still count, newest first.
 
     Of the remarks on one showing the last one counts, unless the rater removed it.
@@ -283,7 +283,7 @@ def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     return [note for note in last.values() if note.detail]
 
 
-def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
+def _describe_criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     """Return agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method, so that two raters who saw
@@ -309,7 +309,7 @@ def _criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     return tuple(states)
 
 
-def _rater_states(
+def _describe_raters(
     raters: Sequence[RaterProgress],
     *,
     sums: pd.DataFrame,
@@ -323,7 +323,7 @@ def _rater_states(
         raters: The raters.
         sums: Sums over the choices, presentations and checks of each rater, and the median seconds for a
             pair.
-        favourites: The most conspicuous answer of each rater, and its probability by chance.
+        favourites: The least probable answer of each rater, and its probability by chance.
         remarks: The number of remarks of each rater by kind.
         signs: The signs that a model answered for a rater.
     """
@@ -371,7 +371,7 @@ def _rater_states(
 
 
 def _place_letters(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
-    """Return the choices of these presentations. `side` is 1 for the first method, whichever side it had."""
+    """Return the choices of these presentations; `side` is 1 for the first method and −1 for the second."""
     choices = letters.merge(presentations, on="presentation")
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 
@@ -395,8 +395,8 @@ def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
     return labels
 
 
-def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
-    """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
+def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums over each rater's choices, presentations and checks, and the rater's pace."""
     same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
     rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
     choices = {
@@ -431,8 +431,8 @@ def _sums_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataF
     return table
 
 
-def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
-    """Return the most conspicuous answer of each rater, such as `B, 12 of 12`, and its probability by chance.
+def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
+    """Return the least probable answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
     The probability is that of a rater who answers like the others (binomial), times the number of answers and
     criteria (Bonferroni).
@@ -444,7 +444,7 @@ def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
         index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0, observed=True
     ).reindex(columns=list(LETTERS), fill_value=0)
     others = counts.groupby("criterion", observed=True).transform("sum") - counts
-    # as if each answer had been given once more, for three may be all there are
+    # Each answer counts once more, because others may have given only three.
     shares = (others + 1).div(others.sum(axis=1) + len(LETTERS), axis=0)
     n = counts.sum(axis=1)
     tries = len(LETTERS) * n.groupby("rater").transform("size").to_numpy()

@@ -15,7 +15,7 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, count_of
-from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
+from guard_eval.records import PEOPLE, Pair, Prompt, record, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
@@ -48,7 +48,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
-class Part:
+class Step:
     """One step of a study: its state, and the commands that continue it."""
 
     name: str
@@ -57,18 +57,18 @@ class Part:
     next: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Status(Result):
     """The state of a study.
 
     Attributes:
         study: Its folder.
-        parts: What there is, in the order of the commands.
+        steps: What there is, in the order of the commands.
         ratings: How the raters are doing; None without pairs.
     """
 
     study: Path
-    parts: tuple[Part, ...]
+    steps: tuple[Step, ...]
     ratings: Ratings | None = None
 
 
@@ -96,32 +96,37 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
 
 
 def read_status(folder: Path, overrides: Sequence[str]) -> Status:
-    """Return the state of a study, broken parts too."""
+    """Return the state of a study, with its broken steps."""
     try:
         study = Study.open(folder, overrides)
     except StudyError as error:
-        return _summarise(folder, [Part("settings", "broken", str(error))])
-    parts, texts = _text_steps(study)
+        return _summarise(folder, [Step("settings", "broken", str(error))])
+    steps, texts = _text_steps(study)
     if study.settings.database is not None or (folder / "study.db").exists():
         try:
             with Store.open(study.database, declared=study.declared) as store:
                 if drawn := pairs.read(store):
-                    return _read_store(study, store, drawn, parts, texts)
+                    return _read_store(study, store, drawn, steps, texts)
         except StudyError as error:
-            return _summarise(folder, [*parts, Part("database", "broken", str(error))])
-    return _summarise(folder, [*parts, Part("pairs", "missing", "none drawn", (study.command("pair"),))])
+            return _summarise(folder, [*steps, Step("database", "broken", str(error))])
+    return _summarise(folder, [*steps, Step("pairs", "missing", "none drawn", (study.command("pair"),))])
 
 
 def _read_store(
-    study: Study, store: Store, drawn: Sequence[Pair], parts: list[Part], texts: Mapping[str, SystemTexts]
+    study: Study, store: Store, drawn: Sequence[Pair], steps: list[Step], texts: Mapping[str, SystemTexts]
 ) -> Status:
     """Return the state of a study whose pairs are drawn."""
     everybody = raters.read(store)
     criteria = study.settings.annotation.criteria
-    ratings = read_ratings(store, everybody, slots=study.plan.slots, criteria=criteria)
+    ratings = read_ratings(
+        store,
+        everybody,
+        slots=study.plan.slots,
+        criteria=criteria,
+    )
     changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
     replaced = _find_replaced(drawn, texts)
-    parts += _verdict_steps(study, store, drawn, everybody, ratings)
+    steps += _verdict_steps(study, store, drawn, everybody, ratings)
     warnings = render_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
@@ -133,29 +138,29 @@ def _read_store(
         count=count_of,
         spaced=spaced,
     )
-    tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
-    return _summarise(study.folder, parts, ratings, warnings, tables)
+    tables = tuple(_make_tables(ratings, study.command("export", "--table", "notes")))
+    return _summarise(study.folder, steps, ratings, warnings, tables)
 
 
 def _summarise(
     folder: Path,
-    parts: Sequence[Part],
+    steps: Sequence[Step],
     ratings: Ratings | None = None,
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
     """Return the steps as lines, and the next commands: those of the first needed step, then the choices."""
-    width = max(len(step.name) for step in parts)
-    lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in parts]
-    is_broken = any(step.state == "broken" for step in parts)
-    unfinished = [] if is_broken else [step for step in parts if step.next]
+    width = max(len(step.name) for step in steps)
+    lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in steps]
+    is_broken = any(step.state == "broken" for step in steps)
+    unfinished = [] if is_broken else [step for step in steps if step.next]
     needed = [step for step in unfinished if step.name not in OPTIONAL][:1]
     choices = [step for step in unfinished if step.name in OPTIONAL]
     if not is_broken and not unfinished:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
     is_rated = ratings is not None and ratings.counted > 0
     if ratings is not None and is_rated:
-        lines += ["", headline(ratings)]
+        lines += ["", write_headline(ratings)]
     return Status(
         lines=tuple(lines),
         tables=tables if is_rated else (),
@@ -163,38 +168,39 @@ def _summarise(
         next=tuple(chain.from_iterable(step.next for step in (*needed, *choices))),
         exit_code=2 if is_broken else 0,
         study=folder,
-        parts=tuple(parts),
+        steps=tuple(steps),
         ratings=ratings,
     )
 
 
-def _describe(step: str, **values: object) -> str:
-    """Return the words for a step, by its name in the template."""
-    (line,) = render_lines(_TEMPLATES / "steps.txt.j2", step=step, count=count_of, spaced=spaced, **values)
+def _describe_step(step: str, **values: object) -> str:
+    """Return the description of a step from the template."""
+    template = _TEMPLATES / "steps.txt.j2"
+    (line,) = render_lines(template, step=step, count=count_of, spaced=spaced, **values)
     return line
 
 
-def _text_steps(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
+def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
     models = [*(part.settings.model.name for part in study.by_model()), *served]
-    described = _describe("settings", settings=chosen, models=list(dict.fromkeys(models)))
+    described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
-        prompts_step = Part("prompts", "broken", str(error))
+        prompts_step = Step("prompts", "broken", str(error))
     else:
-        prompts_step = Part("prompts", "complete", _describe("prompts", prompts=prompts))
+        prompts_step = Step("prompts", "complete", _describe_step("prompts", prompts=prompts))
     texts_step, texts = _texts_step(study, prompts)
     metrics = _metrics_step(study, has_texts=texts_step.state != "missing")
-    steps = [Part("settings", "complete", described), prompts_step, texts_step]
+    steps = [Step("settings", "complete", described), prompts_step, texts_step]
     return [*steps, *_tuning_steps(study, texts_step), metrics], texts
 
 
 def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
-    """Return the systems whose present text differs from the pair's, for each pair with such a system."""
+    """Return, for each pair with an outdated text, the systems that have another text now."""
     replaced = []
     for pair in drawn:
         ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
@@ -205,26 +211,32 @@ def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> l
     return replaced
 
 
-def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
+def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts. They are complete if every system has all of them."""
     name = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, study.settings.systems, prompts)
         missing, needed = _count_missing(study, existing) if prompts else (Counter[str](), 0)
     except (StudyError, OSError) as error:
-        return Part(name, "broken", str(error)), {}
+        return Step(name, "broken", str(error)), {}
     total = needed - missing.total()
     state: State = "complete" if total == needed else "partial"
     # What is missing in a file is written by whoever wrote the others.
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
-    text = _describe("texts", total=total, needed=needed, missing=missing, kind=kind)
-    return Part(name, state if total else "missing", text, generate), existing
+    text = _describe_step(
+        "texts",
+        total=total,
+        needed=needed,
+        missing=missing,
+        kind=kind,
+    )
+    return Step(name, state if total else "missing", text, generate), existing
 
 
 def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[Counter[str], int]:
-    """Return the missing texts of each system that lacks some, and the number of texts that all need."""
+    """Count the missing texts of each system, and all texts that the study needs."""
     missing: Counter[str] = Counter()
     needed = 0
     for names, prompts in plan_texts(study):
@@ -236,39 +248,51 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[C
     return missing, needed
 
 
-def _tuning_steps(study: Study, texts: Part) -> Iterator[Part]:
+def _tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
     """Yield the state of the search, if the study has the table [tuning]."""
     grids = study.settings.grids
     if grids and study.current_choice is not None:
         chosen = [study.current_choice.chosen[name] for name in grids]
-        yield Part("tuning", "complete", f"chosen: {', '.join(chosen)}")
+        yield Step("tuning", "complete", f"chosen: {', '.join(chosen)}")
     elif grids:
         tune = (study.command(*TUNE),) if texts.state == "complete" else ()
-        yield Part("tuning", "missing", "nothing is chosen", tune)
+        yield Step("tuning", "missing", "nothing is chosen", tune)
 
 
-def _metrics_step(study: Study, *, has_texts: bool) -> Part:
+def _metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [served_path(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"
-    return _page_step("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
+    return _page_step(
+        "metrics",
+        page,
+        texts,
+        missing="not measured",
+        older="the newest text",
+        then=measure,
+    )
 
 
 def _page_step(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
-) -> Part:
+) -> Step:
     """Return the state of a page: complete if it is newer than its sources."""
     if not page.is_file():
-        return Part(name, "missing", missing, then)
+        return Step(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
-        return Part(name, "partial", f"{page}, older than {older}", then)
-    return Part(name, "complete", str(page))
+        return Step(name, "partial", f"{page}, older than {older}", then)
+    return Step(name, "complete", str(page))
 
 
-def _round_steps(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> Iterator[Part]:
+def _round_steps(
+    study: Study,
+    store: Store,
+    drawn: Sequence[Pair],
+    pool: str,
+) -> Iterator[Step]:
     """Yield the rounds of people and of each judge, if comparisons stop after a round."""
     if study.plan.rounds is None:
         return
@@ -284,9 +308,14 @@ def _round_steps(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         values = {"who": who, "done": done, "last": last, "unrated": unrated}
-        text = _describe("rounds", **values, eliminated=eliminated, is_over=is_over)
+        text = _describe_step(
+            "rounds",
+            **values,
+            eliminated=eliminated,
+            is_over=is_over,
+        )
         state: State = "complete" if is_over else "partial"
-        yield Part("rounds", state if done else "missing", text)
+        yield Step("rounds", state if done else "missing", text)
 
 
 def _verdict_steps(
@@ -295,27 +324,27 @@ def _verdict_steps(
     drawn: Sequence[Pair],
     everybody: Sequence[RaterProgress],
     ratings: Ratings,
-) -> Iterator[Part]:
+) -> Iterator[Step]:
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
-    yield Part("pairs", "complete", count_of(ratings.pairs, "pair"))
+    yield Step("pairs", "complete", count_of(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = _describe("people", ratings=ratings, invited=invited)
+    text = _describe_step("people", ratings=ratings, invited=invited)
     if ratings.counted >= ratings.planned and not ratings.lacking:
-        yield Part("people", "complete", text)
+        yield Step("people", "complete", text)
     elif invited:
-        yield Part("people", "partial", text, (study.command("annotate"),))
+        yield Step("people", "partial", text, (study.command("annotate"),))
     else:
-        yield Part("people", "missing", text, (study.command("raters add", "NAME"),))
+        yield Step("people", "missing", text, (study.command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_remaining(study, store, rated)
     if any(remaining.values()):
         text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
-        yield Part("judges", "partial", text, (study.command("judge", "--dry-run"),))
+        yield Step("judges", "partial", text, (study.command("judge", "--dry-run"),))
     elif remaining:
-        yield Part("judges", "complete", f"{', '.join(remaining)}: all judged")
+        yield Step("judges", "complete", f"{', '.join(remaining)}: all judged")
     # A pair that too many raters skipped is shown to nobody new. A judge that was never asked is a choice.
     closed = ratings.often_skipped * ratings.slots
     of_people = ratings.missing - closed if invited or ratings.counted else 0
@@ -341,7 +370,7 @@ def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> di
     return remaining
 
 
-def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
+def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     """Return the state of the report.
 
     It waits for missing ratings, because early looks find too many differences.
@@ -351,18 +380,26 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Part:
     page = study.report / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
-        return Part("report", state, f"waits for {count_of(missing, 'rating')}")
+        return Step("report", state, f"waits for {count_of(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
-    return _page_step("report", page, written, missing="not written", older="the database", then=report)
+    return _page_step(
+        "report",
+        page,
+        written,
+        missing="not written",
+        older="the database",
+        then=report,
+    )
 
 
-def headline(ratings: Ratings) -> str:
+def write_headline(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
-    lines = render_lines(_TEMPLATES / "headline.txt.j2", ratings=ratings, count=count_of, duration=duration)
+    template = _TEMPLATES / "headline.txt.j2"
+    lines = render_lines(template, ratings=ratings, count=count_of, duration=format_duration)
     return " ".join(lines)
 
 
-def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
+def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
     """Yield the tables of agreement, raters and remarks. The command `export` writes all their rows."""
     if ratings.criteria:
         yield _criteria_table(ratings.criteria)
@@ -409,9 +446,9 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the table of raters. If there are many, it has only the flagged ones that are not excluded."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
-    cells = [_rater_cells(rater) for rater in listed]
+    cells = [_describe_rater(rater) for rater in listed]
     filled = {name for line in cells for name, cell in line.items() if cell not in {"", NOTHING}}
-    heads = [name for name in _rater_cells(raters[0]) if name in {"rater", *filled}]
+    heads = [name for name in _describe_rater(raters[0]) if name in {"rater", *filled}]
     raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
     if len(listed) < len(raters):
@@ -427,12 +464,12 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
     )
 
 
-def _rater_cells(rater: RaterState) -> Cells:
+def _describe_rater(rater: RaterState) -> Cells:
     return {
         "rater": one_line(rater.rater),
         "rated": str(rater.rated),
-        "time": duration(rater.seconds) if rater.seconds else NOTHING,
-        "a pair": NOTHING if rater.pace is None else duration(rater.pace),
+        "time": format_duration(rater.seconds) if rater.seconds else NOTHING,
+        "a pair": NOTHING if rater.pace is None else format_duration(rater.pace),
         "ties %": number(rater.ties, 0, scale=100),
         "same %": number(rater.same, 0, scale=100),
         "A %": number(rater.first.value, 0, scale=100),
@@ -446,15 +483,15 @@ def _rater_cells(rater: RaterState) -> Cells:
 
 
 def name_flags(rater: RaterState) -> list[str]:
-    """Return a rater's flags, with the figures of those that have some."""
+    """Return the names of a rater's flags, with a figure where a flag has one."""
     figures = {"same answer": rater.favourite, "like a model": rater.signs}
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration as text.
 
-    >>> duration(42.4), duration(150), duration(7800)
+    >>> format_duration(42.4), format_duration(150), format_duration(7800)
     ('42 s', '2.5 min', '2 h 10 min')
     """
     if seconds < 99.5:

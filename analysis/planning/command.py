@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
+from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_power, find_items_needed
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
@@ -31,9 +32,9 @@ POINTS = 24
 """Points of a curve."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Need:
-    """What a study needs with one number of raters of each item.
+    """The items and verdicts that a study needs with this number of raters of each item.
 
     Attributes:
         raters: The number of raters.
@@ -48,7 +49,7 @@ class Need:
     without: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Plan(Result):
     """The items that a study needs.
 
@@ -134,12 +135,14 @@ def power(
     )
     plan = plan_study(
         design,
-        raters=_numbers("--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"), MAX_RATERS),
-        items=() if items is None else _numbers("--items", items, MAX_ITEMS),
+        raters=_parse_numbers(
+            "--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"), MAX_RATERS
+        ),
+        items=() if items is None else _parse_numbers("--items", items, MAX_ITEMS),
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
     if output is not None:
-        write_whole(output, _file(plan.drawing, output.suffix.lower()), make_folder=True)
+        write_whole(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
     return plan
 
 
@@ -161,23 +164,23 @@ def plan_study(
     Raises:
         StudyError: There are too few raters to plan for others like them.
     """
-    needs = [_need(design, count) for count in raters]
+    needs = [_find_need(design, count) for count in raters]
     enough = [need.items for need in needs if need.items is not None]
     largest = 1.4 * max(enough) if enough else 1000
     if design.judge_r is not None:
         largest = min(largest, design.judged)
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
-    curve = {count: {size: power_at(design, size, count) for size in sizes} for count in raters}
-    answer = _answer(design, needs)
+    curve = {count: {size: compute_power(design, size, count) for size in sizes} for count in raters}
+    answer = _write_answer(design, needs)
     return Plan(
         lines=(*heading, answer),
-        tables=(_table(design, needs, curve, items),),
+        tables=(_make_table(design, needs, curve, items),),
         next=("guard-eval new my-study",),
         design=design,
         needs=tuple(needs),
         curve=curve,
         drawing=draw_figure(
-            partial(_draw, design, curve),
+            partial(_draw_curve, design, curve),
             name="power",
             heading=f"{_describe_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
             description=f"Power rises with the number of items. {answer}",
@@ -186,17 +189,17 @@ def plan_study(
     )
 
 
-def _need(design: Design, raters: int) -> Need:
-    items = items_needed(design, raters)
+def _find_need(design: Design, raters: int) -> Need:
+    items = find_items_needed(design, raters)
     return Need(
         raters=raters,
         items=items,
         verdicts=None if items is None else items * raters * design.results,
-        without=None if design == design.only() else items_needed(design.only(), raters),
+        without=None if design == design.only() else find_items_needed(design.only(), raters),
     )
 
 
-def _numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
+def _parse_numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
     """Return the whole numbers in a list with commas, each once and in order."""
     try:
         numbers = tuple(sorted({int(number) for number in text.split(",")}))
@@ -215,7 +218,7 @@ def _describe_goal(design: Design) -> str:
     return f"To find a win share of {percent(design.share)}"
 
 
-def _answer(design: Design, needs: Sequence[Need]) -> str:
+def _write_answer(design: Design, needs: Sequence[Need]) -> str:
     """Summarise the needs in a sentence or two."""
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     if design.judge_r is not None:
@@ -235,7 +238,7 @@ def _answer(design: Design, needs: Sequence[Need]) -> str:
     return f"{answer} With {and_list(few)} no number of items is enough." if few else answer
 
 
-def _table(
+def _make_table(
     design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
 ) -> Table:
     """Return the needs as a table, with the power for the requested numbers of items."""
@@ -260,19 +263,30 @@ def _table(
     )
 
 
-def _draw(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
+def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
     """Draw power against items, a line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]
-        axes.plot(list(powers), percentages, marker=marker, markevery=4, label=plural(raters, "rater"))
+        axes.plot(
+            list(powers),
+            percentages,
+            marker=marker,
+            markevery=4,
+            label=plural(raters, "rater"),
+        )
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")
     axes.set_xlim(left=0)
     axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.6)
+    axes.legend(
+        frameon=False,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        handlelength=1.6,
+    )
 
 
-def _file(drawing: Drawing, ending: str) -> bytes:
+def _encode_figure(drawing: Drawing, ending: str) -> bytes:
     if ending == ".svg":
         return standalone(drawing).encode()
     return drawing.png if ending == ".png" else drawing.pdf

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
@@ -17,6 +17,7 @@ from statsmodels.stats.power import normal_power_het
 from analysis.stats.assisted import PRIOR_UNITS, effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
+from guard_eval.records import record
 
 MAX_ITEMS = 1_000_000
 """Items up to which a plan looks for the power wanted."""
@@ -25,7 +26,7 @@ MAX_RESULTS = 10_000
 HALF = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Design:
     """A planned study: the effect to find, the properties of its raters, and the test.
 
@@ -61,7 +62,7 @@ class Design:
 
     def __post_init__(self) -> None:
         """Refuse the first value that is impossible."""
-        for name, (is_possible, remedy) in _ranges(self).items():
+        for name, (is_possible, remedy) in _list_ranges(self).items():
             if not is_possible:
                 raise StudyError(f"--{name.replace('_', '-')} {getattr(self, name):g}: give {remedy}")
         modes = {"--rater-sd": self.rater_sd, "--margin": self.margin, "--judge-r": self.judge_r}
@@ -97,8 +98,8 @@ class Design:
         return replace(self, rater_sd=None, judge_r=None)
 
 
-def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
-    """Return for each value whether it is possible, and the remedy for an impossible one."""
+def _list_ranges(d: Design) -> dict[str, tuple[bool, str]]:
+    """Return, for each value of the design, whether it is possible, and otherwise the remedy."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF
     most_sd = math.sqrt(max(0.0, (1 - d.icc) * d.rating_variance))
@@ -119,7 +120,7 @@ def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
     }
 
 
-def power_at(design: Design, items: int, raters: int) -> float:
+def compute_power(design: Design, items: int, raters: int) -> float:
     """Return the power with these numbers of items and of raters of each item.
 
     Raises:
@@ -135,10 +136,10 @@ def power_at(design: Design, items: int, raters: int) -> float:
     return min(power, _random_raters_power(design, design.rater_sd, items, raters))
 
 
-def items_needed(design: Design, raters: int) -> int | None:
+def find_items_needed(design: Design, raters: int) -> int | None:
     """Return the smallest number of items with enough power; None if the largest number has too little."""
     sizes = range(2, (design.judged if design.judge_r is not None else MAX_ITEMS) + 1)
-    index = bisect_left(sizes, design.power, key=lambda items: power_at(design, items, raters))
+    index = bisect_left(sizes, design.power, key=lambda items: compute_power(design, items, raters))
     return sizes[index] if index < len(sizes) else None
 
 
@@ -158,7 +159,12 @@ def _sign_flip_power(design: Design, items: int, raters: int) -> float:
     )
 
 
-def _equivalence_power(design: Design, margin: float, items: int, raters: int) -> float:
+def _equivalence_power(
+    design: Design,
+    margin: float,
+    items: int,
+    raters: int,
+) -> float:
     """Return the power of two one-sided tests where the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     Where nearly all ratings are ties, the test's error is that of a share beyond the margin: of ties and wins
@@ -170,7 +176,12 @@ def _equivalence_power(design: Design, margin: float, items: int, raters: int) -
     return max(0.0, 2 * float(special.ndtr(reach - growth * special.ndtri(1 - design.level))) - 1)
 
 
-def _random_raters_power(design: Design, rater_sd: float, items: int, raters: int) -> float:
+def _random_raters_power(
+    design: Design,
+    rater_sd: float,
+    items: int,
+    raters: int,
+) -> float:
     """Return the power of the t test with items and raters as random effects, with Satterthwaite's freedom.
 
     The expected mean squares are those of the two-way analysis of variance (Shrout and Fleiss 1979).
@@ -189,7 +200,12 @@ def _random_raters_power(design: Design, rater_sd: float, items: int, raters: in
     return _t_power(design, math.sqrt(total / (items * raters)), df)
 
 
-def _assisted_power(design: Design, judge_r: float, items: int, raters: int) -> float:
+def _assisted_power(
+    design: Design,
+    judge_r: float,
+    items: int,
+    raters: int,
+) -> float:
     """Return the power of the t test of people's share, assisted by a judge (`stats.assisted`)."""
     worth = effective_items(items, design.judged, judge_r)
     variance = design.item_variance(raters) * (items / worth + PRIOR_UNITS / items) / (items + PRIOR_UNITS)

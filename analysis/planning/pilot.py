@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,14 @@ import pandas as pd
 
 from analysis.reports.command import read_table_evidence
 from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
-from analysis.stats.agreement import intraclass
+from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Pilot:
     """The criterion of a pilot that needs the most items, over all comparisons.
 
@@ -57,11 +56,11 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
         from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
         from guard_eval.study import Study  # noqa: PLC0415
 
-        return most_demanding(read_study_verdicts(Study.open(source, overrides)))
-    return most_demanding(read_table_evidence([source], overrides=overrides).frame)
+        return find_most_demanding(read_study_verdicts(Study.open(source, overrides)))
+    return find_most_demanding(read_table_evidence([source], overrides=overrides).frame)
 
 
-def most_demanding(verdicts: pd.DataFrame) -> Pilot:
+def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
     """Return the criterion of a validated table whose items vary the most.
 
     The mean of m raters varies as (1 − ties) (1 + (m − 1) ICC) / m, and m is taken as 5. Without an ICC the
@@ -79,13 +78,15 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     cells = list(by_cell(scored.by_kind))
     criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
     pilots = [
-        _pilot([(cell, scores) for cell, scores in cells if cell.criterion == criterion], len(cells))
+        _summarise_criterion(
+            [(cell, scores) for cell, scores in cells if cell.criterion == criterion], len(cells)
+        )
         for criterion in criteria
     ]
     return max(pilots, key=lambda pilot: pilot.items)
 
 
-def _pilot(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
+def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return the figures of all comparisons on one criterion together."""
     scores = pd.concat([rows for _, rows in cells])
     estimates = []
@@ -93,7 +94,7 @@ def _pilot(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pil
     for _, rows in cells:
         item, first = item_numbers(rows)
         pairs += len(first)
-        estimate = intraclass(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
+        estimate = intraclass_correlation(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
         estimates.append((estimate, int((np.bincount(item) >= 2).sum())))
     rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
     ties = float((scores["net"] == 0).mean())

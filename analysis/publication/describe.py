@@ -6,7 +6,6 @@ Written before the first verdict, the page is a preregistration: `compare_plan` 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from analysis.reports.study_report import make_study_context, table_of
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.records import Pair
+from guard_eval.records import Pair, record
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import percent, plural
 from guard_eval.reporting.writing import write_whole
@@ -32,7 +31,7 @@ DESCRIPTION = "description.md"
 """The page that is written later."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Description(Result):
     """The description of a study.
 

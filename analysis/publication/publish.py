@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +22,7 @@ from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.records import SIMULATED, Pair
+from guard_eval.records import SIMULATED, Pair, record
 from guard_eval.reporting.escaping import csv_text, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -54,7 +54,7 @@ _KEY = re.compile(
 _SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Published(Result):
     """A published study.
 
@@ -106,7 +106,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declaration(study, verdicts)),
+        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declare_report(study, verdicts)),
         schema_name(FILE_NAME): schema_file(TableSettings, FILE_NAME).decode(),
     }
     _check_private(study, people, allow, files)
@@ -137,21 +137,21 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
 
 def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
     """Replace raters by pseudonyms, and sort verdicts so that the order reveals neither times nor raters."""
-    pseudonyms = _pseudonyms(rows, names)
+    pseudonyms = _choose_pseudonyms(rows, names)
     positions = {pair.id: pair.position for pair in pairs}
 
-    def order(row: TidyRow) -> tuple[str | int, ...]:
+    def sort_key(row: TidyRow) -> tuple[str | int, ...]:
         return positions[row.pair_id], row.rater, row.shown_first, row.slot, row.presentation, row.criterion
 
-    verdicts = sorted((replace(row, rater=pseudonyms[row.rater]) for row in rows), key=order)
+    verdicts = sorted((replace(row, rater=pseudonyms[row.rater]) for row in rows), key=sort_key)
     numbers: dict[int, int] = {}
     return [
         replace(row, presentation=numbers.setdefault(row.presentation, len(numbers) + 1)) for row in verdicts
     ]
 
 
-def _pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
-    """Return the published name of each rater: a number for people, and the name for all others.
+def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
+    """Choose the published name of each rater: a number for a person, and the same name for all others.
 
     The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
     those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
@@ -191,7 +191,7 @@ def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **value
 def _check_private(
     study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
 ) -> None:
-    """Check that nothing typed for the study names a person or holds a key, and that no file holds one.
+    """Check that no text of the study names a person or holds a key, and that no published file holds a key.
 
     Raises:
         StudyError: There is a name or a key; the message lists all of them.
@@ -217,7 +217,7 @@ def _check_private(
             model_study.settings.model.name.split("/")[-1] for model_study in study.by_model()
         ),
         "system": "\n".join(
-            json.dumps(_typed_texts(system), ensure_ascii=False) for system in settings.system
+            json.dumps(_list_typed_texts(system), ensure_ascii=False) for system in settings.system
         ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*criterion_texts)),
@@ -242,14 +242,14 @@ def _check_private(
         )
 
 
-def _typed_texts(system: System) -> list[object]:
-    """Return the published texts that were typed for a system: its name, and its served model and request."""
+def _list_typed_texts(system: System) -> list[object]:
+    """Return the published texts that a person typed for a system: its name, served model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 
 
-def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
-    """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
+def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
+    """Return the report.toml of verdicts.csv, with the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}
     values = {

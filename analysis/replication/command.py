@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
-from analysis.replication.measured import from_counts, from_metrics, from_verdicts
+from analysis.replication.compare import (
+    SettingDifference,
+    compare,
+    describe_setting,
+    explain_marks,
+    make_tables,
+)
+from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
 from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
-from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
+from analysis.replication.study import find_differences, name_model, plan_replication, write_study
 from analysis.reports.study_report import table_of
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import read_grid
-from guard_eval.records import SIMULATED, Prompt, RaterKind
+from guard_eval.records import SIMULATED, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -31,12 +37,12 @@ from guard_eval.texts.pair import pair
 ROOT = Path("replication")
 """The default folder of replications."""
 _LISTED = ("name", "TeX label", "about", "model", "asks")
-"""What is listed of a table."""
+"""The columns of the list of tables."""
 _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
 """Commands that collect verdicts, for people and for judges."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Replication(Result):
     """A table of the paper, made again.
 
@@ -94,7 +100,7 @@ def replicate(
         unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
         if named := [name for name, value in unused.items() if value]:
             raise StudyError(f"--verdicts runs nothing, so {named[0]} has no effect; leave one of them out")
-        return _compare_file(entry, verdicts, None if dry_run else folder)
+        return _compare_verdicts(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
         return Replication(table=entry.label, lines=(heading, f"There is nothing to run. {entry.here}"))
@@ -103,16 +109,21 @@ def replicate(
         study = Study.open(folder)
         forecast = load("generate")(study, dry_run=True).lines if dry_run else ()
     else:
-        tables, used = plan_study(entry, folder, prompts, limit, overrides)
+        tables, used = plan_replication(entry, folder, prompts, limit, overrides)
         forecast = (_forecast(entry, folder, tables, used),)
         if not dry_run:
-            study = lay_out(folder, tables, used)
+            study = write_study(folder, tables, used)
     if dry_run:
         return Replication(table=entry.label, lines=(heading, *forecast))
-    return _run(entry, study)
+    return _run_experiment(entry, study)
 
 
-def _forecast(table: PaperTable, folder: Path, tables: Mapping[str, Any], prompts: Sequence[Prompt]) -> str:
+def _forecast(
+    table: PaperTable,
+    folder: Path,
+    tables: Mapping[str, Any],
+    prompts: Sequence[Prompt],
+) -> str:
     """Describe the study that would be written and the number of its texts."""
     grids = map(read_grid, tables["generation"]["strategies"])
     texts = len(prompts) * sum(len(grid.settings) for grid in grids)
@@ -130,13 +141,20 @@ def list_tables() -> Replication:
         model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
         rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
     return Replication(
-        tables=(Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED)),),
+        tables=(
+            Table(
+                columns=_LISTED,
+                rows=tuple(rows),
+                caption="",
+                text_columns=len(_LISTED),
+            ),
+        ),
         figures=pd.DataFrame(rows, columns=_LISTED),
         next=("guard-eval replicate NAME --dry-run",),
     )
 
 
-def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
+def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Replication:
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
         raise StudyError(
@@ -144,15 +162,15 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
         )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
-    ours = from_counts(path, who=who)
+    ours = figures_from_counts(path, who=who)
     if ours is None:
-        ours = from_verdicts(read_verdicts(path, rater_kind=kind))
+        ours = figures_from_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; nothing is known of its setting but what the file says"
-    return _compare(table, folder, ours, [], [note])
+    return _show_comparison(table, folder, ours, [], [note])
 
 
-def _run(table: PaperTable, study: Study) -> Replication:
-    """Generate texts and measure them, or their verdicts. Say how to collect more verdicts."""
+def _run_experiment(table: PaperTable, study: Study) -> Replication:
+    """Generate and measure the texts, or compare the verdicts and name the commands that collect more."""
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)
@@ -170,16 +188,21 @@ def _run(table: PaperTable, study: Study) -> Replication:
             rows = unblind.tidy(store)
         if not rows:
             lines = ("There are no verdicts yet.",)
-            return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
+            return Replication(
+                table=table.label,
+                folder=study.folder,
+                lines=lines,
+                next=tuple(following),
+            )
         if all(row.rater_kind in SIMULATED for row in rows):
             notes.append("SIMULATED raters: no person rated")
-        ours = from_verdicts(table_of(rows))
+        ours = figures_from_verdicts(table_of(rows))
     else:
         measured = load("measure")(study)
         progress.show(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))
-        ours = from_metrics(measured.to_frame())
+        ours = figures_from_metrics(measured.to_frame())
         model = name_model(table, study)
         datasets = set(ours["dataset"])
         printed = set(published(table.label)["dataset"])
@@ -189,11 +212,11 @@ def _run(table: PaperTable, study: Study) -> Replication:
             notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
-    result = _compare(table, study.folder, ours, setting_differences(table, study), notes, model)
+    result = _show_comparison(table, study.folder, ours, find_differences(table, study), notes, model)
     return replace(result, next=tuple(following))
 
 
-def _compare(  # noqa: PLR0917 (of three callers)
+def _show_comparison(  # noqa: PLR0917 (of three callers)
     table: PaperTable,
     folder: Path | None,
     ours: pd.DataFrame,
@@ -211,8 +234,8 @@ def _compare(  # noqa: PLR0917 (of three callers)
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"
-    tables = tables_of(compared)
-    lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]
+    tables = make_tables(compared)
+    lines = [head, *filter(None, [describe_setting(differences), *notes, explain_marks(compared)])]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]

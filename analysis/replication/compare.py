@@ -34,7 +34,7 @@ class SettingDifference(NamedTuple):
     dataset: str = ""
 
     def concerns(self, figures: pd.DataFrame) -> pd.Series:
-        """Return which figures have another setting than the paper's.
+        """Select the figures whose setting differs from the paper's.
 
         The references' diversity is that of the prompts alone, whichever model continues them.
         """
@@ -43,8 +43,8 @@ class SettingDifference(NamedTuple):
         return (figures["strategy"] != HUMAN) | (figures["metric"] != "diversity")
 
 
-def setting_sentence(differences: Sequence[SettingDifference]) -> str:
-    """Return the sentence that marks another setting; empty if it is the paper's."""
+def describe_setting(differences: Sequence[SettingDifference]) -> str:
+    """Describe the differences from the paper's setting in a sentence; empty if there are none."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 
@@ -52,14 +52,14 @@ def setting_sentence(differences: Sequence[SettingDifference]) -> str:
 def compare(
     figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
-    """Return the paper's figures with ours, their state, and ours as text (`cell`).
+    """Return the paper's figures with ours, the state of each, and our figure as text (`cell`).
 
-    The paper's is rounded: it counts as inside our interval if any number that rounds to it does.
+    A printed figure is rounded. It counts as inside our interval if any number that rounds to it does.
 
     Args:
-        figures: The paper's (`published`).
-        ours: Ours, as `measured` has them.
-        differences: Where the setting differs.
+        figures: The paper's figures (`published`).
+        ours: Our figures (`analysis.replication.measured`).
+        differences: The differences from the paper's setting.
     """
     compared = figures.merge(ours[_OURS].astype({"n": "Int64"}), how="left", on=KEYS)
     value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))
@@ -88,22 +88,22 @@ def _write_cell(figure: Mapping[Hashable, Any]) -> str:
     if pd.isna(ours):
         return NOTHING
     decimals = max(figure["decimals"], 1 if "." in figure["metric"] else 2)
-    text = _round(ours, decimals)
+    text = _format_number(ours, decimals)
     if figure["metric"].endswith(".agree"):
         text = "yes" if ours else "no"
     mark, _ = MARKS.get(figure["state"], ("", ""))
     limits = ""
     if not pd.isna(figure["low"]):
-        limits = f"[{_round(figure['low'], decimals)}, {_round(figure['high'], decimals)}]"
+        limits = f"[{_format_number(figure['low'], decimals)}, {_format_number(figure['high'], decimals)}]"
     return " ".join(filter(None, (text, mark, limits)))
 
 
-def _round(value: float, decimals: int) -> str:
+def _format_number(value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
 
 
-def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
+def make_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
     """Return a table for each group of the paper's columns, with the paper's figures and ours.
 
     Rows and columns without a figure of ours are left out.
@@ -125,7 +125,7 @@ def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def legend(compared: pd.DataFrame) -> str:
+def explain_marks(compared: pd.DataFrame) -> str:
     """Explain the marks in the table, and count the paper's figures that lie inside our intervals."""
     tested = compared[compared["state"].isin(["inside", "above", "below"])]
     count = (

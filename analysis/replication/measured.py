@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.replication.prompts import dataset_named
+from analysis.replication.prompts import name_dataset
 from analysis.scores.scores import rater_scores
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
@@ -28,15 +28,15 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 """Kinds of raters, in the words of the paper's metrics."""
 
 
-def from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a study's datasets (`Measured.to_frame`), with the paper's names of these."""
+def figures_from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of a study (`Measured.to_frame`) under the paper's names of datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
-    datasets = ours["dataset"].map(dataset_named)
+    datasets = ours["dataset"].map(name_dataset)
     return ours.assign(dataset=datasets, versus="", is_exact=False)
 
 
-def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
+def figures_from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
     A rater who saw a pair twice (a judge, in both orders) has one answer to it. Intervals are over prompts,
@@ -49,8 +49,8 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     is_simulated = verdicts["rater_kind"].isin(SIMULATED)
     table = verdicts if is_simulated.all() else verdicts[~is_simulated]
     table = table.astype(object)
-    names = {name: table[name].map(_signature) for name in ("method_a", "method_b", "verdict")}
-    names["dataset"] = table["dataset"].map(dataset_named)
+    names = {name: table[name].map(_name_strategy) for name in ("method_a", "method_b", "verdict")}
+    names["dataset"] = table["dataset"].map(name_dataset)
     scores = rater_scores(validate(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
         who=scores["rater_kind"].map(WHO),
@@ -58,11 +58,11 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
         ties=(scores["net"] == 0).astype(int),
         losses=(scores["net"] < 0).astype(int),
     )
-    shares = _shares(pd.concat([counts, counts.assign(criterion="overall")]))
-    return pd.concat([shares.assign(is_exact=False), _agreement(shares)])
+    shares = _compute_shares(pd.concat([counts, counts.assign(criterion="overall")]))
+    return pd.concat([shares.assign(is_exact=False), _compare_preferences(shares)])
 
 
-def _shares(counts: pd.DataFrame) -> pd.DataFrame:
+def _compute_shares(counts: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of wins, of ties, and of wins plus half the ties, in percent, for both strategies.
 
     Args:
@@ -91,7 +91,7 @@ def _shares(counts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(figures, columns=[*names, "ours", "low", "high", "n"])
 
 
-def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
+def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
     """Return whether people and judges prefer the same strategy, if both judged."""
     leads = shares[shares["what"] == "share"].assign(lead=shares["ours"] - 50)
     people = leads[leads["who"] == "people"]
@@ -99,11 +99,18 @@ def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
     both = people.merge(judge[[*_SUBJECT, "lead"]], on=_SUBJECT)
     same = both["lead_x"] * both["lead_y"] > 0
     metric = "both." + both["criterion"] + ".agree"
-    return both.assign(metric=metric, ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
+    return both.assign(
+        metric=metric,
+        ours=same * 1.0,
+        low=None,
+        high=None,
+        n=None,
+        is_exact=True,
+    )
 
 
-def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
-    """Return exact shares in percent from a CSV file of counts; None if it is another file.
+def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
+    """Return exact shares in percent from a CSV file of counts, or None if the file has no counts.
 
     Columns are dataset, criterion, ties, and NAME_wins of either strategy. Counts do not say which ratings
     are of the same pair, so there can be no intervals.
@@ -129,18 +136,24 @@ def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
             f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
             "criterion, and as whole numbers ties and NAME_wins for either strategy"
         )
-    first, second = (_signature(name.removesuffix("_wins")) for name in wins)
+    first, second = (_name_strategy(name.removesuffix("_wins")) for name in wins)
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
-    datasets = counts["dataset"].map(dataset_named)
-    counts = counts.assign(who=who, first=first, second=second, dataset=datasets, unit=datasets)
-    return _shares(counts).assign(low=None, high=None, is_exact=True)
+    datasets = counts["dataset"].map(name_dataset)
+    counts = counts.assign(
+        who=who,
+        first=first,
+        second=second,
+        dataset=datasets,
+        unit=datasets,
+    )
+    return _compute_shares(counts).assign(low=None, high=None, is_exact=True)
 
 
 @functools.cache
-def _signature(method: str) -> str:
+def _name_strategy(method: str) -> str:
     """Return the signature of a strategy, or the name of any other method.
 
-    >>> _signature("GUARD"), _signature("ACS"), _signature("Top-k"), _signature("tie")
+    >>> _name_strategy("GUARD"), _name_strategy("ACS"), _name_strategy("Top-k"), _name_strategy("tie")
     ('guard', 'acs(q=1)', 'top_k(k=50)', 'tie')
     """
     try:

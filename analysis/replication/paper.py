@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from guard_eval.errors import StudyError, nearest
+from guard_eval.records import record
 
 FOLDER = Path(__file__).parent / "tables"
 _CONTENT: dict[str, Any] = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
@@ -25,7 +25,7 @@ ALIASES: dict[str, list[str]] = _CONTENT["aliases"]
 """The names that files have for each dataset of the paper."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PaperTable:
     """A table or a figure of the paper.
 

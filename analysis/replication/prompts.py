@@ -22,22 +22,22 @@ WHERE = (
 """Where the paper's prompts come from."""
 
 USUAL = Path("prompts")
-"""The folder that is read if none is named."""
+"""The folder that is read by default."""
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 @functools.cache
-def dataset_named(name: str) -> str:
-    """Return the paper's name of a dataset; one that it does not have keeps its own.
+def name_dataset(name: str) -> str:
+    """Return the paper's name of a dataset. A dataset that the paper does not have keeps its name.
 
-    >>> dataset_named("wikitext"), dataset_named("book"), dataset_named("tales")
+    >>> name_dataset("wikitext"), name_dataset("book"), name_dataset("tales")
     ('Wikitext', 'BookCorpus', 'tales')
     """
     plain = "".join(filter(str.isalnum, name.casefold()))
     return next((paper for paper, names in ALIASES.items() if plain in names), name)
 
 
-def prompts_of(
+def choose_prompts(
     table: PaperTable, paths: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
 ) -> list[Prompt]:
     """Return the prompts of a table.
@@ -56,7 +56,7 @@ def prompts_of(
     if USUAL.is_dir():
         usual = [USUAL]
     others = PROMPTS.keys() - table.datasets
-    prompts = [prompt for prompt in read_files(paths or usual) if prompt.dataset not in others]
+    prompts = [prompt for prompt in read_prompt_files(paths or usual) if prompt.dataset not in others]
     if not prompts:
         raise StudyError(
             f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
@@ -66,11 +66,11 @@ def prompts_of(
     return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
 
 
-def read_files(paths: Sequence[Path]) -> list[Prompt]:
+def read_prompt_files(paths: Sequence[Path]) -> list[Prompt]:
     """Return the prompts of files and of the files in folders, with the paper's names of datasets.
 
-    A file holds prompts, or generations with prompt and reference each; the name of its dataset is what its
-    own name begins with. A number in place of an id gets that name before it.
+    A file holds prompts, or generations with a prompt and a reference each. Its name begins with the name of
+    its dataset. If an id is a number, the name of the dataset is put before it.
 
     Raises:
         StudyError: A file cannot be read, or two prompts have one id.
@@ -81,10 +81,10 @@ def read_files(paths: Sequence[Path]) -> list[Prompt]:
         if path.is_dir():
             files = [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]
         for file in files:
-            dataset = dataset_named(file.stem.split("_")[0].split("-")[0])
+            dataset = name_dataset(file.stem.split("_")[0].split("-")[0])
             for prompt in read_prompts(file, dataset=dataset if dataset in ALIASES else None):
                 name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
                 if name in prompts:
                     raise StudyError(f"two prompts have the id {name!r}; name each file once, or change one")
-                prompts[name] = replace(prompt, id=name, dataset=dataset_named(prompt.dataset))
+                prompts[name] = replace(prompt, id=name, dataset=name_dataset(prompt.dataset))
     return list(prompts.values())

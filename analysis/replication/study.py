@@ -11,7 +11,7 @@ import tomli_w
 
 from analysis.replication.compare import SettingDifference
 from analysis.replication.paper import MODELS, PaperTable
-from analysis.replication.prompts import prompts_of
+from analysis.replication.prompts import choose_prompts
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
@@ -28,10 +28,10 @@ from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_study_prompts
 
 
-def plan_study(
+def plan_replication(
     table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
 ) -> tuple[dict[str, Any], list[Prompt]]:
-    """Return the study.toml of a table as tables, and its prompts; the model is the table's first one.
+    """Return the study.toml of a table of the paper, and its prompts. The model is the table's first one.
 
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
@@ -57,11 +57,17 @@ def plan_study(
         if isinstance(settings.get(key), str):
             settings[key] = seen_from(folder, settings[key])
     check_settings(tables, folder)
-    return tables, prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
+    return tables, choose_prompts(
+        table,
+        paths,
+        limit=limit,
+        bundled=is_bundled,
+        seed=tables["seed"],
+    )
 
 
-def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
-    """Write a study's files, unless they are there, and return the study.
+def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
+    """Write the files of a study unless they exist, and return the study.
 
     Raises:
         StudyError: The folder has a study with other settings or prompts.
@@ -82,12 +88,12 @@ def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> 
 
 
 def name_model(table: PaperTable, study: Study) -> str:
-    """Return the paper's name of a study's model; of one that it does not have, the table's first model."""
+    """Return the paper's name of the study's model, or else the table's first model."""
     names = (name for name in table.models if MODELS[name] == study.settings.model.name)
     return next(names, table.models[0])
 
 
-def setting_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
+def find_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
     """Return the differences between a study's setting and the paper's.
 
     What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and

@@ -23,6 +23,7 @@ from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, part_of
 from guard_eval.reporting.words import KIND_PLACE, judged_by
+from guard_eval.reporting.writing import locate
 from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
@@ -246,6 +247,7 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
     path = folder / "scores.csv"
     if not path.exists():
         return ()
+    locate(path)
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
         described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)

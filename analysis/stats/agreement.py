@@ -30,7 +30,7 @@ def raw_agreement(counts: ArrayLike) -> float | None:
     """Return the share of two ratings of an item that agree, averaged over items with two or more ratings."""
     table = np.asarray(counts, dtype=float)
     paired = table[table.sum(axis=1) >= 2]
-    return float(agreeing(paired).mean()) if len(paired) else None
+    return float(agreement_by_item(paired).mean()) if len(paired) else None
 
 
 def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: float = 0.95) -> Estimate:
@@ -44,7 +44,13 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     def by_chance(shares: Floats) -> Floats:
         return np.asarray((shares**2).sum(axis=-1))
 
-    return _chance_corrected(counts, unit, by_chance, name="Fleiss' κ", level=level)
+    return _correct_for_chance(
+        counts,
+        unit,
+        by_chance,
+        name="Fleiss' κ",
+        level=level,
+    )
 
 
 def gwet_ac1(
@@ -66,11 +72,17 @@ def gwet_ac1(
         return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
 
     name = f"Gwet's AC1, {q} categories"
-    estimate = _chance_corrected(counts, unit, by_chance, name=name, level=level)
+    estimate = _correct_for_chance(
+        counts,
+        unit,
+        by_chance,
+        name=name,
+        level=level,
+    )
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
 
 
-def _chance_corrected(
+def _correct_for_chance(
     counts: ArrayLike,
     unit: ArrayLike | None,
     by_chance: Callable[[Floats], Floats],
@@ -85,24 +97,31 @@ def _chance_corrected(
     table = np.asarray(counts, dtype=float)
     sizes = table.sum(axis=1)
     shares = table / sizes[:, None]
-    columns = [np.ones(len(table)), sizes >= 2, agreeing(table), *shares.T]
+    columns = [np.ones(len(table)), sizes >= 2, agreement_by_item(table), *shares.T]
 
     def function(sums: Floats) -> Floats:
         items = sums[..., 0]
         paired = sums[..., 1]
         agreed = sums[..., 2]
         mean_shares = sums[..., 3:] / items[..., None]
-        return _beyond_chance(agreed / paired, by_chance(mean_shares))
+        return _scale_beyond_chance(agreed / paired, by_chance(mean_shares))
 
-    return _coefficient(table, unit, columns, function, name=name, level=level)
+    return _estimate_coefficient(
+        table,
+        unit,
+        columns,
+        function,
+        name=name,
+        level=level,
+    )
 
 
-def _beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
-    """Return the agreement beyond chance, as a share of the largest possible one."""
+def _scale_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
+    """Return the agreement beyond chance as a share of the largest possible one."""
     return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 
-def agreeing(counts: Floats) -> Floats:
+def agreement_by_item(counts: Floats) -> Floats:
     """Return the share of agreeing pairs of ratings of each item; 0 for an item with one rating."""
     sizes = counts.sum(axis=1)
     alike = (counts * (counts - 1)).sum(axis=1)
@@ -128,7 +147,14 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
     columns = [*paired.T, *coincidences.T]
     units = None if unit is None else np.asarray(unit)[is_paired]
     name = "Krippendorff's α, ordinal"
-    return _coefficient(paired, units, columns, _ordinal_alpha, name=name, level=level)
+    return _estimate_coefficient(
+        paired,
+        units,
+        columns,
+        _ordinal_alpha,
+        name=name,
+        level=level,
+    )
 
 
 def _ordinal_alpha(sums: Floats) -> Floats:
@@ -146,7 +172,13 @@ def _ordinal_alpha(sums: Floats) -> Floats:
     return np.asarray(1 - (n - 1) * observed / expected)
 
 
-def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: float = 0.95) -> Estimate:
+def cohen_kappa(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    unit: ArrayLike,
+    level: float = 0.95,
+) -> Estimate:
     """Estimate Cohen's κ of two raters who chose categories 0, 1 or 2 of each item (Cohen 1960)."""
     first_choices = np.eye(3)[np.asarray(first)]
     second_choices = np.eye(3)[np.asarray(second)]
@@ -158,13 +190,20 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: 
         table = shares.reshape(*sums.shape[:-1], 3, 3)
         agreed = np.trace(table, axis1=-1, axis2=-2)
         by_chance = table.sum(axis=-1) * table.sum(axis=-2)
-        return _beyond_chance(agreed, by_chance.sum(axis=-1))
+        return _scale_beyond_chance(agreed, by_chance.sum(axis=-1))
 
     counts = first_choices + second_choices
-    return _coefficient(counts, unit, [*cells.T], function, name="Cohen's κ", level=level)
+    return _estimate_coefficient(
+        counts,
+        unit,
+        [*cells.T],
+        function,
+        name="Cohen's κ",
+        level=level,
+    )
 
 
-def _coefficient(
+def _estimate_coefficient(
     counts: Floats,
     unit: ArrayLike | None,
     columns: Sequence[ArrayLike],
@@ -191,10 +230,18 @@ def _coefficient(
     has_other_verdict = counts < sizes[:, None]
     if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
-    return replace(estimate, low=None, high=None, error=None, df=None).with_note(FEW_OFF)
+    return replace(
+        estimate,
+        low=None,
+        high=None,
+        error=None,
+        df=None,
+    ).with_note(FEW_OFF)
 
 
-def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: float = 0.95) -> Estimate:
+def intraclass_correlation(
+    item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: float = 0.95
+) -> Estimate:
     """Estimate ICC(1), the correlation of two raters' scores of an item (Shrout and Fleiss 1979).
 
     Args:
@@ -219,5 +266,10 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
 
     units = np.unique(unit, return_inverse=True)[1]
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
-    estimate = jackknife(sum_by_unit(units, *columns), function, level=level, bounds=(-1.0, 1.0))
+    estimate = jackknife(
+        sum_by_unit(units, *columns),
+        function,
+        level=level,
+        bounds=(-1.0, 1.0),
+    )
     return replace(estimate, method=method)

@@ -9,7 +9,7 @@ part).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
+from guard_eval.records import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
@@ -24,13 +25,13 @@ PRIOR_UNITS = 2
 everywhere else (as Agresti and Coull's two successes and failures in an interval of a proportion)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AssistedShare:
     """People's mean, assisted by a judge.
 
     Attributes:
         share: The assisted mean with its t interval and the test that it is one half.
-        weight: λ: how much of the judge's difference between all items and people's is added, 0 or more.
+        weight: λ, the factor of the judge's difference between all items and people's items, 0 or more.
         correlation: Pearson's r of people's and the judge's scores of an item within datasets, or None.
         effective: The number of items by people alone that would give so small a variance, or None.
     """
@@ -110,7 +111,12 @@ def assisted_share(
         share = alone
     elif share.error is not None and share.df is not None and alone.error is not None:
         variance = (n * share.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS)
-        share = share.with_error(math.sqrt(variance), share.df, null=0.5, bounds=(0.0, 1.0))
+        share = share.with_error(
+            math.sqrt(variance),
+            share.df,
+            null=0.5,
+            bounds=(0.0, 1.0),
+        )
         effective = rated * alone.error**2 / variance
     total = _Moments.of(sums.sum(axis=0))
     return AssistedShare(
@@ -173,7 +179,12 @@ class _Moments(NamedTuple):
         return float((worth * self.products).sum()) / spread if spread > 1e-12 else None
 
 
-def _sums(scores: Floats, predictions: Floats, stratum: NDArray[np.int64], unit: NDArray[np.int64]) -> Floats:
+def _sums(
+    scores: Floats,
+    predictions: Floats,
+    stratum: NDArray[np.int64],
+    unit: NDArray[np.int64],
+) -> Floats:
     """Return the sums over units, [units, strata · 8]: n, Σy, Σf, Σf², Σyf, Σy², N and Σf of all items."""
     rated = ~np.isnan(scores)
     y = np.where(rated, scores, 0.0)

@@ -7,7 +7,13 @@ import math
 from scipy import optimize, special
 
 
-def detectable_share(error: float, units: int, *, alpha: float, power: float = 0.8) -> float:
+def detectable_share(
+    error: float,
+    units: int,
+    *,
+    alpha: float,
+    power: float = 0.8,
+) -> float:
     """Return the share above one half that a two-sided sign-flip test finds with this power.
 
     It solves d = z_(α/2) √(e² + d²/n) + z_power e for d = share − ½: the flipped scores of n units vary by

@@ -12,7 +12,13 @@ FEWEST_OFF = 5
 """With fewer units that differ from the others, the correlation of a unit's ratings cannot be estimated."""
 
 
-def tost(share: float, error: float, df: float, *, margin: float) -> float | None:
+def tost(
+    share: float,
+    error: float,
+    df: float,
+    *,
+    margin: float,
+) -> float | None:
     """Return the p of two one-sided t tests that a share is near one half (Schuirmann 1987).
 
     The hypothesis to reject is that the share is `margin` or more away from one half, on either side; p is

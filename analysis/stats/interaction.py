@@ -41,27 +41,37 @@ def interaction(
     """
     unit = np.unique(units, return_inverse=True)[1]
     count = int(unit.max()) + 1
-    is_within = count < len(unit)
-    strata = unit if is_within else np.zeros_like(unit)
-    # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
+    scope = "over"
+    strata = np.zeros_like(unit)
+    if count < len(unit):
+        scope = "within"
+        strata = unit
     order = np.argsort(strata, kind="stable")
-    total, size = (np.asarray(column, dtype=float)[order] for column in (sums, sizes))
-    labels = np.asarray(values)[order]
     strata = strata[order]
-    where = f"permutations of the values {'within' if is_within else 'over'} prompts"
-    if len(set(zip(strata.tolist(), labels.tolist(), strict=True))) == len(np.unique(strata)):
-        return Estimate(n=count, method=where, note="no two values can be exchanged")
-    centred = total - size * total.sum() / size.sum()
+    labels = np.asarray(values)[order]
+    total = np.asarray(sums, dtype=float)[order]
+    size = np.asarray(sizes, dtype=float)[order]
+    method = f"permutations of the values {scope} prompts"
+    cells = {*zip(strata.tolist(), labels.tolist(), strict=True)}
+    if len(cells) == len({*strata.tolist()}):
+        return Estimate(n=count, method=method, note="no two values can be exchanged")
+    mean = total.sum() / size.sum()
+    centred = total - size * mean
     observed = _between(centred, size, labels[None, :])[0]
     draws = max(FEWEST_DRAWS, min(DRAWS, MAX_PERMUTED // len(labels)))
     block = max(1, _BLOCK // len(labels))
     rng = np.random.default_rng(seed)
     reached = 0
     for begin in range(0, draws, block):
-        shuffle = np.argsort(strata + rng.random((min(block, draws - begin), len(labels))), axis=1)
-        between = _between(centred, size, labels[shuffle])
-        reached += int((between >= observed * (1 - _ROUNDING)).sum())
-    return Estimate(p=(1 + reached) / (1 + draws), n=count, method=f"{draws:,} random {where}")
+        rows = min(block, draws - begin)
+        # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
+        keys = strata + rng.random((rows, len(labels)))
+        shuffled = labels[np.argsort(keys, axis=1)]
+        between = _between(centred, size, shuffled)
+        is_reached = between >= observed * (1 - _ROUNDING)
+        reached += int(is_reached.sum())
+    p = (1 + reached) / (1 + draws)
+    return Estimate(p=p, n=count, method=f"{draws:,} random {method}")
 
 
 def _between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats:
@@ -69,5 +79,6 @@ def _between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats
     result = np.zeros(len(labels))
     for value in range(int(labels.max()) + 1):
         is_value = labels == value
-        result += (is_value @ centred) ** 2 / np.maximum(is_value @ size, 1.0)
+        sizes = np.maximum(is_value @ size, 1.0)
+        result += (is_value @ centred) ** 2 / sizes
     return result

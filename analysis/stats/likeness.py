@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from guard_eval.estimate import Floats
+from guard_eval.estimate import Floats, sum_by_unit
 
 
-def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, judged: ArrayLike) -> Floats:
+def compare_with_judge(
+    items: ArrayLike,
+    raters: ArrayLike,
+    labels: ArrayLike,
+    judged: ArrayLike,
+) -> Floats:
     """Compare the agreement of each person with a judge to that of other people, [raters, 4].
 
     The columns are the number of items that the person, the judge and another person rated; the number of
@@ -26,15 +31,20 @@ def compare_with_judge(items: ArrayLike, raters: ArrayLike, labels: ArrayLike, j
         labels: The verdict, from 0, [verdicts].
         judged: The judge's label of each item, or −1, [items].
     """
-    item, rater, label = (np.asarray(column, dtype=np.int64) for column in (items, raters, labels))
-    verdict = np.asarray(judged, dtype=np.int64)
-    same = label == verdict[item]
-    counts = np.bincount(item)
-    agreeing = np.bincount(item, weights=same)
-    is_shared = (verdict[item] >= 0) & (counts[item] > 1)
-    others = np.maximum(1, counts[item] - 1)
-    columns = (np.ones(len(item)), same, (agreeing[item] - same) / others)
-    size = int(rater.max(initial=-1)) + 1
-    n, k, expected = (np.bincount(rater, weights=column * is_shared, minlength=size) for column in columns)
+    item = np.asarray(items, dtype=np.int64)
+    rater = np.asarray(raters, dtype=np.int64)
+    verdict = np.asarray(judged, dtype=np.int64)[item]
+    same = np.asarray(labels) == verdict
+    counts = np.bincount(item)[item]
+    agreeing = np.bincount(item, weights=same)[item]
+    is_shared = (verdict >= 0) & (counts > 1)
+    of_others = (agreeing - same) / np.maximum(1, counts - 1)
+    n, k, expected = sum_by_unit(
+        rater,
+        is_shared,
+        is_shared & same,
+        is_shared * of_others,
+    ).T
     share = np.clip(expected / np.maximum(1, n), 0, 1)
-    return np.stack([n, k, share, binom.sf(k - 1, n, share)], axis=1)
+    p = binom.sf(k - 1, n, share)
+    return np.stack([n, k, share, p], axis=1)

@@ -24,6 +24,7 @@ from scipy import optimize
 from scipy.sparse import csr_array
 
 from guard_eval.estimate import Floats
+from guard_eval.records import record
 
 FEWEST_RATERS = 3
 """Fewer raters say nothing about the population from which they come."""
@@ -39,7 +40,7 @@ CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite'
 Numbers = NDArray[np.integer]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TwoWayMean:
     """A mean over items and raters, and its error.
 
@@ -112,7 +113,7 @@ class TwoWayDesign:
         return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
 
     @cached_property
-    def _freedoms(self) -> Floats:
+    def _degrees_of_freedom(self) -> Floats:
         """Return the degrees of freedom of the sums of squares of raters, items and single scores.
 
         Raters of unequal weights b count as (Σb²)²/Σb⁴ raters.
@@ -127,7 +128,7 @@ class TwoWayDesign:
     @property
     def _is_crossed(self) -> bool:
         """Return whether raters share enough items to separate the effect of a rater from the residual."""
-        return bool(self._freedoms[2] >= self.raters - 1)
+        return bool(self._degrees_of_freedom[2] >= self.raters - 1)
 
     def mean(self, scores: Floats) -> TwoWayMean:
         """Return the weighted mean of scores, [n], with its error."""
@@ -159,7 +160,7 @@ class TwoWayDesign:
         residual = squares[-1] - squares[:-1] @ shared
         parts = np.append(of_raters_and_items, factors[-1] * residual)
         variance = max(0.0, float(parts.sum()))
-        spread = float((parts**2 / self._freedoms).sum())
+        spread = float((parts**2 / self._degrees_of_freedom).sum())
         df = max(1.0, variance**2 / spread) if spread > 0 else 1.0
         return variance, df, float(np.linalg.solve(expected, squares)[0])
 
@@ -194,7 +195,7 @@ class TwoWayDesign:
         precision = 1 / (between + noise) if residual > 0 else np.ones(self.raters)
         slope = float(precision.sum() - (precision**2).sum() / precision.sum())
         spread = float((loads**2).sum()) ** 2 * (self.raters - 1) / slope**2
-        largest_df = max(1.0, self._freedoms[1])
+        largest_df = max(1.0, self._degrees_of_freedom[1])
         df = min(max(1.0, variance**2 / spread), largest_df)
         return variance, df, between
 

@@ -26,13 +26,13 @@ def possible_counts(percentage: str, n: int) -> range:
     >>> possible_counts("78.3", 60), len(possible_counts("78.3", 150))
     (range(47, 48), 0)
     """
-    half = Fraction(1, 2 * 10 ** _decimals(percentage))
+    half = Fraction(1, 2 * 10 ** _count_decimals(percentage))
     low = math.ceil((Fraction(percentage) - half) * n / 100)
     high = math.floor((Fraction(percentage) + half) * n / 100)
     return range(max(low, 0), min(high, n) + 1)
 
 
-def fits(row: Sequence[str], n: int) -> bool:
+def can_be_shares(row: Sequence[str], n: int) -> bool:
     """Say whether the percentages of `row`, all of a whole, can be shares of `n` verdicts."""
     counts = [possible_counts(percentage, n) for percentage in row]
     if not all(counts):
@@ -42,10 +42,10 @@ def fits(row: Sequence[str], n: int) -> bool:
     return smallest <= n <= largest
 
 
-def rounded(count: Fraction | int, n: int, decimals: int) -> set[str]:
+def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
     """Return the printed percentage of `count` out of `n`: two values if it lies half-way.
 
-    >>> rounded(Fraction(695, 2), 600, 2), sorted(rounded(1, 8, 0))  # 57.917, 12.5
+    >>> round_percentage(Fraction(695, 2), 600, 2), sorted(round_percentage(1, 8, 0))  # 57.917, 12.5
     ({'57.92'}, ['12', '13'])
     """
     units = Fraction(count) / n * 100 * 10**decimals
@@ -63,14 +63,20 @@ def nearest_percentage(percentage: str, n: int) -> str:
     share = Fraction(percentage) / 100
     nearby = (math.floor(share * n), math.ceil(share * n))
     count = min(nearby, key=lambda count: abs(Fraction(count, n) - share))
-    return max(rounded(count, n, _decimals(percentage)))
+    return max(round_percentage(count, n, _count_decimals(percentage)))
 
 
-def _decimals(percentage: str) -> int:
+def _count_decimals(percentage: str) -> int:
     return len(percentage.partition(".")[2])
 
 
-def clustered_p(wins: int, losses: int, *, per_pair: float, icc: float) -> float:
+def clustered_p(
+    wins: int,
+    losses: int,
+    *,
+    per_pair: float,
+    icc: float,
+) -> float:
     """Return the p of wins against losses if two ratings of a pair correlate by `icc`.
 
     It is that of the exact binomial test, for as many independent ratings as the design effect leaves. Where
@@ -91,7 +97,13 @@ def clustered_p(wins: int, losses: int, *, per_pair: float, icc: float) -> float
     return min(1.0, max(p, sys.float_info.min))
 
 
-def tolerated_icc(wins: int, losses: int, *, per_pair: float, alpha: float) -> float | None:
+def tolerated_icc(
+    wins: int,
+    losses: int,
+    *,
+    per_pair: float,
+    alpha: float,
+) -> float | None:
     """Return the correlation above which p is above `alpha`: 1 if none is, and None if every one is.
 
     >>> round(tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)

@@ -53,7 +53,12 @@ def unit_proportion(
             design = count / (count - 1) * float(np.sort(off**2).sum()) / chance
         narrow = float(special.ndtri(0.5 + level / 2) / special.stdtrit(count - 1, 0.5 + level / 2))
         effective = trials / max(1.0, design) * narrow**2
-    low, high = _confidence_limits(share * effective, effective, alpha=1 - level, method="wilson")
+    low, high = _confidence_limits(
+        share * effective,
+        effective,
+        alpha=1 - level,
+        method="wilson",
+    )
     # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
     return replace(result, low=float(low) if share > 0 else 0.0, high=float(high) if share < 1 else 1.0)
 
@@ -67,7 +72,12 @@ def pooled_binomial(wins: int, losses: int) -> Estimate:
     2.874966592398616e-06
     """
     if not (n := wins + losses):
-        return Estimate(method=BINOMIAL, note="every rating is a tie", smallest_p=1.0, unit="rating")
+        return Estimate(
+            method=BINOMIAL,
+            note="every rating is a tie",
+            smallest_p=1.0,
+            unit="rating",
+        )
     p = float(stats.binomtest(wins, n, 0.5).pvalue)
     return Estimate(
         value=wins / n, p=p, n=n, unit="rating", method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n)

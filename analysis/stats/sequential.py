@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, Floats
+from guard_eval.records import record
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
@@ -35,7 +36,7 @@ _TOLERANCE = 1e-9
 """The numerical tolerance of the limits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class SequentialTest:
     """A two-sided test that holds at any stopping time.
 
@@ -51,7 +52,7 @@ class SequentialTest:
     crossed: int | None
 
 
-def anytime(
+def anytime_test(
     scores: ArrayLike,
     *,
     sizes: ArrayLike | None = None,
@@ -81,7 +82,12 @@ def anytime(
     unit = "item" if sizes is None else "prompt"
     method = f"betting on {unit}s' mean scores, {len(FRACTIONS)} stakes for each method"
     if not len(sums):
-        empty = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
+        empty = Estimate(
+            level=1 - alpha,
+            unit=unit,
+            method=method,
+            note=NO_DATA,
+        )
         return SequentialTest(share=empty, log_e=np.zeros(0), crossed=None)
     scale = weights.max()
     sums = sums / scale
@@ -129,7 +135,16 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
             return result.with_note("the share drifted so far that no share fits all items")
         result = result.with_note("the share drifted: earlier items rule out the mean of all items")
     low, high = (
-        end if excess(limit) < 0 else float(optimize.brentq(excess, inside, limit, xtol=_TOLERANCE))
+        end
+        if excess(limit) < 0
+        else float(
+            optimize.brentq(
+                excess,
+                inside,
+                limit,
+                xtol=_TOLERANCE,
+            )
+        )
         for end, limit in zip((0.0, 1.0), bounds, strict=True)
     )
     return replace(result, low=low, high=high)

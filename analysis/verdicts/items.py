@@ -1,4 +1,4 @@
-"""Find the pair that each row compares, and the prompt that several pairs share.
+"""Find the pair that each row compares, the prompt that several pairs share, and the rater.
 
 The number of prompts is the number of independent units, so a wrong guess must not raise it. If several
 columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
@@ -17,6 +17,7 @@ from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
+    STORED,
     UNKNOWN_RATER,
     Mask,
     Table,
@@ -73,7 +74,7 @@ def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
     items = find_items(table, wide, is_program=is_program)
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
-    if name:
+    if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
         refuse(table.frame, table.cells(name).isna(), message, name=name)
@@ -272,12 +273,15 @@ def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
         StudyError: There is such a column.
     """
     rows = len(table.frame)
-    heading = table.heading_of("rater")
-    is_certain = heading == "rater" or "rater" in table.declared.columns
-    if is_certain or table.count_distinct("rater") < rows or table.count_distinct("pair_id") == rows:
+    heading = table.heading_of("rater", "rater")
+    if (
+        "rater" in table.declared.columns
+        or table.count_distinct("rater") < rows
+        or table.count_distinct("pair_id") == rows
+    ):
         return
     for name in filter(table.is_filled, table.free_columns):
-        is_aside = _ASIDE.fullmatch(simplify_heading(name))
+        is_aside = name in STORED or _ASIDE.fullmatch(simplify_heading(name))
         is_person = 1 < 2 * table.count_distinct(name) <= rows and not _is_repeated(table, *keys, name).any()
         if is_person and not is_aside:
             raise StudyError(

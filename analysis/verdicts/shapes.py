@@ -105,7 +105,7 @@ def _find_marked_words(table: Table) -> dict[str, str]:
     words = {}
     for name in table.free_columns:
         parts = _split_heading_words(name)
-        text = " ".join(part for part in parts if part not in {*winning, *HEADINGS["ignored"]})
+        text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
         word = f"{noun} {text}" if text in {"1", "2"} else text
         is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
         if is_tie(word) or (is_mark and names_side(word)):

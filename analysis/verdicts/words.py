@@ -107,14 +107,14 @@ def _read_comparison_sign(first: str, sign: str, second: str) -> Word | None:
 
 def is_tie(word: str) -> bool:
     """Return whether a word means a tie."""
-    known = meaning(word)
-    return known is not None and known.side == TIED
+    outcome = meaning(word)
+    return outcome is not None and outcome.side == TIED
 
 
 def names_side(word: str) -> bool:
     """Return whether a word names one of the two texts, such as left or A."""
-    known = meaning(word)
-    return known is not None and known.side != TIED
+    outcome = meaning(word)
+    return outcome is not None and outcome.side != TIED
 
 
 def declare_word(word: str, value: str = "SIDE") -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
 from guard_eval.records import Continuation, Recipe, content_id
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import locate, write_whole
 from guard_eval.texts.journal import append_lines, read_lines
 from guard_eval.texts.shards import WHOLE, Shard
 
@@ -64,6 +64,7 @@ def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
 def _read_recipe(folder: Path) -> dict[str, Any]:
     """Return the fields in a folder's recipe.json."""
     path = folder / "recipe.json"
+    locate(path)
     try:
         values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
         return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}

@@ -11,11 +11,12 @@ from statsmodels.stats import inter_rater
 from verdicts_by_hand import as_table, evidence, table
 
 from analysis.sections import ANALYSES
+from analysis.sections.raters.agreement import make_section
 from analysis.stats.agreement import (
     cohen_kappa,
     fleiss_kappa,
     gwet_ac1,
-    intraclass,
+    intraclass_correlation,
     krippendorff_alpha,
     raw_agreement,
 )
@@ -48,7 +49,7 @@ def drawn(seed, items=30, raters=4, categories=3):
     return np.array([rng.multinomial(raters, row) for row in lean])
 
 
-def test_coefficients_of_incomplete_data_are_the_published_ones():
+def test_incomplete_data_give_published_coefficients():
     assert fleiss_kappa(golden("fleiss_1971_diagnoses.csv")).value == pytest.approx(0.430, abs=5e-4)
     # Krippendorff's example with missing data, which is also irrCAC's cac.raw4raters.
     rows = golden("irrcac_raw_4raters.csv")
@@ -59,7 +60,7 @@ def test_coefficients_of_incomplete_data_are_the_published_ones():
     assert krippendorff_alpha(ratings).value == pytest.approx(0.815388, abs=5e-7)
 
 
-def test_coefficients_of_complete_data_are_the_published_ones():
+def test_complete_data_give_published_coefficients():
     ratings = SIX_RATERS
     assert gwet_ac1(ratings).value == pytest.approx(0.4448007, abs=5e-8)
     # irrCAC's linearised errors are near the jackknife's.
@@ -87,7 +88,7 @@ def test_coefficients_agree_with_statsmodels_and_krippendorff(seed):
 def test_intraclass_correlation_follows_hand_arithmetic():
     # Items (0, 2), (4, 6): means 1 and 5; MSB = 2·((1 − 3)² + (5 − 3)²)/1 = 16, MSW = (1+1+1+1)/2 = 2.
     # ICC(1) = (16 − 2)/(16 + 2) = 7/9.
-    assert intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1]).value == pytest.approx(7 / 9)
+    assert intraclass_correlation([0, 0, 1, 1], [0, 2, 4, 6], [0, 1]).value == pytest.approx(7 / 9)
 
 
 @pytest.mark.parametrize("coefficient", [fleiss_kappa, krippendorff_alpha])
@@ -143,3 +144,9 @@ def test_ac1_counts_the_choices_that_raters_had():
 def test_ac1_is_one_where_all_verdicts_are_the_same():
     assert gwet_ac1([[4, 0, 0], [3, 0, 0]]).value == 1
     assert fleiss_kappa([[4, 0, 0], [3, 0, 0]]).value is None
+
+
+def test_kappa_below_minus_one_has_a_word():
+    """Raters never agree on 11 pairs, and six pairs have one: p_x = 23/34, p_e = .562, κ = −.562 / .438."""
+    letters = {str(n): "xy" for n in range(11)} | {f"once {n}": "x" for n in range(6)}
+    assert make_section(evidence(table(letters))).answer.startswith("Hardly: κ = −1.28")

@@ -138,14 +138,37 @@ def test_position_and_flips_follow_hand_arithmetic():
     assert row.flip_rate == pytest.approx(1 / 3)
 
 
-def test_length_slope_is_least_squares_with_hc3_errors():
+@pytest.mark.parametrize(("datasets", "per_unit"), [((60,), 1), ((60,), 2), ((40, 20), 2), ((59, 1), 1)])
+def test_length_slope_agrees_with_bias_reduced_gee(datasets, per_unit):
+    """A dataset with one pair is no coefficient."""
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=60), rng.choice([0, 0.5, 1.0], size=60)
-    share, slope = share_at_equal_length(y, x, np.zeros(60), np.arange(60))
-    oracle = sm.OLS(y, sm.add_constant(x)).fit(cov_type="HC3", use_t=True)
-    assert (share.value, slope.value) == pytest.approx(tuple(oracle.params), abs=1e-9)
-    assert (share.error, slope.error) == pytest.approx(tuple(oracle.bse), rel=1e-8)
-    assert slope.p == pytest.approx(oracle.pvalues[1], rel=1e-8)
+    dataset, unit = np.repeat(np.arange(len(datasets)), datasets), np.arange(60) // per_unit
+    share, slope = share_at_equal_length(y, x, dataset, unit)
+    columns = [np.ones(60), x, dataset - dataset.mean()][: 3 if datasets == (40, 20) else 2]
+    model = sm.GEE(y, np.column_stack(columns), groups=unit, cov_struct=sm.cov_struct.Independence())
+    oracle = model.fit(cov_type="bias_reduced")
+    assert (share.value, slope.value) == pytest.approx(tuple(oracle.params[:2]), abs=1e-9)
+    assert (share.error, slope.error) == pytest.approx(tuple(oracle.bse[:2]), rel=1e-8)
+    t = slope.value / slope.error
+    assert slope.p == pytest.approx(2 * stats.t.sf(abs(t), 60 / per_unit - len(columns)), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("shares", "ratios", "datasets", "reason"),
+    [
+        ([1, 0], [0, 1], [0, 0], "2 units are too few for 2 coefficients"),
+        ([1, 0, 1, 0], [1, 1, 1, 1], [0] * 4, "the same in every pair"),
+        ([1, 0, 1, 0, 1], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1], "does not vary within datasets"),
+        ([0, 0.5, 1, 0.5], [0, 1, 2, 1], [0] * 4, "goes through some or all items"),
+        ([0, 0.5, 1, 0.5], [0, 0, 2, 0], [0] * 4, "goes through some or all items"),
+    ],
+)
+def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets, reason):
+    share, slope = share_at_equal_length(shares, ratios, datasets, np.arange(len(shares)))
+    assert share.value is slope.value is None
+    assert reason in share.note
+    assert reason in slope.note
 
 
 def test_share_at_equal_length_beyond_one_is_undefined():
@@ -368,6 +391,12 @@ def test_sequential_test_orders_items_by_time():
     assert row.note == ""
     assert "no time is known" in only(sequential(evidence(frame.drop(columns="at"), sequential=True))).note
     assert sequential(evidence(frame)).empty
+
+
+def test_missing_times_are_left_out_of_the_days():
+    when = [("1", "x", "2026-01-03T00:00:00Z"), ("2", "y", None), ("3", "x", "2026-01-02T00:00:00Z")]
+    row = only(as_table(ANALYSES["coverage"])(evidence(listed("pair_id verdict at", when))))
+    assert (row.first_day, row.last_day) == ("2026-01-02", "2026-01-03")
 
 
 CHECKS = [

@@ -1,5 +1,6 @@
 """The test of any difference and the rank sets of strengths: by hand, by enumeration, by simulation."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -121,3 +122,59 @@ def test_p_of_one_difference_agrees_with_student():
     scores, widths = np.array([2.5 * error, 0.0]), np.full((2, 2), error)
     p = any_difference_p(scores, widths, largest_errors(errors))
     assert p == pytest.approx(2 * stats.t.sf(2.5, 39), abs=0.004)
+
+
+# Two methods without ties: units with 3, 2, 4, 1 and 2 comparisons, of which the first method wins 8 of 12.
+SIZES, WINS = np.array([3, 2, 4, 1, 2]), np.array([3, 1, 2, 1, 1])
+UNITS = np.repeat(np.arange(5), SIZES)
+POINTS = np.concatenate([[2] * won + [0] * (size - won) for won, size in zip(WINS, SIZES, strict=True)])
+TWO = Comparisons(UNITS, 0 * UNITS, 0 * UNITS + 1, POINTS, np.array([0, 0, 0, 1, 1]))
+LOG_ODDS = np.log(2)
+STRENGTHS = np.array([LOG_ODDS / 2, -LOG_ODDS / 2, -np.inf])
+
+
+def influence_by_hand():
+    """Return each unit's surprise over the information of all others, less the mean of its stratum."""
+    changes = (WINS - SIZES * 2 / 3) / ((12 - SIZES) * 2 / 9)
+    return changes - np.repeat([changes[:3].mean(), changes[3:].mean()], [3, 2])
+
+
+def test_influence_of_a_unit_follows_hand_arithmetic():
+    shares = TWO.share_influence(STRENGTHS)
+    assert shares[:, 0] == pytest.approx(2 / 9 * influence_by_hand(), rel=1e-5)
+    assert shares[:, 1] == pytest.approx(-shares[:, 0])
+    # The part of the spread of strengths that is error: half of a log-odds each, two methods.
+    error = (influence_by_hand() ** 2).sum() / LOG_ODDS**2
+    assert TWO.shrink(STRENGTHS)[0] == pytest.approx(max(0, 1 - error) * LOG_ODDS / 2, rel=1e-4)
+    assert 0 < error < 1
+
+
+def test_degrees_of_freedom_are_satterthwaites():
+    rater = np.arange(12) % 3
+    errors = TWO.errors(STRENGTHS, rater)
+    over_units, over_raters = (
+        4 * (clustered.share_influence(STRENGTHS)[:, 0] ** 2).sum()
+        for clustered in (TWO, replace(TWO, unit=rater, strata=np.zeros(3, dtype=np.int64)))
+    )
+    expected = errors.variances[0, 1] ** 2 / (over_units**2 / 4 + over_raters**2 / 2)
+    assert errors.df[0, 1] == pytest.approx(np.clip(expected, 1, 4))
+    assert 1 < expected < 4
+
+
+def test_limits_of_a_share_are_students_within_zero_and_one():
+    influence = np.random.default_rng(1).normal(size=(9, 1)) / 30
+    errors = errors_of(np.hstack([influence, -influence]))
+    half = stats.t.ppf(0.975, 8) * np.sqrt((influence**2).sum())
+    limits = errors.limits(np.array([0.5, 0.99]), level=0.95)
+    assert limits[0] == pytest.approx((0.5 - half, 0.5 + half))
+    assert limits[1] == pytest.approx((0.99 - half, 1))
+
+
+def test_line_is_higher_if_few_units_show_a_difference(monkeypatch):
+    """Five of six units differ by as much: in 2 of 2⁵ patterns all agree, and t² is 5 · 5/6 over 1 − 5/6."""
+    influence = np.array([[1.0]] * 5 + [[0.0]])
+    errors = errors_of(np.hstack([influence, -influence]))
+    assert simultaneous_line(largest_errors(errors)) == pytest.approx(5)
+    monkeypatch.setattr("analysis.stats.ranks.rank_sets.MANY_UNITS", 0)
+    student = simultaneous_line(largest_errors(errors))
+    assert student == pytest.approx(stats.t.isf(0.025, 5), abs=0.05)

@@ -123,7 +123,7 @@ def test_marks_of_places_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
     rows = [
         {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
-        | {name: int((n % 2 != (n % 4 == 3)) == place) for place, name in enumerate(names)}
+        | {name: int((n % 2 != (n % 4 == 3)) == side) for side, name in enumerate(names)}
         for n in range(40)
     ]
     table = pd.DataFrame(rows)
@@ -239,10 +239,25 @@ def test_texts_that_say_yes_are_no_marks():
     assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
 
 
-def test_rater_that_differs_in_every_row_is_asked_about():
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("rejected", ("a text", "")),
+        ("rejected", ("yes", "no")),
+        ("attention_check", (0, 1)),
+        ("failed", (0, 1)),
+    ],
+)
+def test_column_with_two_meanings_leaves_nothing_out(name, cells):
+    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % 2]} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+
+
+@pytest.mark.parametrize("name", ["response_id", "rater"])
+def test_rater_that_differs_in_every_row_is_asked_about(name):
     table = rated("item").rename(columns={"rater": "Teilnehmer"})
-    table["response_id"] = range(60)
-    assert "response_id differs in every row, and Teilnehmer may be the rater" in refusal(table)
+    table[name] = range(60)
+    assert f"{name} differs in every row, and Teilnehmer may be the rater" in refusal(table)
     verdicts = analysis.read(table, columns={"rater": "Teilnehmer"}, rater_kind="person")
     assert verdicts["rater"].nunique() == 3
     alone = table.drop(columns="Teilnehmer")

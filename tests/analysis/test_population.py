@@ -78,3 +78,30 @@ def test_unequal_loads_have_variance_of_paule_and_mandel():
     share = loads / 460
     assert result.variance == pytest.approx((share**2 * (theirs.tau2 + residual / loads)).sum(), rel=1e-4)
     assert 4 < result.df < 9  # that of a sum of squares in which raters weigh as much as they rated is 0.8
+
+
+ALONE = TwoWayDesign(np.arange(6), np.arange(6) // 2, np.full(6, 1 / 6))
+"""Three raters who share no item."""
+
+
+@pytest.mark.parametrize(
+    ("design", "scores", "method"),
+    [
+        (full(3, 4), [1.0] * 12, "items and raters as random effects"),
+        (full(2, 2), [1.0, 0.0, 0.0, 1.0], "items and raters as random effects"),
+        (ALONE, [1.0] * 6, "items as clusters"),
+    ],
+    ids=["crossed and equal", "crossed and opposed", "apart and equal"],
+)
+def test_scores_without_spread_between_raters_have_no_variance(design, scores, method):
+    """Sums of squares of opposed raters give a negative variance, which counts as 0."""
+    result = design.mean(np.array(scores))
+    assert (result.variance, result.df) == (0, 1)
+    assert result.raters <= 0
+    assert method in design.method
+
+
+def test_raters_with_equal_means_leave_the_variance_of_single_scores():
+    # Residuals of ±½ have 6 − 3 degrees of freedom: 1.5 / 3, over six scores; three equal raters have two.
+    result = ALONE.mean(np.array([0.0, 1.0] * 3))
+    assert (result.raters, result.variance, result.df) == pytest.approx((0, 0.5 / 6, 2))

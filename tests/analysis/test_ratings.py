@@ -9,7 +9,7 @@ import pytest
 from factories import make_pair
 
 from analysis.monitor.ratings import read_ratings
-from analysis.monitor.status import headline
+from analysis.monitor.status import write_headline
 from guard_eval.records import Pair
 from guard_eval.store import Store, raters
 from guard_eval.store.sql.schema import add_rows
@@ -160,7 +160,7 @@ def test_status_of_an_untouched_study_is_empty(study):
     ratings = study((), pairs=0).ratings()
     assert (ratings.planned, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
-    assert headline(ratings).startswith("0 of 0 ratings (0 %)")
+    assert write_headline(ratings).startswith("0 of 0 ratings (0 %)")
 
 
 FAST, SLOW = 1.26, 1.27
@@ -274,12 +274,12 @@ def test_often_skipped_pair_is_counted(study):
 def test_headline_counts_pairs_for_people(study):
     running = study(["ada"], pairs=1)
     running.pressed(1, "p0", "ada", coherence="A")
-    assert headline(running.ratings()) == (
+    assert write_headline(running.ratings()) == (
         "1 of 2 ratings (50 %): 1 pair, 2 people each. 1 to go: about 30 s of rating in all, at 30 s a pair."
     )
     with running.store.write() as (db, _):
         running.add_pair(db, "for a judge alone", 1, 30, for_people=False)
-    assert headline(running.ratings()).startswith("1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each.")
+    assert write_headline(running.ratings()).startswith("1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each.")
 
 
 def test_ratings_without_a_later_criterion_are_counted(study):

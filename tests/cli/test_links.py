@@ -50,6 +50,18 @@ def test_no_command_writes_outside_through_a_link(run, paired, tmp_path, name, p
     assert listed(outside / "folder") == {"mine.txt": b"mine"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["", "RUN", "RUN/guard.jsonl", "RUN/recipe.json"])
+def test_no_text_is_read_through_a_link(run, paired, tmp_path, name):
+    """A stranger's study could show raters, judges and readers the texts of the user's other studies."""
+    (texts,) = (paired / "continuations").iterdir()
+    link = paired / "continuations" / name.replace("RUN", texts.name)
+    link.rename(tmp_path / "outside")
+    link.symlink_to(tmp_path / "outside")
+    for command in ("measure --metrics length", "pair"):
+        assert "leads out of the folder" in run(*typed(command)).refused()
+
+
 def typed(command):
     """Return the words of a command on the study."""
     words = command.split()

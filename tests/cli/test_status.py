@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 def parts(run, *arguments):
     status = json.loads(run("status", *arguments, "--json").out)
-    return {state["name"]: state for state in status["parts"]}, status["next"]
+    return {state["name"]: state for state in status["steps"]}, status["next"]
 
 
 def test_status_follows_a_study_to_its_report(run, study):

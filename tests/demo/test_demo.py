@@ -64,7 +64,7 @@ def test_demo_is_marked_as_simulated_and_works_offline(demo):
         assert "simulated" in heads or path.stem == "metrics"  # which are measured from the texts alone
 
 
-def test_a_simulated_judge_assists_simulated_people(demo):
+def test_simulated_judge_assists_simulated_people(demo):
     names = ("criterion", "simulated", "judge", "pairs_rated", "pairs_judged")
     rows = [[row[name] for name in names] for row in rows_of(demo[0] / "report" / "csv" / "assisted.csv")]
     same = ["true", "SIMULATED judge", "40", "48"]
@@ -82,7 +82,7 @@ def test_second_demo_changes_nothing(demo, monkeypatch, capsys):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_the_prompts_are_enough_and_none_is_doubled():
+def test_demo_has_forty_different_prompts():
     texts = [prompt.text for prompt in read_prompts(PROMPTS)]
     assert len(texts) == len(set(texts)) >= 40
 
@@ -97,7 +97,7 @@ def test_bundled_model_matches_its_card():
     assert f"{figures['parameters']:,}" in card
 
 
-def test_the_cards_bits_per_character_are_those_of_the_weights():
+def test_model_has_the_bits_per_character_of_its_card():
     corpus = Path(__file__).parents[2].parent / "shared" / "corpus"
     if not corpus.is_dir():
         pytest.skip(f"{corpus} is not here: the held-out books do not lie in the repository")

@@ -32,6 +32,7 @@ ALLOWED = {
     "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made
     "guard_eval/texts/shards.py": {"unlink"},
     "guard_eval/store/export.py": {"open", "unlink"},
+    "guard_eval/store/manage.py": {"unlink"},  # a file that was just written
 }
 """Calls outside the doors by file, each with its reason."""
 

@@ -85,7 +85,7 @@ def test_few_prompts_have_a_reason_instead_of_p(prompts, least, tmp_path):
     results, rows = differences_of(texts)
     row = rows["diversity", "dull", "d"]
     assert (row.p_value, row.p_holm) == (None, None)
-    why = f"no p: with so few that differ it cannot be below {least:.3g}, and so not reach 0.05"
+    why = f"no p: few units differ, so it cannot be below {least:.3g} and cannot reach 0.05"
     assert row.note == why
     write_results(results, tmp_path)
     for name in ("metrics.html", "metrics.md", "metrics.tex", "metrics.json", "differences.csv"):

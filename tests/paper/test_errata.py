@@ -16,7 +16,7 @@ CLAIMS = {
 }
 
 
-def test_every_claim_has_one_entry_and_no_entry_another_test(errata):
+def test_every_claim_has_exactly_one_entry(errata):
     assert sorted(NAMED.findall("".join(text for _, text in errata))) == sorted(CLAIMS)
 
 
@@ -36,7 +36,7 @@ def bare(text):
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def test_quotations_are_the_papers(tex):
+def test_quotations_stand_in_the_paper(tex):
     claims = " ".join(" ".join(map(ast.get_docstring, CLAIMS.values())).split())
     parts = [fragment for quotation in re.findall("“(.+?)”", claims) for fragment in quotation.split("…")]
     assert len(parts) > 15

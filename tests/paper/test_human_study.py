@@ -9,7 +9,7 @@ import pytest
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
 from simulated_studies import Truth, simulate
 
-from analysis.stats.printed import clustered_p, rounded, tolerated_icc
+from analysis.stats.printed import clustered_p, round_percentage, tolerated_icc
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import adjust
 from guard_eval.sign_flip import sign_flip
@@ -23,7 +23,7 @@ RATERS, KAPPA = 4, 0.41  # app:E
 STUDIES = 2000
 
 
-def test_the_counts_are_those_of_the_shares():
+def test_counts_give_the_printed_shares():
     for criterion, dataset in CELLS:
         for (strategy, what), count in three_cells(human_counts(criterion, dataset)).items():
             metric = f"people.{criterion}.{what}"
@@ -65,7 +65,7 @@ def test_human_percentages(claim):
         for (strategy, what), count in three_cells(counts).items():
             metric = f"people.{criterion}.{what}"
             printed_share = figure(table, dataset=dataset, strategy=strategy, metric=metric).value
-            right.append(printed_share in rounded(count, counts.n, 0))
+            right.append(printed_share in round_percentage(count, counts.n, 0))
             total += int(printed_share)
         totals[f"{dataset} {criterion}"] = total
     over = [f"{row} {total}" for row, total in totals.items() if total != 100]
@@ -82,7 +82,7 @@ def test_human_all_row(claim):
         printed_share.append(
             figure(TABLE, dataset="All", strategy=GUARD, metric=f"people.{criterion}.share").value
         )
-        so += rounded(counts.wins + Fraction(counts.ties, 2), counts.n, 2)
+        so += round_percentage(counts.wins + Fraction(counts.ties, 2), counts.n, 2)
         words.append(f"{criterion} {printed_share[-1]} printed, {so[-1]} by the counts")
     claim.fails("; ".join(words))
     assert (printed_share, so) == (["58.00", "53.00"], ["57.92", "52.83"])

@@ -25,7 +25,7 @@ from paper_data import (
 from scipy import stats
 
 from analysis.replication.paper import find_table
-from analysis.stats.printed import fits, nearest_percentage, possible_counts
+from analysis.stats.printed import can_be_shares, nearest_percentage, possible_counts
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ OPPONENTS = tuple(dict.fromkeys(f.versus for f in figures(TABLE) if f.strategy =
 PLACES = (*DATASETS, "All")
 
 
-def test_the_patterns_are_the_published_verdicts():
+def test_patterns_equal_the_published_verdicts():
     file = DATA / "judgments" / "guard_llm_gpt4.csv"
     if not file.is_file():
         pytest.skip(f"{file} is not here: the verdicts do not lie in the repository, only their counts")
@@ -160,12 +160,14 @@ def test_judge_grim(claim):
             for cell in cells
             if not possible_counts(cell, PAIRS)
         ]
-        common[versus] = [n for n in range(1, PAIRS + 1) if all(fits(cells, n) for cells in rows.values())]
+        common[versus] = [
+            n for n in range(1, PAIRS + 1) if all(can_be_shares(cells, n) for cells in rows.values())
+        ]
     claim.fails(f"impossible as shares of 150: {'; '.join(impossible)}", quoted=top_p())
     assert list(common.values()) == [[150], [60, 120], [60, 120]]
     for versus in OPPONENTS[1:]:
         # 79/120 = 65.83 and 59/120 = 49.17 are no counts of 60; pooled over six criteria, n is 360.
-        assert [n for n in (60, 120, 150, 360, 720, 900) if fits(row(versus, "overall"), n)] == [
+        assert [n for n in (60, 120, 150, 360, 720, 900) if can_be_shares(row(versus, "overall"), n)] == [
             120,
             360,
             720,

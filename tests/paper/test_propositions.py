@@ -15,18 +15,11 @@ fractions = st.fractions(0, 1, max_denominator=20)
 
 
 @given(st.integers(1, 12), fractions, fractions)
-def test_the_recursion_is_the_double_sum(t, decay, correlation):
+def test_recursion_equals_double_sum(t, decay, correlation):
     """Var(Σ w_i H_i) = Σ Σ w_i w_s ρ^|i − s|, the proof's own display."""
     w = weights(t, decay)
     direct = sum(w[i] * w[s] * correlation ** abs(i - s) for i in range(t) for s in range(t))
     assert variances(t, decay, correlation)[-1] == direct
-
-
-def test_by_hand():
-    # t = 2, λ = 1/2: weights 1/3, 2/3; variance 5/9. The limit is (1/2)/(3/2) = 1/3.
-    assert variances(2, Fraction(1, 2)) == [1, Fraction(5, 9)]
-    assert limit(Fraction(1, 2)) == Fraction(1, 3)
-    assert limit(Fraction(1)) == 0
 
 
 @pytest.mark.parametrize(("decay", "correlation"), [(0.91, 0.0), (0.95, 0.5), (0.99, -0.3), (0.5, 0.9)])

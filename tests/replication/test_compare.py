@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.replication.compare import KEYS, SettingDifference, compare, legend, tables_of
+from analysis.replication.compare import KEYS, SettingDifference, compare, explain_marks, make_tables
 from analysis.replication.paper import published
 
 MAIN = published("tab:ablation_resultglacs")
@@ -23,7 +23,7 @@ def state(figures, *differences, **numbers):
     return compare(figures, ours(figures, **numbers), differences)["state"].iloc[0]
 
 
-def test_the_papers_figure_and_our_interval():
+def test_state_says_where_the_papers_figure_lies():
     """A number that rounds to 92.86 lies inside."""
     for low, high, expected in (
         (92.864, 93.0, "inside"),
@@ -35,7 +35,7 @@ def test_the_papers_figure_and_our_interval():
         assert state(GUARD, value=93.0, low=low, high=high) == expected
 
 
-def test_another_setting_says_nothing():
+def test_figures_of_another_setting_are_not_judged():
     prompts = SettingDifference("20 prompts", "Wikinews")
     numbers = {"value": 10, "low": 9, "high": 11}
     for differences, expected in (
@@ -59,39 +59,39 @@ def test_results_from_the_papers_counts_are_the_papers(printed, value, expected)
     assert state(figure, value=value, is_exact=True) == expected
 
 
-def test_ticks():
+def test_ticks_are_shown_as_words():
     judged = published("tab:llm_with_human")
     tick = judged[judged["value"] == "yes"].head(1)
     assert [state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
     assert compare(tick, ours(tick, value=0.0, is_exact=True))["cell"].item() == "no ≠"
 
 
-def test_the_main_table_stands_as_in_the_paper():
+def test_main_table_has_the_papers_layout():
     compared = compare(MAIN, ours(MAIN, low=MAIN["number"], high=MAIN["number"]))
     assert set(compared["state"]) == {"inside"}
     assert (compared["value"] == compared["cell"].str.split().str[0]).all()
-    tables = tables_of(compared)
+    tables = make_tables(compared)
     assert [table.caption[:8] for table in tables] == ["Wikitext", "Wikinews", "BookCorp"]
     assert tables[0].columns[1::2] == ("Div., paper", "MAUVE, paper", "Coh., paper", "BERT-Sc., paper")
     assert [row[0] for row in tables[0].rows][::12] == ["Greedy", "Human"]
     assert tables[0].rows[0][1:3] == ("16.97", "16.97 = [16.97, 16.97]")
 
 
-def test_a_table_of_several_models_is_grouped_as_in_the_paper():
+def test_table_of_models_has_the_papers_groups():
     figures = published("tab:model_size_results")
     gemma = figures[figures["model"] == "Gemma-7B"]
-    tables = tables_of(compare(gemma, ours(gemma)))
+    tables = make_tables(compare(gemma, ours(gemma)))
     assert [table.caption for table in tables] == ["Diversity", "MAUVE", "Coherence"]
     assert tables[0].columns[1::2] == ("CS, paper", "ACS, paper", "GUARD, paper")
     cells = ("Wikitext, Gemma-7B", "68.99", "68.99 ≡", "47.99", "47.99 ≡", "96.54", "96.54 ≡")
     assert (tables[0].rows[0], len(tables[0].rows)) == (cells, 3)
 
 
-def test_the_legend_counts():
+def test_legend_counts_figures_inside_intervals():
     two = pd.concat(
         [ours(GUARD, value=92.861, low=92.0, high=93.0), ours(MAIN.head(1), value=50, low=49, high=51)]
     )
-    meanings = legend(compare(MAIN, two))
+    meanings = explain_marks(compare(MAIN, two))
     assert "1 of 2 of the paper's figures lie within our intervals" in meanings
     assert "> ours is higher" in meanings
     assert "< " not in meanings

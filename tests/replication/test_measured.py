@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.replication.compare import KEYS, compare
-from analysis.replication.measured import from_counts, from_metrics, from_verdicts
+from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
 from analysis.replication.paper import published
 from analysis.verdicts.checks import validate
 from analysis.verdicts.sources import read
@@ -36,7 +36,7 @@ def counts(tmp_path):
 
     def read_text(text):
         (tmp_path / "counts.csv").write_text(text)
-        return from_counts(tmp_path / "counts.csv", who="people")
+        return figures_from_counts(tmp_path / "counts.csv", who="people")
 
     return read_text
 
@@ -49,7 +49,7 @@ def by_key(figures):
 def test_metrics_have_the_papers_names():
     rows = [("wikitext", 90.5), (OVERALL, 90.5), ("book", None)]
     scores = pd.DataFrame(rows, columns=["dataset", "value"])
-    figures = from_metrics(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
+    figures = figures_from_metrics(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
     assert figures[[*KEYS, "ours", "low", "high", "n"]].to_numpy().tolist() == [
         ["Wikitext", "guard", "", "diversity", 90.5, 90, 91, 3]
     ]
@@ -69,8 +69,8 @@ def verdicts():
     return table.assign(dataset="book", method_a="guard", method_b=ACS, criterion="fluency")
 
 
-def test_shares_by_hand():
-    figures = by_key(from_verdicts(validate(verdicts())))
+def test_shares_follow_hand_arithmetic():
+    figures = by_key(figures_from_verdicts(validate(verdicts())))
     for dataset in ("All", "BookCorpus"):
         assert figures[dataset, "guard", "people.fluency.win"].ours == 75
         assert figures[dataset, "guard", "people.fluency.tie"].ours == 25
@@ -78,24 +78,24 @@ def test_shares_by_hand():
         assert figures[dataset, ACS, "people.fluency.share"].ours == 12.5
         assert figures[dataset, "guard", "judge.fluency.win"].ours == 50
         assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
-    for_guard = by_key(from_verdicts(validate(verdicts().replace({"verdict": {ACS: "guard"}}))))
+    for_guard = by_key(figures_from_verdicts(validate(verdicts().replace({"verdict": {ACS: "guard"}}))))
     assert for_guard["All", ACS, "both.fluency.agree"].ours == 1
     win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
-    one_prompt = by_key(from_verdicts(validate(verdicts().assign(prompt_id="p"))))
+    one_prompt = by_key(figures_from_verdicts(validate(verdicts().assign(prompt_id="p"))))
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
 def test_simulated_raters_do_not_count_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
-    figures = by_key(from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
+    figures = by_key(figures_from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
     assert figures["All", "guard", "people.fluency.win"].ours == 75
     judge = verdicts()[4:].assign(shown_first="guard", presentation=1)
     both_orders = pd.concat(
         [judge, judge.assign(shown_first=ACS, verdict="tie", presentation=2)], ignore_index=True
     )
-    figures = by_key(from_verdicts(both_orders))
+    figures = by_key(figures_from_verdicts(both_orders))
     assert (
         figures["All", "guard", "judge.fluency.win"].ours,
         figures["All", ACS, "judge.fluency.win"].n,
@@ -110,7 +110,7 @@ def test_simulated_raters_do_not_count_beside_people():
         ("tab:llm_with_human", 24, 0),
     ],
 )
-def test_the_papers_counts_give_its_tables_but_for_one_row(counts, label, same, differ):
+def test_counts_give_the_papers_tables_except_one_row(counts, label, same, differ):
     """The shares' row "All" is not what its own counts give: 58.00 printed, (251 + 193/2) / 600 = 57.92."""
     compared = compare(published(label), counts(COUNTS))
     states = compared["state"].value_counts()
@@ -118,7 +118,7 @@ def test_the_papers_counts_give_its_tables_but_for_one_row(counts, label, same, 
     assert set(compared["dataset"][compared["state"] == "differs"]) <= {"All"}
 
 
-def test_counts_that_are_none(counts):
+def test_file_without_two_strategies_is_refused(counts):
     for text, message in (
         (COUNTS.replace(",88,", ",many,"), r"counts\.csv holds no counts .*whole numbers"),
         ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(guard_wins\)"),
@@ -127,7 +127,7 @@ def test_counts_that_are_none(counts):
             counts(text)
 
 
-def test_a_dataset_without_a_verdict_has_no_share(counts):
+def test_dataset_without_a_verdict_has_no_share(counts):
     rows = "wikitext,fluency,0,0,0\nbook,fluency,3,1,0\n"
     figures = counts(f"dataset,criterion,guard_wins,acs_wins,ties\n{rows}")
     assert set(figures["dataset"]) == {"BookCorpus", "All"}
@@ -135,12 +135,12 @@ def test_a_dataset_without_a_verdict_has_no_share(counts):
 
 
 @pytest.mark.parametrize(("label", "figures"), [("tab:llm_judgements", 21), ("tab:llm_with_human", 24)])
-def test_the_published_verdicts_of_the_judge_give_its_tables(label, figures):
+def test_published_verdicts_give_the_judges_tables(label, figures):
     path = JUDGMENTS / "guard_llm_gpt4.csv"
     if not path.exists():
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
-    assert from_counts(path, who="judge") is None
-    compared = compare(published(label), from_verdicts(read(path, rater_kind="model")))
+    assert figures_from_counts(path, who="judge") is None
+    compared = compare(published(label), figures_from_verdicts(read(path, rater_kind="model")))
     compared = compared[compared["ours"].notna()]
     assert len(compared) == figures
     assert (compared["value"] == compared["cell"].str.split().str[0]).all()

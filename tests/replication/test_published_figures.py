@@ -44,7 +44,7 @@ def cells_of(tex, label):
 
 
 @pytest.mark.parametrize("label", CELLS)
-def test_a_table_is_the_papers_with_each_cell_once(tex, label):
+def test_table_has_every_cell_of_the_paper_once(tex, label):
     figures = published(label)
     printed, bold = cells_of(tex, label)
     assert figures["value"].tolist() == printed
@@ -74,7 +74,7 @@ def test_no_table_is_missing():
         ("tab:different_beam_width", ("Wikinews", "beam(beams=50)", "diversity"), "9.7", ""),
     ],
 )
-def test_figures_read_from_the_paper_by_eye(label, key, value, mark):
+def test_figures_equal_those_read_by_eye(label, key, value, mark):
     figures = published(label).set_index(["dataset", "strategy", "metric"]).sort_index()
     ((our_value, its_mark),) = figures.loc[[key], ["value", "mark"]].to_numpy()
     assert (our_value, its_mark) == (value, mark)

@@ -9,8 +9,8 @@ import pytest
 from analysis.demo import simulate
 from analysis.replication.command import replicate
 from analysis.replication.paper import MODELS, PROMPTS, find_table, labels, paper_tables, published
-from analysis.replication.prompts import read_files
-from analysis.replication.study import name_model, plan_study
+from analysis.replication.prompts import read_prompt_files
+from analysis.replication.study import name_model, plan_replication
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings
@@ -35,7 +35,7 @@ def _prompts(tmp_path):
         (tmp_path / "prompts" / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
 
 
-def test_every_float_of_the_paper_is_listed(tex):
+def test_every_table_and_figure_of_the_paper_is_listed(tex):
     labels = {table.label for table in paper_tables()}
     floats = re.findall(r"\\label\{((?:tab|fig):.+?)\}", tex)
     assert len(floats) == 26
@@ -47,13 +47,13 @@ def test_every_float_of_the_paper_is_listed(tex):
     assert [row[1] for row in listed] == [table.label for table in paper_tables()]
 
 
-def test_the_models_and_numbers_of_prompts_are_the_papers(tex):
+def test_models_and_numbers_of_prompts_equal_the_papers(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
     assert {model for label in labels() for model in published(label)["model"]} - {""} == set(MODELS)
 
 
-def test_the_search_has_settings_that_the_appendix_prints():
+def test_search_has_settings_that_the_appendix_prints():
     settings = check_settings(find_table("search").tables(), Path())
     printed = {name for label in labels() for name in published(label)["strategy"]}
     assert {len(tried) for tried in settings.grids.values()} == {5}
@@ -61,7 +61,7 @@ def test_the_search_has_settings_that_the_appendix_prints():
 
 
 @pytest.mark.usefixtures("_prompts")
-def test_the_search_is_written_and_not_run():
+def test_search_is_written_but_not_run():
     small = (*SMALL, "tuning.maximize=coherence", "tuning.prompts=1")
     forecast = replicate("search", dry_run=True, overrides=small).lines[1]
     assert "6 prompts" in forecast
@@ -72,7 +72,7 @@ def test_the_search_is_written_and_not_run():
 
 
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
-def test_an_experiment_is_what_its_table_prints(table):
+def test_experiment_has_the_strategies_of_its_table(table):
     settings, figures = Settings.model_validate(table.tables()), published(table.label)
     assert settings.model.name == MODELS[table.models[0]]
     assert settings.generation.max_new_tokens == 256
@@ -87,7 +87,7 @@ def test_an_experiment_is_what_its_table_prints(table):
         assert {*figures["model"]} == set(table.models)
 
 
-def test_a_table_from_nothing_and_again(tmp_path):
+def test_replicate_resumes_and_refuses_other_settings(tmp_path):
     """Texts of two datasets under the paper's names: laid out, generated, compared; again, nothing."""
     lines = '{"prompt": "Once there was"}\n{"prompt": "The storm had"}\n'
     Path("wikitext.jsonl").write_text(lines)
@@ -119,7 +119,7 @@ def test_a_table_from_nothing_and_again(tmp_path):
             replicate("lambda", Path("made"), **changed, overrides=overrides)
 
 
-def test_pairs_for_people_and_what_to_do_next():
+def test_table_of_people_names_the_next_commands():
     result = replicate("humaneval", Path("people"), limit=1, overrides=SMALL)
     assert result.lines == ("There are no verdicts yet.",)
     assert result.next[0] == "guard-eval annotate people --invite NAME"
@@ -133,7 +133,7 @@ def test_pairs_for_people_and_what_to_do_next():
     assert sum(shares) == pytest.approx(100)
 
 
-def test_verdicts_from_a_file(tmp_path):
+def test_counts_in_a_file_give_figures(tmp_path):
     Path("v.csv").write_text(
         "dataset,criterion,n_judgements,guard_wins,acs_wins,ties\nwikitext,coherence,200,88,38,74\n"
     )
@@ -142,7 +142,7 @@ def test_verdicts_from_a_file(tmp_path):
     assert not Path("R").exists()
 
 
-def test_a_dry_run_writes_nothing(tmp_path):
+def test_dry_run_writes_nothing(tmp_path):
     lines = replicate("llm", limit=3, overrides=SMALL, dry_run=True).lines
     assert "6 prompts, and make 24 texts of at most 8 tokens each" in lines[1]
     assert list(tmp_path.iterdir()) == []
@@ -151,7 +151,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
 @pytest.fixture
 def planned(_prompts, tmp_path):
     """Return a function that plans the study of a table."""
-    return lambda name, *overrides: plan_study(find_table(name), tmp_path / "made", (), None, overrides)
+    return lambda name, *overrides: plan_replication(find_table(name), tmp_path / "made", (), None, overrides)
 
 
 def test_contrastive_decoding_needs_an_amateur(planned):
@@ -164,7 +164,7 @@ def test_contrastive_decoding_needs_an_amateur(planned):
         assert ("contrastive_decoding" in strategies) is included
 
 
-def test_a_table_of_several_models_is_one_study_for_each(planned):
+def test_table_of_models_has_a_study_for_each_model(planned):
     table = find_table("models")
     for overrides, name in (((), "Gemma-7B"), (("model.name=meta-llama/Llama-3.1-8B",), "Llama-3.1")):
         tables, _ = planned("models", *overrides)
@@ -176,18 +176,18 @@ def test_prompts_of_other_datasets_are_left_out(planned):
     assert {prompt.dataset for prompt in planned("median")[1]} == {"Wikinews", "tales"}
 
 
-def test_generations_as_their_authors_publish_them(tmp_path):
+def test_published_generations_are_read_as_prompts(tmp_path):
     """A list of prefix_text and reference_text, and contrastive decoding's lines of lists."""
     rows = [{"prefix_text": "Once", "reference_text": " upon", "generated_result": {"0": " more"}}]
     (tmp_path / "book_contrastive_gpt2-xl_256.json").write_text(json.dumps(rows))
     line = [{"ended": True, "gen_text": "Once more", "gold_ref": "Once upon", "prompt": "Once"}]
     (tmp_path / "wikinews_gpt2-0.8.jsonl").write_text(json.dumps(line) + "\n")
-    book, news = read_files([tmp_path])
+    book, news = read_prompt_files([tmp_path])
     assert (book.dataset, book.text, book.reference) == ("BookCorpus", "Once", " upon")
     assert (news.dataset, news.text, news.reference) == ("Wikinews", "Once", " upon")
 
 
-def test_what_is_refused(planned):
+def test_wrong_arguments_are_refused(planned):
     Path("empty").mkdir()
     twice, verdicts = [Path("prompts"), Path("prompts")], Path("v.csv")
     for table, options, message in (
@@ -208,6 +208,6 @@ def test_what_is_refused(planned):
     assert not Path("out").exists()
 
 
-def test_what_cannot_be_run_says_where_it_is():
+def test_table_that_cannot_run_names_its_place():
     assert "guard-eval annotate demo-study" in replicate("form").lines[1]
     assert "guard_eval/generation/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
@@ -22,7 +23,7 @@ from analysis.sections.section import (
 from analysis.stats.agreement import (
     fleiss_kappa,
     gwet_ac1,
-    intraclass,
+    intraclass_correlation,
     krippendorff_alpha,
     raw_agreement,
 )
@@ -35,7 +36,7 @@ LANDIS_KOCH = (
     (0.6, "Well"),
     (0.4, "Moderately"),
     (0.2, "Weakly"),
-    (-1.0, "Hardly"),
+    (-np.inf, "Hardly"),  # with missing ratings κ may be below −1
 )
 """Words for κ from each value on (Landis and Koch 1977)."""
 HIGH_RAW = 0.7
@@ -114,7 +115,7 @@ def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) 
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
-    icc = intraclass(item, score, by_unit.codes, level=level)
+    icc = intraclass_correlation(item, score, by_unit.codes, level=level)
     per_item = len(scores) / len(first)
     return AgreementRow(
         *key,

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, count_verdicts, item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
-from analysis.stats.agreement import agreeing
+from analysis.stats.agreement import agreement_by_item
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import percent
 
@@ -62,7 +62,7 @@ def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
     first = item_numbers(scores)[1]
     people = counts.sum(axis=1)
     share = (counts[:, 0] + counts[:, 1] / 2) / people
-    figures = {"people": people, "share": share, "disagreement": 1 - agreeing(counts.astype(float))}
+    figures = {"people": people, "share": share, "disagreement": 1 - agreement_by_item(counts.astype(float))}
     return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
 
 

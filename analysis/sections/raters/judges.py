@@ -21,7 +21,7 @@ from analysis.sections.section import (
     make_table_section,
     name_result,
 )
-from analysis.stats.agreement import agreeing, cohen_kappa
+from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, Floats, join_notes
@@ -109,7 +109,7 @@ def _make_row(
         same_as_most=unit_proportion(majority == verdict[is_rated], unit[is_rated], level=level),
         cohen_kappa=kappa,
         with_a_person=float(as_judged.mean()) if is_paired.any() else None,
-        among_people=float(agreeing(tally[is_paired]).mean()) if is_paired.any() else None,
+        among_people=float(agreement_by_item(tally[is_paired]).mean()) if is_paired.any() else None,
         alternative_epsilon=EPSILON,
         alternative_wins=wins,
         note=join_notes(left_out, kappa.note, why),

@@ -11,7 +11,7 @@ from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from analysis.sections.results.shares import ShareRow, correct, make_share_cells, order_by_plan
 from analysis.sections.section import Section, make_table_section, name_result
-from analysis.stats.sequential import anytime
+from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.records import record
 from guard_eval.reporting.words import number, plural
@@ -94,7 +94,7 @@ def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> Sequen
     ordered = complete.sort_values(order, kind="stable")
     scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
     sums = UnitScores.of(ordered).sums(scores, np.ones(len(scores)))
-    test = anytime(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
+    test = anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
         "" if wait else _note_unequal_raters(complete["raters"]),

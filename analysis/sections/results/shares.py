@@ -399,8 +399,8 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     rows = []
     for (kind, judge), group in by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
-        times = frame.loc[is_by_them, "at"].astype(str) if "at" in frame else pd.Series(dtype=str)
-        days = set(times.str[:10]) - {"", "nan", "None"}
+        times = frame.loc[is_by_them, "at"].dropna().astype(str) if "at" in frame else pd.Series(dtype=str)
+        days = set(times.str[:10]) - {""}
         rows.append(
             CoverageRow(
                 kind,

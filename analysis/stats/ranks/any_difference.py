@@ -22,24 +22,30 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
         nets: Each unit's wins less losses of each method, [units, K].
         seed: It alone decides the flips.
     """
-    nets_in_order = _in_order(nets[np.abs(nets).sum(axis=1) > 0])
+    is_tied = ~nets.any(axis=1)
+    nets_in_order = _sort_nets(nets[~is_tied])
     squares = (nets_in_order**2).sum(axis=0)
-    scaled = nets_in_order[:, squares > 0] / np.sqrt(squares[squares > 0])
+    differs = squares > 0
+    scaled = nets_in_order[:, differs] / np.sqrt(squares[differs])
     if not len(scaled):
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(nets), method=METHOD, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
     flipped = flip_together(scaled, seed=seed)
+    statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,
-        p=flipped.p((flipped.sums**2).sum(axis=1) >= observed * (1 - ROUNDING)),
+        p=flipped.p(statistics >= observed * (1 - ROUNDING)),
         n=len(nets),
         method=f"{METHOD}, {flipped.drawn}" if flipped.drawn else f"exact {METHOD}",
         smallest_p=flipped.smallest_p,
     )
 
 
-def _in_order(nets: Floats) -> Floats:
+def _sort_nets(nets: Floats) -> Floats:
     """Return methods and units in an order of their numbers: drawn flips do not depend on names."""
-    sorted_columns = nets[:, np.lexsort(((nets**2).sum(axis=0), nets.sum(axis=0)))]
-    return np.asarray(sorted_columns[np.lexsort(sorted_columns.T[::-1])])
+    squares = (nets**2).sum(axis=0)
+    methods = np.lexsort((squares, nets.sum(axis=0)))
+    sorted_columns = nets[:, methods]
+    units = np.lexsort(sorted_columns.T[::-1])
+    return np.asarray(sorted_columns[units])

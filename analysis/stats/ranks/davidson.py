@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from scipy import special
 from scipy.sparse import csgraph
 
 from guard_eval.estimate import Floats
+from guard_eval.records import record
 
 Numbers = NDArray[np.integer]
 
@@ -23,7 +23,7 @@ CONVERGED = 1e-14
 """Newton decrement per comparison at which the iteration ends: smaller steps are rounding."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class ComparedPairs:
     """Chances, expectations and information of comparisons in Davidson's model.
 
@@ -40,7 +40,12 @@ class ComparedPairs:
     information: Floats
 
     @classmethod
-    def of(cls, parameters: Floats, first: Numbers, second: Numbers) -> ComparedPairs:
+    def of(
+        cls,
+        parameters: Floats,
+        first: Numbers,
+        second: Numbers,
+    ) -> ComparedPairs:
         """Apply the model to comparisons of `first` and `second`, method numbers [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
         places = np.stack([first, second, log_nu], axis=-1)
@@ -50,7 +55,12 @@ class ComparedPairs:
         products = UTILITIES[:, :, None] * UTILITIES[:, None, :]
         mean_products = np.tensordot(chances, products, 1)
         information = mean_products - expected[:, :, None] * expected[:, None, :]
-        return cls(places=places, chances=chances, expected=expected, information=information)
+        return cls(
+            places=places,
+            chances=chances,
+            expected=expected,
+            information=information,
+        )
 
     def total_information(self, weights: Floats) -> Floats:
         """Return the weighted sum of all information, `[K + 1, K + 1]`, made invertible.
@@ -60,14 +70,14 @@ class ComparedPairs:
         """
         size = int(self.places.max()) + 1
         total = np.zeros((size, size))
-        np.add.at(total, cells_of(self.places), weights[:, None, None] * self.information)
+        np.add.at(total, index_cells(self.places), weights[:, None, None] * self.information)
         total[:-1, :-1] += np.trace(total[:-1, :-1]) / (size - 1) ** 2
         if total[-1, -1] == 0:
             total[-1, -1] = 1
         return total
 
 
-def cells_of(places: Numbers) -> tuple[Numbers, Numbers]:
+def index_cells(places: Numbers) -> tuple[Numbers, Numbers]:
     """Return the rows and columns of comparisons in a matrix of parameters; they broadcast to [n, 3, 3]."""
     return places[:, :, None], places[:, None, :]
 
@@ -141,7 +151,7 @@ def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
         across = not_lost & (group_of[:, None] != group_of)
         lost = np.isin(group_of, group_of[across.any(axis=0)])
         won = np.isin(group_of, group_of[across.any(axis=1)])
-        blame = _blame(methods, lost, won, " or tie against the other methods")
+        blame = _name_methods(methods, lost, won, " or tie against the other methods")
         return f"{blame}; their strengths would be infinite"
     if not ties.any():
         return ""
@@ -150,12 +160,14 @@ def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
         csgraph.bellman_ford(lengths, directed=True, indices=[0])
     except csgraph.NegativeCycleError:
         return ""
-    blame = _blame(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
+    blame = _name_methods(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
     cause = "no cycle of comparisons has more wins than ties, so strengths and ν would grow without limit"
     return f"{blame}; {cause}" if blame else cause
 
 
-def _blame(methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = "") -> str:
+def _name_methods(
+    methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = ""
+) -> str:
     """Name the methods that never lost, and the methods that never won."""
     names = np.array(methods, dtype=object)
     parts = [

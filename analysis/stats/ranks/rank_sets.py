@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, cells_of
+from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_cells
 from guard_eval.estimate import ROUNDING, Floats
 from guard_eval.joint_flips import covariance_root, random_signs
+from guard_eval.records import record
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -129,7 +130,12 @@ class Comparisons:
             covariance = covariance + over_raters - over_cells
             variances = np.maximum(variances, difference_variances(covariance))
             df = np.clip(variances**2 / spread, 1.0, freedom)
-        return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
+        return ShareErrors(
+            influence=influence,
+            covariance=covariance,
+            variances=variances,
+            df=df,
+        )
 
     def _clustered(self, codes: Numbers) -> Comparisons:
         """Return the comparisons with these clusters in place of their units."""
@@ -168,7 +174,7 @@ class Comparisons:
         gradient = np.zeros((units, size))
         np.add.at(gradient, (self.unit[:, None], model.places), surprise)
         total = model.total_information(np.ones(len(self.unit)))
-        rows, columns = cells_of(model.places)
+        rows, columns = index_cells(model.places)
         influence = np.empty_like(gradient)
         units_at_once = max(1, _MAX_NUMBERS // size**2)
         for begin in range(0, units, units_at_once):
@@ -188,7 +194,7 @@ class Comparisons:
         return influence
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record
 class ShareErrors:
     """The errors of expected win shares and of their differences.
 
@@ -266,7 +272,7 @@ def rank_sets(
 
 
 def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
-    """Draw the largest error of all differences, in standard errors, [ways, draws], each way sorted.
+    """Draw the largest error of all differences in one or two ways, in standard errors, [ways, draws].
 
     Differences that share a method are correlated. They are drawn in two ways: as a t vector with the shares'
     covariance; and, if units are few enough, from the influences with random signs and the standard errors of
@@ -293,13 +299,13 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     def squares(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
 
-    def student() -> Floats:
+    def draw_student() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
         largest = (squares(drawn) / variances).max(axis=1)
         drawn_variances = rng.chisquare(df, DRAWS_AT_ONCE) / df
         return np.asarray(largest / drawn_variances)
 
-    def wild() -> Floats:
+    def draw_wild() -> Floats:
         sums = squares(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
@@ -307,7 +313,7 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     def draw_all(draw: Callable[[], Floats]) -> Floats:
         return np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
 
-    ways = (student, wild) if units <= MANY_UNITS else (student,)
+    ways = (draw_student, draw_wild) if units <= MANY_UNITS else (draw_student,)
     drawn = np.stack([draw_all(draw) for draw in ways])
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
