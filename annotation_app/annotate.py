@@ -29,7 +29,7 @@ NO_TLS = (
 
 
 @record
-class Served(Result):
+class ServedStudy(Result):
     """A study that was served at the address `url`."""
 
     url: str
@@ -37,7 +37,7 @@ class Served(Result):
 
 def annotate(
     study: Study, /, *, port: int = 8501, address: str = "127.0.0.1", invite: str | None = None
-) -> Served:
+) -> ServedStudy:
     """Serve the pairs to people in a browser.
 
     Stop it with Ctrl-C. Nothing is lost: what the page calls saved is on disk.
@@ -76,7 +76,7 @@ def annotate(
 
         with suppress(KeyboardInterrupt):
             server.run_server(opened, announce)
-    return Served(url=url, next=(study.command("status"),))
+    return ServedStudy(url=url, next=(study.command("status"),))
 
 
 def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:

@@ -110,7 +110,7 @@ class Connection(H11Protocol):
     _open: dict[Connection, None] = {}  # noqa: RUF012 (all connections of the process, oldest first)
 
     @property
-    def is_silent(self) -> bool:
+    def is_idle(self) -> bool:
         """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
@@ -121,7 +121,7 @@ class Connection(H11Protocol):
         self._watch()
         if len(self._open) > self.limit:
             logs.warn_once_a_minute("more than %d connections are open: the oldest are ended", self.limit)
-            oldest = next((other for other in self._open if other.is_silent), next(iter(self._open)))
+            oldest = next((other for other in self._open if other.is_idle), next(iter(self._open)))
             del self._open[oldest]
             oldest.transport.abort()
 
@@ -136,12 +136,12 @@ class Connection(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _watch(self) -> None:
-        self.loop.call_later(SILENT_SECONDS, self._end_if_silent, self.cycle)
+        self.loop.call_later(SILENT_SECONDS, self._end_if_idle, self.cycle)
 
-    def _end_if_silent(self, last_request: object) -> None:
+    def _end_if_idle(self, last_request: object) -> None:
         if self not in self._open:
             return
-        if self.is_silent and self.cycle is last_request:
+        if self.is_idle and self.cycle is last_request:
             self.transport.close()
         else:
             self._watch()

@@ -43,7 +43,9 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
         if ending == "no_place":
             st.button(escape_label(texts.button), key="look-again")
         elif ending == "declined" and visit is not None:
-            st.button(escape_label(texts.button), key="reconsider", on_click=visit.open, args=("consent",))
+            st.button(
+                escape_label(texts.button), key="reconsider", on_click=visit.open_page, args=("consent",)
+            )
         elif ending == "completed" and visit is not None and rated:
             back = escape_label(app.words.panel.back)
             st.button(back, key="back-from-end", on_click=visit.go_to, args=(visit.at - 1,))

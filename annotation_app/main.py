@@ -33,7 +33,7 @@ def _show_current_page(app: App) -> None:
         view = _choose_page(app)
     except state.STUDY_ERRORS as error:
         state.log_error(error, "showing a page")
-        markup.show_trouble(app.words)
+        markup.show_study_unavailable(app.words)
         view = "trouble"
         if "visit" in st.session_state:
             markup.reload_page(time.monotonic())
@@ -42,7 +42,7 @@ def _show_current_page(app: App) -> None:
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
         connections.websockets.admit(st.context.headers.get(connections.HEADER))
-    markup.add_script(app.words, view, **(visit.view() if visit else {}))
+    markup.add_script(app.words, view, **(visit.list_panel_data() if visit else {}))
 
 
 def _choose_page(app: App) -> str:
@@ -54,7 +54,7 @@ def _choose_page(app: App) -> str:
         texts = app.words.elsewhere
         with markup.show_page(texts.title, texts.lead):
             here = escape_label(texts.button)
-            st.button(here, key="here", type="primary", on_click=_continue_here, args=(app, visit))
+            st.button(here, key="here", type="primary", on_click=_continue_in_this_tab, args=(app, visit))
         return "elsewhere"
     name = onboarding.show_next_page(app, visit)
     if name is not None:
@@ -66,7 +66,7 @@ def _choose_page(app: App) -> str:
     return "pair"
 
 
-def _continue_here(app: App, visit: Visit) -> None:
+def _continue_in_this_tab(app: App, visit: Visit) -> None:
     fresh = state.sign_in(app, visit.token)
     if fresh is None:
         del st.session_state["visit"]

@@ -86,7 +86,7 @@ def show_forward_button(text: str, *, key: str) -> bool:
     return st.button(escape_label(text), key=key, type="primary", shortcut="Ctrl+Enter")
 
 
-def show_trouble(words: Wording) -> None:
+def show_study_unavailable(words: Wording) -> None:
     """Show a calm message that the study cannot be reached."""
     texts = words.trouble
     # A key of its own: the page that failed may have begun already.

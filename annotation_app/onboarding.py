@@ -41,7 +41,7 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
         return _show_instructions(app, visit)
     if pages.practice and visit.opened == "practice":
         return _show_feedback(app, visit)
-    if pages.practice and not begun and _list_unpractised(app, visit):
+    if pages.practice and not begun and _list_remaining_practice_pairs(app, visit):
         return _show_practice(app, visit)
     return _show_check(app, visit) if unchecked else None
 
@@ -67,7 +67,7 @@ def _show_consent(app: App, visit: Visit) -> str:
     if agreed or declined:
         words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
         state.note_progress(app, visit, "consent", {"agreed": agreed, **words})
-        visit.open("")
+        visit.open_page("")
         st.rerun()
     return "consent"
 
@@ -130,7 +130,7 @@ def _show_instructions(app: App, visit: Visit) -> str:
     if pressed:
         if not begun:
             state.note_progress(app, visit, "instructions", {"language": app.words.language})
-        visit.open("")
+        visit.open_page("")
         st.rerun()
     return "instructions"
 
@@ -138,13 +138,13 @@ def _show_instructions(app: App, visit: Visit) -> str:
 # Practice: pairs of our own, judged on the same panel, each with feedback.
 
 
-def _list_unpractised(app: App, visit: Visit) -> list[PracticePair]:
+def _list_remaining_practice_pairs(app: App, visit: Visit) -> list[PracticePair]:
     practised = {detail["pair"] for detail in visit.progress["practice"]}
     return [pair for pair in app.practice if pair.name not in practised]
 
 
 def _show_practice(app: App, visit: Visit) -> str:
-    pair = _list_unpractised(app, visit)[0]
+    pair = _list_remaining_practice_pairs(app, visit)[0]
     number = app.practice.index(pair) + 1
     panel.load_panel(app.words)
     blind_pair = BlindPair.of(-number, pair.prompt, pair.a, pair.b)  # no presentation has a number below 1
@@ -157,12 +157,12 @@ def _note_practice(app: App, visit: Visit, submission: Submission) -> None:
     """Note the judgment. A press that arrives twice is noted once."""
     pairs = {-number: pair for number, pair in enumerate(app.practice, 1)}
     pair = pairs.get(submission.pair)
-    if pair in _list_unpractised(app, visit):
+    if pair in _list_remaining_practice_pairs(app, visit):
         detail = {"pair": pair.name, "choices": submission.choices, "expected": pair.expected}
         state.note_progress(app, visit, "practice", detail)
         visit.clear_messages()
         visit.acknowledged = (submission.pair, submission.press)
-        visit.open("practice")
+        visit.open_page("practice")
 
 
 def _show_feedback(app: App, visit: Visit) -> str:
@@ -182,8 +182,10 @@ def _show_feedback(app: App, visit: Visit) -> str:
             sentence = texts.agreed if agreed else texts.differed
             result = fill(sentence, given=getattr(words, chosen), expected=getattr(words, expected))
             st.html(markup.format_feedback(criterion.title, f"{result} {pair.because[name]}", agreed=agreed))
-        if show_forward_button(texts.button if _list_unpractised(app, visit) else texts.last, key="next"):
-            visit.open("")
+        if show_forward_button(
+            texts.button if _list_remaining_practice_pairs(app, visit) else texts.last, key="next"
+        ):
+            visit.open_page("")
             st.rerun()
         st.html(markup.format_text(words.prompt, pair.prompt))
         for letter, text in (("A", pair.a), ("B", pair.b)):
@@ -199,7 +201,9 @@ def _show_check(app: App, visit: Visit) -> str:
     texts = app.words.check
     name = f"check-{len(attempts)}"
     with markup.show_page(texts.title, texts.lead):
-        st.button(escape_label(texts.instructions), key="read", on_click=visit.open, args=("instructions",))
+        st.button(
+            escape_label(texts.instructions), key="read", on_click=visit.open_page, args=("instructions",)
+        )
         # Another form for another attempt: nothing is chosen in it yet.
         answers = _ask_questions(name, texts.questions, texts.button)
         if answers is not None and len(answers) < len(texts.questions):
@@ -210,6 +214,6 @@ def _show_check(app: App, visit: Visit) -> str:
             passed = not wrong
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": passed}
             state.note_progress(app, visit, "check", detail)
-            visit.open("instructions" if wrong else "")
+            visit.open_page("instructions" if wrong else "")
             st.rerun()
     return name

@@ -113,7 +113,7 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
 
     data = {
         **view,
-        **visit.view(),
+        **visit.list_panel_data(),
         "pair": pair.presentation,
         "prompt": pair.prompt,
         "a": pair.text_a,

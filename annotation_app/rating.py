@@ -36,12 +36,12 @@ def _show_pair() -> None:
         "where": app.words.rating.position,
         "done": visit.at,
         "total": len(visit.trail) + visit.available,
-        "earlier": visit.earlier,
+        "earlier": visit.was_rated_before,
         "extras": True,
         "counts": app.settings.pages.consent,
     }
     actions: panel.Actions = {"submit": _handle_submission, "skip": _handle_skip, "turn": _handle_turn}
-    answers = _read_answers(app, visit, pair.presentation) if visit.earlier else {}
+    answers = _read_answers(app, visit, pair.presentation) if visit.was_rated_before else {}
     panel.show_pair(app, visit, pair, view | answers, actions)
 
 
@@ -60,11 +60,11 @@ def fetch_pair(app: App, visit: Visit) -> None:
     """Fetch the rater's next pair, if there is one, and count the remaining pairs."""
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
         _count_pairs(app, visit)
-    if visit.pair is None and visit.earlier:
+    if visit.pair is None and visit.was_rated_before:
         visit.pair = verdicts.read_presentation(app.store, visit.trail[visit.at], rater=visit.rater)
     elif visit.pair is None:
         visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
-    if not visit.earlier and (visit.pair is None) != (visit.available == 0):
+    if not visit.was_rated_before and (visit.pair is None) != (visit.available == 0):
         _count_pairs(app, visit)  # the count is out of date
 
 
@@ -122,7 +122,7 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
         visit.trail.append(submission.pair)
         visit.available = max(0, visit.available - 1)
     visit.go_to(visit.trail.index(submission.pair) + 1)
-    visit.pair = None if visit.earlier else following
+    visit.pair = None if visit.was_rated_before else following
     visit.acknowledged = (submission.pair, submission.press)
     visit.note = app.words.rating.saved
 
@@ -178,6 +178,6 @@ def _handle_turn(_app: App, visit: Visit, turn: Turn) -> None:
     if visit.pair is None or visit.pair.presentation != turn.pair:
         return
     if turn.to == "instructions":
-        visit.open("instructions")
+        visit.open_page("instructions")
     else:
         visit.go_to(visit.at - 1 if turn.to == "back" else len(visit.trail))

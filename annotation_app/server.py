@@ -180,7 +180,7 @@ def load_options() -> None:
 
 def show_error_page(_error: Exception) -> bool:
     """Show a rater the same calm page for an unexpected error. Streamlit has already logged it."""
-    markup.show_trouble(state.app.words)
+    markup.show_study_unavailable(state.app.words)
     return True
 
 

@@ -32,7 +32,7 @@ either has its own; whichever connects later has both, and is known by the other
 _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Arrival(NamedTuple):
+class Visitor(NamedTuple):
     """A visitor without an invite: the source `prolific` or `oidc`, the id, and further details."""
 
     source: str
@@ -74,7 +74,7 @@ def sign_visitor_in(app: App) -> Visit | None:
     return visit
 
 
-def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
+def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitment) -> Visitor | None:
     """Return the visitor from Prolific, according to the parameters in the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
     valid = {
@@ -84,7 +84,7 @@ def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitmen
     is_theirs = recruitment.prolific and not _is_other_study(parameters, recruitment)
     if not is_theirs or not raters.is_external_id("prolific", person):
         return None
-    return Arrival("prolific", person, valid)
+    return Visitor("prolific", person, valid)
 
 
 def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
@@ -93,7 +93,7 @@ def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> 
     return expected is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != expected
 
 
-def read_account_arrival(recruitment: Recruitment) -> Arrival | None:
+def read_account_arrival(recruitment: Recruitment) -> Visitor | None:
     """Return the visitor who signed in with an account. Name and e-mail address are not stored."""
     # Without a provider in secrets.toml the user has no such attribute.
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
@@ -102,7 +102,7 @@ def read_account_arrival(recruitment: Recruitment) -> Arrival | None:
     subject = st.user.get("sub")
     account = f"{issuer} {subject}"
     external_id = account if len(account) <= LONGEST_NAME else content_id("oidc", account)
-    return Arrival("oidc", external_id, {"issuer": str(issuer)}) if subject else None
+    return Visitor("oidc", external_id, {"issuer": str(issuer)}) if subject else None
 
 
 def read_browser_secrets() -> list[str]:

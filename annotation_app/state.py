@@ -100,11 +100,11 @@ class Visit:
     turn: int = field(default_factory=partial(secrets.randbits, 32))
 
     @property
-    def earlier(self) -> bool:
+    def was_rated_before(self) -> bool:
         """Return whether the shown pair was rated before."""
         return self.at < len(self.trail)
 
-    def view(self) -> JsonObject:
+    def list_panel_data(self) -> JsonObject:
         """Return what the panel shows of this visit; `turn` differs at every call: the browser notices."""
         self.turn += 1
         said = {name: getattr(self, name) for name in ("note", "problem", "acknowledged", "failed", "turn")}
@@ -117,7 +117,7 @@ class Visit:
         self.problem = ""
         self.failed = ""
 
-    def open(self, kind: str) -> None:
+    def open_page(self, kind: str) -> None:
         """Open the onboarding page of this kind; an empty kind closes it."""
         self.opened = kind
 

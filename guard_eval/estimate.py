@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.stats import false_discovery_control
-
-from guard_eval.records import record
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
@@ -37,7 +35,7 @@ NO_WIDTH = "every {unit} says the same: an interval would have no width, so none
 NEEDS_EACH = "without one of the {unit}s it is undefined, so its error is unknown"
 
 
-@record
+@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """A statistic with its interval and its test. Undefined values are None, and `note` gives the reason.
 

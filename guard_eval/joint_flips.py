@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.estimate import ROUNDING, Floats
-from guard_eval.records import record
 
 REPLICATES = 9_999
 MANY_UNITS = 10_000
@@ -15,7 +16,7 @@ _MAX_SIGNS = 4_000_000
 """Signs that are drawn at once."""
 
 
-@record
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FlippedSums:
     """The sums of units' scores under flips of their signs.
 

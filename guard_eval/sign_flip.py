@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft, optimize, special
 
 from guard_eval.estimate import NO_DATA, ROUNDING, Bounds, Estimate, Floats
-from guard_eval.records import record
 
 Counts = NDArray[np.int64]
 MAX_DENOMINATOR = 5040
@@ -29,7 +28,7 @@ SLACK = 10.0
 """The chance that rounded scores change a sum by more than is allowed for is e⁻¹⁰ of Chernoff's bound."""
 
 
-@record
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Classes:
     """Units in classes of equal absolute score, which is a whole number of steps.
 

@@ -90,7 +90,7 @@ class BatchRun:
         online = self.online
         async with online.open():
             self._api = BatchApi(online.client, pace=online.workers.pace)
-            await self._collect(await self._adopt())
+            await self._collect_batches(await self._adopt_batches())
             for questions in rounds:
                 unanswered = await online.resolve(await online.ask_first(questions))
                 while unanswered and online.state.is_settled and not online.workers.is_stopped:
@@ -111,12 +111,12 @@ class BatchRun:
         most_requests = self._most_requests
         self._batch_of = {}
         queue = deque(unanswered)
-        batches = [await self._send(queue)]
+        batches = [await self._send_batch(queue)]
         while queue and self._most_requests == MOST_REQUESTS:
-            batches.append(await self._send(queue))
+            batches.append(await self._send_batch(queue))
         if not any(batches) and self._most_requests == most_requests:  # another process asks these questions
             await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
-        await self._collect([batch for batch in batches if batch is not None])
+        await self._collect_batches([batch for batch in batches if batch is not None])
         unsettled: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
@@ -146,7 +146,7 @@ class BatchRun:
         self._most_requests = min(self._most_requests, -(-size // 2))
         progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
 
-    async def _send(self, queue: deque[Pending]) -> Batch | None:
+    async def _send_batch(self, queue: deque[Pending]) -> Batch | None:
         """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
 
         Raises:
@@ -154,7 +154,7 @@ class BatchRun:
         """
         name = secrets.token_hex(8)
         size = 0
-        requests_to_send = self._plan(queue)
+        requests_to_send = self._plan_requests(queue)
         with tempfile.TemporaryFile() as file:
             while planned := list(islice(requests_to_send, AT_ONCE)):
                 reserved = self.journal.reserve_batch(planned, name)
@@ -168,9 +168,9 @@ class BatchRun:
                         size += 1
                     elif outcome == Unavailable("batch"):
                         self._batch_of[request.key] = ""
-            return await self._create(name, size, file) if size else None
+            return await self._create_batch(name, size, file) if size else None
 
-    def _plan(self, queue: deque[Pending]) -> Iterator[Planned]:
+    def _plan_requests(self, queue: deque[Pending]) -> Iterator[Planned]:
         """Yield the next requests that fit into one batch."""
         size = 0
         for count in range(min(len(queue), self._most_requests)):
@@ -199,7 +199,7 @@ class BatchRun:
         """Free the amounts that were reserved for a batch that was not created."""
         self._change_requests(batch, state="unbilled", cost=0)
 
-    async def _adopt(self) -> list[Batch]:
+    async def _adopt_batches(self) -> list[Batch]:
         """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
             with self.journal.store.write() as (db, now):
@@ -209,10 +209,10 @@ class BatchRun:
             await asyncio.sleep(1.0)
         else:
             progress.warn(f"another run looks after {others} batches; run again when it has finished")
-        recovered = [await self._recover(batch) for batch in batches]
+        recovered = [await self._recover_batch(batch) for batch in batches]
         return [batch for batch in recovered if batch is not None]
 
-    async def _recover(self, batch: Batch) -> Batch | None:
+    async def _recover_batch(self, batch: Batch) -> Batch | None:
         """Return a batch with the provider's id; None if it was never created."""
         if batch.provider_id is not None:
             return batch
@@ -229,7 +229,7 @@ class BatchRun:
         self._change_requests(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
-    async def _create(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
+    async def _create_batch(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
         """Upload the requests and create a batch; return None if it is too large.
 
         Raises:
@@ -250,12 +250,12 @@ class BatchRun:
         progress.notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
 
-    async def _collect(self, batches: Sequence[Batch]) -> None:
+    async def _collect_batches(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store their results."""
         pause = POLL_SECONDS
         unfinished = list(batches)
         while unfinished:
-            ended = await asyncio.gather(*map(self._poll, unfinished), return_exceptions=True)
+            ended = await asyncio.gather(*map(self._poll_batch, unfinished), return_exceptions=True)
             for error in ended:
                 if isinstance(error, BaseException):  # after the others, which may store something
                     raise error
@@ -264,7 +264,7 @@ class BatchRun:
                 await asyncio.sleep(self.online.workers.pace * pause)
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
-    async def _poll(self, batch: Batch) -> bool:
+    async def _poll_batch(self, batch: Batch) -> bool:
         """Collect a batch if it has ended; return whether it is finished.
 
         Raises:

@@ -181,7 +181,7 @@ class JudgeCommand:
     rechecked: list[str] = field(default_factory=list)
 
     @contextmanager
-    def _judge(self, judge: Judge) -> Iterator[None]:
+    def _catch_error(self, judge: Judge) -> Iterator[None]:
         """Store an error that only the user can fix, so that the other judges continue."""
         try:
             yield
@@ -193,7 +193,7 @@ class JudgeCommand:
         previews = []
         seed = self.study.settings.seed
         for judge in judges:
-            with self._judge(judge):
+            with self._catch_error(judge):
                 if self.recheck is not None:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
@@ -235,7 +235,7 @@ class JudgeCommand:
 
         for preview in previews:
             if preview.questions or preview.attempts or preview.open:
-                with self._judge(preview.judge):
+                with self._catch_error(preview.judge):
                     server = connect_to(preview.judge, plain_http={url for url, _ in self.allowed})
                     if preview.price is None:
                         raise StudyError(f"the price of {preview.judge.model!r} is unknown; {REMEDY}")
@@ -267,7 +267,7 @@ class JudgeCommand:
             if (server := self.servers.get(preview.judge.rater_name)) is None:
                 continue
             with (
-                self._judge(preview.judge),
+                self._catch_error(preview.judge),
                 progress.task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
                 online = OnlineRun(
@@ -285,9 +285,9 @@ class JudgeCommand:
                     self.rechecked.append(f"{preview.name}: {compared}")
                 else:
                     run = BatchRun(online) if self.batch else online
-                    run.judge_questions(self._split(preview))
+                    run.judge_questions(self._split_rounds(preview))
 
-    def _split(self, preview: Preview) -> Iterable[Sequence[Question]]:
+    def _split_rounds(self, preview: Preview) -> Iterable[Sequence[Question]]:
         """Return the questions in groups: all at once, or round by round."""
         judge = preview.judge
         settings = self.study.settings

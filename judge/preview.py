@@ -92,7 +92,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
-    run = builder.start(store)
+    run = builder.start_run(store)
     unanswered = []
     for question, history in builder.replay(store, questions, run):
         step = next_step(history, run.form)
@@ -164,6 +164,6 @@ def _estimate(
     costs = {}
     for way, batch in ((ONLINE, False), (IN_BATCH, True)):
         longest = judge.max_output_tokens or REASONING_TOKENS
-        worst = (price.usd(size, longest, batch=batch) for size in sizes)
-        costs[way] = len(sizes) * price.usd(prompt, answer, batch=batch), SAMPLES * sum(worst)
+        worst = (price.price_tokens(size, longest, batch=batch) for size in sizes)
+        costs[way] = len(sizes) * price.price_tokens(prompt, answer, batch=batch), SAMPLES * sum(worst)
     return costs

@@ -141,7 +141,7 @@ class RequestBuilder:
             text=show_request(self.build(question, form, max_output_tokens=max_output_tokens)),
         )
 
-    def start(self, store: Store) -> RunState:
+    def start_run(self, store: Store) -> RunState:
         """Return a run's state before its first request.
 
         A form that gave this judge verdicts is used again, so that all its verdicts have the same form.

@@ -102,7 +102,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     price = find_price(judge, url)
     costs = {}
     if price is not None:
-        worst = sum(price.usd(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
+        worst = sum(price.price_tokens(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
         costs[ONLINE] = sum(attempt.cost or 0 for attempt in attempts) / BILLION, worst
     return Preview(
         judge=judge,

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -92,7 +92,7 @@ class OnlineRun:
         self.biller = Biller(judge, price, budget_usd)
         self.ledger = self.biller.ledger
         self.journal = Journal(store, judge, settings=self.builder.settings, limit=self.biller.limit)
-        self.state = self.builder.start(store)
+        self.state = self.builder.start_run(store)
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
@@ -307,5 +307,5 @@ class OnlineRun:
 
 def settle_error(row: int, error: RequestFailure) -> Settled:
     """Return the values that complete the row of a request without an answer."""
-    lost = Settled(row=row, state="lost", failure=error.kind, detail=error.detail)
-    return lost if error.billed else replace(lost, state="unbilled")
+    state: Literal["lost", "unbilled"] = "lost" if error.billed else "unbilled"
+    return Settled(row=row, state=state, failure=error.kind, detail=error.detail)

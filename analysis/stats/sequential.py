@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, Floats
-from guard_eval.records import record
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
@@ -36,7 +35,7 @@ _TOLERANCE = 1e-9
 """The numerical tolerance of the limits."""
 
 
-@record
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SequentialTest:
     """A two-sided test that holds at any stopping time.
 

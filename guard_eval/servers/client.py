@@ -89,7 +89,7 @@ class Client:
                 follow_redirects=False,  # nothing that is sent here is meant for another server
                 trust_env=not self.server.is_direct,
                 verify=tls,
-                event_hooks={"request": [self._strip], "response": [self._read_body]},
+                event_hooks={"request": [self._strip_headers], "response": [self._read_body]},
                 **more,
             ),
         )
@@ -101,7 +101,7 @@ class Client:
         for sdk in self._sdks:
             await sdk.close()
 
-    async def _strip(self, request: httpx2.Request) -> None:
+    async def _strip_headers(self, request: httpx2.Request) -> None:
         """Remove headers from the environment, unless the request goes to the user's own server."""
         if is_own_key(str(self.server.variable), self.server.url):
             return
@@ -161,12 +161,12 @@ class Client:
             async with asyncio.timeout(timeout + min(timeout, CONNECT_SECONDS)):
                 response = await send(path, cast_to=httpx2.Response, options=options, **content)
         except openai.APIStatusError as error:
-            return self._read(error.response)
+            return self._read_response(error.response)
         except (openai.APIConnectionError, httpx2.RequestError, TimeoutError) as error:
             return self._read_exception(error)
-        return self._read(response)
+        return self._read_response(response)
 
-    def _read(self, response: httpx2.Response) -> bytes | RequestFailure:
+    def _read_response(self, response: httpx2.Response) -> bytes | RequestFailure:
         content = redact(response.content, self.server.key)
         headers = response.headers
         page = is_page(headers.get("content-type", ""), content)

@@ -47,7 +47,9 @@ class Price:
     assumed: bool = False
 
     @lru_cache(maxsize=4096)  # noqa: B019 (a price lives as long as its run)
-    def usd(self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False) -> float:
+    def price_tokens(
+        self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False
+    ) -> float:
         """Return the cost of one request's tokens in US dollars; `cached` tokens are part of the input.
 
         Some models cost more per token when a request is long, so the tokens of several requests are not
@@ -70,21 +72,24 @@ class Price:
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = usage.cached_tokens or 0
-        return to_billionths(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
+        return to_billionths(
+            self.price_tokens(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch)
+        )
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
         """Return the highest cost of a request: no tokenizer makes more tokens than there are bytes.
 
         The bytes are rounded up to a multiple of 64, so few different costs are computed.
         """
-        return to_billionths(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
+        return to_billionths(self.price_tokens(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
     def __str__(self) -> str:
         """Return the prices of a million tokens and their source."""
         if self.assumed:
             return f"none is counted, since {self.source}"
         online, batch = (
-            f"${1000 * self.usd(1000, 0, batch=way):g} in, ${1000 * self.usd(0, 1000, batch=way):g} out"
+            f"${1000 * self.price_tokens(1000, 0, batch=way):g} in, "
+            f"${1000 * self.price_tokens(0, 1000, batch=way):g} out"
             for way in (False, True)
         )
         return f"{online} per million tokens; in a batch {batch} ({self.source})"

@@ -65,7 +65,7 @@ class Note:
     Attributes:
         rater: The rater's name.
         kind: What it is about.
-        detail: A text, or JSON, as the kind has it; of a skip what the rater reported, with commas.
+        detail: Text or JSON, depending on the kind. For a skip: the reported problems, separated by commas.
         presentation: What was shown when it was written, where it belongs to a pair.
         at: When it was written, in UTC.
         pair_id: The pair that was shown.

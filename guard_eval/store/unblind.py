@@ -158,7 +158,7 @@ def history(store: Store) -> list[TidyRow]:
 
 
 def read_counted(db: Connection, criterion: str) -> list[SqlRow]:
-    """Return the verdicts on a criterion that count, within a transaction."""
+    """Return the counted verdicts on one criterion, within a transaction."""
     rows = _CURRENT(db)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
 

@@ -193,7 +193,7 @@ def test_an_erased_raters_visit_ends(study, number):
 
 
 @pytest.mark.both_databases
-def test_a_lost_database_loses_no_answers(study, databases, database_kind, caplog):
+def test_answers_are_kept_while_the_database_is_away(study, databases, database_kind, caplog):
     built = study()
     page = start(built)
     with databases.away(built.database):

@@ -116,7 +116,9 @@ def test_idle_strangers_leave_room_for_raters(serve, tmp_path):
     while process.num_fds() > before + 10:
         assert time.monotonic() < end
         time.sleep(0.2)
-    named = [line for line in (tmp_path / "log").read_text().splitlines() if "visitors who are no" in line]
+    named = [
+        line for line in (tmp_path / "log").read_text().splitlines() if "visitors have not signed in" in line
+    ]
     assert len(named) == 1
 
 
@@ -346,7 +348,7 @@ sys.addaudithook(watch)
 """
 
 
-def test_the_server_connects_nowhere_and_closes_on_text(serve, tmp_path, monkeypatch):
+def test_server_opens_no_connection_and_refuses_text(serve, tmp_path, monkeypatch):
     """Streamlit logs a traceback for each text that comes where its messages should; `serve` finds none."""
     calls = tmp_path / "calls"
     (tmp_path / "sitecustomize.py").write_text(WATCH % str(calls))

@@ -154,7 +154,10 @@ def test_study_splits_by_prompts_and_traces(paired):
     seen = sorted(animals[int(pair.prompt_id[-4:]) - 1] for pair in pairs)
     lengths = sorted({len(pair.prompt) for pair in pairs})
     assert values == {"H": ["1.0", "1.5", "2.0"], "pet": seen, "prompt_length": list(map(str, lengths))}
-    with pytest.raises(StudyError, match=r"--by HH: no prompt .* trace existing texts, .* did you mean 'H'"):
+    with pytest.raises(
+        StudyError,
+        match=r"--by HH: no prompt and no trace has this column.*trace existing texts.*did you mean 'H'",
+    ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
         with pytest.raises(StudyError, match=f"--by {name}: .* verdicts have one of the same name"):

@@ -139,8 +139,8 @@ def test_trusted_toml_allows_a_key_without_an_option(*, folder, guard_eval, serv
 def test_the_price_of_long_requests_is_not_the_usual_price():
     """GPT-6.1 Sol: $2 and $10 a million tokens; beyond 272,000 tokens of input in a request, $4 and $15."""
     price = find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
-    assert price.usd(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)
-    assert price.usd(272_001, 1000) == pytest.approx(0.272001 * 4 + 0.001 * 15)
+    assert price.price_tokens(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)
+    assert price.price_tokens(272_001, 1000) == pytest.approx(0.272001 * 4 + 0.001 * 15)
     assert str(price).startswith("$2 in, $10 out per million tokens; in a batch $1 in, $5 out")
 
 

@@ -83,7 +83,7 @@ def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, 
     assert all("temperature: 0.0" in text and "seed:" not in text for text in prompts)
 
 
-def test_a_second_run_asks_in_the_form_of_the_first(run, pairs, store, pair, server):
+def test_second_run_uses_the_request_form_of_the_first(run, pairs, store, pair, server):
     pairs(3)
     server.act = lambda ask: verdict(ask) if ask.form == "text" else failure(422, "what?")
     assert run().verdicts == 6

@@ -75,7 +75,7 @@ def faulty(server):
 
 @both
 @pytest.mark.usefixtures("faulty")
-def test_server_faults_lose_nothing_and_pay_nothing_twice(run, store, pairs, server):
+def test_server_errors_lose_no_answer_and_repeat_no_payment(run, store, pairs, server):
     pairs(40)
     ledger = run(concurrency=8)
     assert ledger.verdicts + ledger.failures.total() == 80

@@ -82,7 +82,7 @@ def test_foreign_tables_and_small_encodings_are_refused(postgres_server, postgre
     assert "is not a study's database" in refuse(postgres_url, create=True)
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
     message = refuse(url, create=True)
-    assert "cannot hold every text" in message
+    assert "is not in UTF-8, so it cannot store all characters" in message
     assert "createdb -E UTF8" in message
     postgres_server.drop_database(url)
 

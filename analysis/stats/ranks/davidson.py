@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,6 @@ from scipy import special
 from scipy.sparse import csgraph
 
 from guard_eval.estimate import Floats
-from guard_eval.records import record
 
 Numbers = NDArray[np.integer]
 
@@ -23,7 +23,7 @@ CONVERGED = 1e-14
 """Newton decrement per comparison at which the iteration ends: smaller steps are rounding."""
 
 
-@record
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ComparedPairs:
     """Chances, expectations and information of comparisons in Davidson's model.
 

@@ -14,7 +14,6 @@ from scipy import special
 from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_cells
 from guard_eval.estimate import ROUNDING, Floats
 from guard_eval.joint_flips import covariance_root, random_signs
-from guard_eval.records import record
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -194,7 +193,7 @@ class Comparisons:
         return influence
 
 
-@record
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ShareErrors:
     """The errors of expected win shares and of their differences.
 

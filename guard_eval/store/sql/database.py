@@ -296,7 +296,10 @@ class Store:
         if version is not None and self.is_sqlite:
             check_schema(db, self.name)
         if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
-            raise StudyError(f"{self.name} cannot hold every text; run: createdb -E UTF8 -T template0 NAME")
+            raise StudyError(
+                f"the database {self.name} is not in UTF-8, so it cannot store all characters; create one "
+                "with: createdb -E UTF8 -T template0 NAME"
+            )
         return version is not None
 
 
