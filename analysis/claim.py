@@ -17,8 +17,8 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import and_list, equals, number, percent, plural
+from guard_eval.reporting.tables import Columns, Table, make_table
+from guard_eval.reporting.words import and_list, format_p_in_sentence, number, percent, plural
 from guard_eval.results import Result
 
 MAX_TOTALS = 8
@@ -252,7 +252,8 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
         end = f"the claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}"
     return (
         f"A win share of {percent(claim.win_share, 2)} and a lead of {200 * claim.win_share - 100:.1f} "
-        f"points: {end}. The pooled test gives {equals(claim.pooled_p)}; it takes ratings for independent."
+        f"points: {end}. The pooled test gives {format_p_in_sentence(claim.pooled_p)}; "
+        "it takes ratings for independent."
     )
 
 
@@ -296,7 +297,7 @@ def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
             f"ICC {icc:g}, Holm": lambda claim: _format_p(claim.p_adjusted),
         }
     note = "ICC: the correlation of ratings of a pair."
-    return (table_of(claims, {**columns, **holm}, caption="What the counts support", note=note),)
+    return (make_table(claims, {**columns, **holm}, caption="What the counts support", note=note),)
 
 
 def _format_p(p: float | None) -> str:
@@ -315,7 +316,7 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
             NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
         ),
     }
-    return (table_of(rows, columns, caption="What the percentages can be shares of"),)
+    return (make_table(rows, columns, caption="What the percentages can be shares of"),)
 
 
 def _format_range(low: float | None, high: float | None) -> str:

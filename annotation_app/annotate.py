@@ -131,7 +131,7 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
             f"own [[practice.pairs]] {_in_wording(study)}, or set practice = false in annotation.pages"
         )
     stock = wording.shipped_wording(annotation.language)["consent"]
-    if annotation.pages.consent and wording.of_study(study).consent.model_dump() == stock:
+    if annotation.pages.consent and wording.load_wording(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "
             f"your own [consent] {_in_wording(study)}"

@@ -140,7 +140,7 @@ def serve_study(study: Study) -> App:
     """
     global app  # noqa: PLW0603 (a process serves one study)
     annotation = study.settings.annotation
-    words = wording.of_study(study)
+    words = wording.load_wording(study)
     store = Store.open(study.database, to_write=True, declared=study.declared)
     app = App(
         store=store,

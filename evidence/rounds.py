@@ -26,7 +26,7 @@ TIE = 0.38
 """What is felt below this is a tie: 25 %."""
 Design = Literal["rounds", "candidate"]
 
-exact_p = rounds.p_of_peak
+exact_p = rounds.first_passage_p
 
 
 @lru_cache
@@ -66,7 +66,7 @@ def play_rounds(design: Design, scores: NDArray[np.float64], systems: int, sizes
         contest = replace(contest, done=number, prompts=[*contest.prompts, *played])
         stopping = dict.fromkeys(find_stopping(contest, compare(contest)), number)
         contest = replace(contest, stopped={**contest.stopped, **stopping})
-        if not contest.playing(number + 1):
+        if not contest.active_couples(number + 1):
             break
     return contest
 
@@ -92,7 +92,9 @@ def measure_errors(
             comparison for comparison in claims if quality[comparison.ahead] <= quality[comparison.behind]
         ]
         is_best = sum(comparison.ahead == "a" for comparison in claims) == len(means) - 1
-        rated = sum(size * len(contest.playing(at)) for at, size in enumerate(sizes[: contest.done], 1))
+        rated = sum(
+            size * len(contest.active_couples(at)) for at, size in enumerate(sizes[: contest.done], 1)
+        )
         all_pairs = prompts * len(means) * (len(means) - 1) / 2
         results += (
             bool(wrong),
@@ -134,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=300)
     options = parser.parse_args()
-    rounds.p_of_peak = look_up_p
+    rounds.first_passage_p = look_up_p
     for line in write_table(options.studies):
         print(line, flush=True)
 

@@ -42,17 +42,17 @@ def _name_with_extra(extra: str) -> str:
     return shlex.quote(f"guard-eval[{extra}] @ {url}" if url else f"guard-eval[{extra}]")
 
 
-def nearest(word: str, options: list[str]) -> str:
+def suggest_nearest(word: str, options: list[str]) -> str:
     """Return a suggestion for an unknown word: the nearest known word, or all known words."""
     if near := difflib.get_close_matches(word, options, n=1):
         return f"did you mean {near[0]!r}?"
     return f"choose from: {', '.join(options)}" if options else "it takes none"
 
 
-def count_of(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> count_of(1, "text"), count_of(1200, "text")
+    >>> format_count(1, "text"), format_count(1200, "text")
     ('1 text', '1,200 texts')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

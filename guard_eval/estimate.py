@@ -72,7 +72,7 @@ class Estimate:
         note = note.format(unit=self.unit)
         return self if note in self.note else replace(self, note=join_notes(self.note, note))
 
-    def with_error(
+    def from_standard_error(
         self, error: float, df: float, *, null: float | None = None, bounds: Bounds = UNBOUNDED
     ) -> Estimate:
         """Return a value with its t interval, cut at `bounds`, and its t test against `null`."""
@@ -90,10 +90,10 @@ def join_notes(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def why_no_p(smallest: float, alpha: float, *, after: str = "") -> str:
+def explain_missing_p(smallest: float, alpha: float, *, after: str = "") -> str:
     """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Empty if it is not.
 
-    >>> why_no_p(0.125, 0.05)
+    >>> explain_missing_p(0.125, 0.05)
     'no p: few units differ, so it cannot be below 0.125 and cannot reach 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
@@ -151,7 +151,7 @@ def jackknife(
         codes, count = np.zeros_like(codes), np.array([len(parts)])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(function(parts.sum(axis=0)))
-        without = np.asarray(function(_leave_out_each(parts, codes, count)), dtype=np.float64)
+        without = np.asarray(function(_leave_out_each_unit(parts, codes, count)), dtype=np.float64)
     if not math.isfinite(value):
         return result.with_note("the statistic is undefined for these data")
     result = replace(result, value=value)
@@ -166,10 +166,10 @@ def jackknife(
         return result.with_note(NO_WIDTH)
     variance += noise
     df = variance**2 / float((variances**2 / (count - 1)).sum())
-    return result.with_error(math.sqrt(variance), df, null=null, bounds=bounds)
+    return result.from_standard_error(math.sqrt(variance), df, null=null, bounds=bounds)
 
 
-def _leave_out_each(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.int64]) -> Floats:
+def _leave_out_each_unit(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.int64]) -> Floats:
     """Return the sums without each unit, `[units, m]`; with strata, its stratum keeps its size."""
     total = parts.sum(axis=0)
     if len(count) == 1:
@@ -226,6 +226,6 @@ def adjust(
         tests = zip(p_values, smallest, strict=True)
         limits = adjust([None if p is None else low for p, low in tests], method)
     return [
-        None if p is None or limit is None or why_no_p(limit, alpha) else value
+        None if p is None or limit is None or explain_missing_p(limit, alpha) else value
         for p, limit, value in zip(p_values, limits, adjusted.tolist(), strict=True)
     ]

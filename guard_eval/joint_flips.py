@@ -17,7 +17,7 @@ _MAX_SIGNS = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FlippedSums:
+class SignFlipSums:
     """The sums of units' scores under flips of their signs.
 
     Attributes:
@@ -38,7 +38,7 @@ class FlippedSums:
         return 1 / (len(self.sums) + bool(self.drawn))
 
 
-def flip_together(scores: Floats, *, seed: int) -> FlippedSums:
+def flip_together(scores: Floats, *, seed: int) -> SignFlipSums:
     """Flip the scores of each unit, [units, results], in all results at once.
 
     All flips are tried if there are few units; otherwise flips are drawn, and of many units their sums.
@@ -47,16 +47,16 @@ def flip_together(scores: Floats, *, seed: int) -> FlippedSums:
     if 2 ** (units - 1) <= REPLICATES:
         # Both signs of all flips give the same statistic: one unit stays as it is.
         codes = np.arange(2 ** (units - 1))[:, None] >> np.arange(units)
-        return FlippedSums(sums=(1.0 - 2.0 * (codes & 1)) @ scores)
+        return SignFlipSums(sums=(1.0 - 2.0 * (codes & 1)) @ scores)
     rng = np.random.default_rng(seed)
     if units > MANY_UNITS:
         normal = rng.standard_normal((REPLICATES, scores.shape[1]))
         sums = normal @ covariance_root(scores.T @ scores).T
-        return FlippedSums(sums=sums, drawn=f"{REPLICATES:,} normal sums")
+        return SignFlipSums(sums=sums, drawn=f"{REPLICATES:,} normal sums")
     block = max(1, _MAX_SIGNS // units)
     sizes = [min(block, REPLICATES - begin) for begin in range(0, REPLICATES, block)]
     blocks = [random_signs(rng, size, units) @ scores for size in sizes]
-    return FlippedSums(sums=np.concatenate(blocks), drawn=f"{REPLICATES:,} random patterns")
+    return SignFlipSums(sums=np.concatenate(blocks), drawn=f"{REPLICATES:,} random patterns")
 
 
 def random_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:

@@ -42,17 +42,17 @@ _STROKES = str.maketrans("0Il|", "o111")
 """Characters that no font distinguishes well, as they are before letters lose their case."""
 
 
-def look_alike(first: str, second: str) -> bool:
+def are_lookalikes(first: str, second: str) -> bool:
     """Return whether two names look the same, in whichever script they are written.
 
-    >>> look_alike("Ada", "\u0410d\u0430"), look_alike("Bill", "BiII"), look_alike("Ada", "Ida")
+    >>> are_lookalikes("Ada", "\u0410d\u0430"), are_lookalikes("Bill", "BiII"), are_lookalikes("Ada", "Ida")
     (True, True, False)
     """
-    return skeleton(first) == skeleton(second) or _shape(first) == _shape(second)
+    return skeleton(first) == skeleton(second) or _replace_lookalikes(first) == _replace_lookalikes(second)
 
 
 @cache
-def _shape(name: str) -> str:
+def _replace_lookalikes(name: str) -> str:
     """Return a name in which letters of other scripts are replaced by Latin letters that look the same."""
     letters = unicodedata.normalize("NFD", skeleton(name, case=True)).translate(_SHAPES).translate(_STROKES)
     return unicodedata.normalize("NFC", letters.casefold())

@@ -25,7 +25,7 @@ def write_command(
     >>> write_command("raters add", "my study", "Ann", overrides=["seed=3"])
     "guard-eval raters add 'my study' Ann --set seed=3"
     """
-    words = [*name.split(), _as_argument(folder), *map(str, arguments), *_options(overrides)]
+    words = [*name.split(), _quote_argument(folder), *map(str, arguments), *_options(overrides)]
     return f"guard-eval {shlex.join(words)}"
 
 
@@ -35,7 +35,7 @@ def complete_commands(message: str, folder: Path | str, overrides: Sequence[str]
     >>> complete_commands("list them with: guard-eval raters list STUDY", "a b")
     "list them with: guard-eval raters list 'a b'"
     """
-    study = shlex.join([_as_argument(folder), *_options(overrides)])
+    study = shlex.join([_quote_argument(folder), *_options(overrides)])
     return _INCOMPLETE.sub(lambda command: f"{command[1]} {study}", message)
 
 
@@ -49,7 +49,7 @@ def locate_pages(message: str) -> str:
     return _PAGE.sub(locate, message)
 
 
-def _as_argument(folder: Path | str) -> str:
+def _quote_argument(folder: Path | str) -> str:
     """Return a folder's name as an argument that no command reads as an option."""
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 

@@ -69,7 +69,7 @@ def settings_part(name: str, kind: str) -> str:
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
-def part_of(name: str, kind: str) -> str:
+def name_deciding_group(name: str, kind: str) -> str:
     """Return the group of raters that decides together which comparisons stop. A judge decides alone."""
     return kind if kind == "simulated" else settings_part(name, kind)
 
@@ -213,12 +213,12 @@ _WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b"
 """Unicode's white space, the byte order mark and the zero-width space."""
 
 
-def as_shown(text: str) -> str:
+def clean_for_raters(text: str) -> str:
     r"""Return a text as raters receive it, without invisible characters that would show where it comes from.
 
     Line ends become `\n`, composed characters one code point (NFC), and white space around the text goes.
 
-    >>> as_shown(" cafe\u0301\r\nau lait\n")
+    >>> clean_for_raters(" cafe\u0301\r\nau lait\n")
     'café\nau lait'
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -240,7 +240,7 @@ class BlindPair:
     @classmethod
     def of(cls, presentation: int, prompt: str, text_a: str, text_b: str) -> Self:
         """Return stored texts as they are shown."""
-        prompt, text_a, text_b = map(as_shown, (prompt, text_a, text_b))
+        prompt, text_a, text_b = map(clean_for_raters, (prompt, text_a, text_b))
         return cls(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)
 
 
@@ -295,7 +295,7 @@ class Contest:
     stopped: Mapping[Couple, int]
     prompts: Sequence[tuple[int, Mapping[Couple, float]]]
 
-    def playing(self, number: int) -> list[Couple]:
+    def active_couples(self, number: int) -> list[Couple]:
         """Return the couples that are shown in a round."""
         return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
 

@@ -58,10 +58,10 @@ class Comparison:
         return second if self.ahead == first else first
 
 
-def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
+def first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
     """Return the chance that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
 
-    >>> round(p_of_peak(1.959964, (40,)), 4)  # one round is the fixed test
+    >>> round(first_passage_p(1.959964, (40,)), 4)  # one round is the fixed test
     0.05
     """
     walks = np.zeros(1)  # where the walks are that have not reached the peak
@@ -105,7 +105,7 @@ def compare(contest: Contest) -> list[Comparison]:
 
 def _find_leads(contest: Contest, number: int) -> Floats:
     """Return the leads of all couples on the complete prompts of a round, `[prompts, couples]`."""
-    playing = set(contest.playing(number))
+    playing = set(contest.active_couples(number))
     complete = [scores for at, scores in contest.prompts if at == number and playing <= scores.keys()]
     rows = [
         [scores[couple] if couple in playing else 0.0 for couple in contest.couples] for scores in complete
@@ -135,7 +135,7 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
         z = float(leads.sum()) / length
         # No p is below that of a sign test on which all prompts agree.
         smallest_possible = 2.0 ** (1 - np.count_nonzero(leads))
-        p = max(p_of_peak(abs(z) * time**SHAPE, sizes), smallest_possible)
+        p = max(first_passage_p(abs(z) * time**SHAPE, sizes), smallest_possible)
         if p < smallest:
             smallest = p
             ahead = couple[z < 0]
@@ -148,7 +148,7 @@ def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Coup
     A beaten system stops in all its couples. If all remaining systems beat each other in a circle, none
     leaves.
     """
-    playing = contest.playing(contest.done)
+    playing = contest.active_couples(contest.done)
     decided = [comparison for comparison in compared if comparison.p_adjusted <= contest.plan.alpha]
     if contest.plan.design == "candidate":
         return [comparison.couple for comparison in decided if comparison.couple in playing]

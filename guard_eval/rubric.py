@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ def criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tuple[Cri
 def check_name(name: str, rubric: Collection[str]) -> None:
     """Raise a `StudyError` that offers the nearest name if a criterion is not known by this one."""
     if name not in rubric:
-        raise StudyError(f"unknown criterion {name!r}: {nearest(name, list(rubric))}")
+        raise StudyError(f"unknown criterion {name!r}: {suggest_nearest(name, list(rubric))}")
 
 
 def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:

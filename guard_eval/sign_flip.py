@@ -29,7 +29,7 @@ SLACK = 10.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Classes:
+class _ScoreClasses:
     """Units in classes of equal absolute score, which is a whole number of steps.
 
     Attributes:
@@ -112,7 +112,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     )
 
 
-def _group_scores(magnitudes: Floats) -> _Classes:
+def _group_scores(magnitudes: Floats) -> _ScoreClasses:
     """Group scores by their size in steps: those of fractions, or the finest that can be computed."""
     values, counts = np.unique(magnitudes, return_counts=True)
     bottom = _common_denominator(values)
@@ -138,10 +138,10 @@ def _group_scores(magnitudes: Floats) -> _Classes:
     )
 
 
-def _merge_classes(sizes: Floats, counts: Counts, step: float) -> _Classes:
+def _merge_classes(sizes: Floats, counts: Counts, step: float) -> _ScoreClasses:
     distinct, index = np.unique(sizes.astype(np.int64), return_inverse=True)
     merged = np.bincount(index, weights=counts).astype(np.int64)
-    return _Classes(sizes=distinct, counts=merged, step=step)
+    return _ScoreClasses(sizes=distinct, counts=merged, step=step)
 
 
 def _common_denominator(values: Floats) -> int:
@@ -159,7 +159,7 @@ def _common_denominator(values: Floats) -> int:
     return bottom if are_whole and whole.all() else 0
 
 
-def _two_sided_p(classes: _Classes, total: float) -> float:
+def _two_sided_p(classes: _ScoreClasses, total: float) -> float:
     """Return the chance that |Σ ± size| is at least `total`; an upper bound if the sizes are rounded.
 
     Σ ± m = 2 Σ m·b − Σ m with coins b that are 0 or 1. A coin of size m is loaded to
@@ -176,7 +176,7 @@ def _two_sided_p(classes: _Classes, total: float) -> float:
     smallest = int(sizes.min())
     # No load has the sum of all coins as its mean.
     target = min(observed, whole - 0.5 * smallest)
-    load = _find_load(classes, target)
+    load = _find_tilt(classes, target)
     log_moment = float(counts @ (np.logaddexp(0.0, load * sizes) - math.log(2)))
     log_chernoff = log_moment - load * target
     # Rounding may have taken `lost` from the observed sum, and with probability `chance` even more.
@@ -198,7 +198,7 @@ def _two_sided_p(classes: _Classes, total: float) -> float:
     return min(1.0, 2 * one_sided)
 
 
-def _find_load(classes: _Classes, target: float) -> float:
+def _find_tilt(classes: _ScoreClasses, target: float) -> float:
     """Return the θ that gives the sum of the loaded coins this mean."""
     sizes = classes.sizes
     weights = sizes * classes.counts
@@ -213,7 +213,7 @@ def _find_load(classes: _Classes, target: float) -> float:
     return float(optimize.brentq(excess, 0.0, high, rtol=1e-6))
 
 
-def _loaded_distribution(classes: _Classes, load: float, points: int) -> Floats:
+def _loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
     """Return the chances of the sums of loaded coins, modulo `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)

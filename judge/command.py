@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, JsonObject, record
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, show_usd
@@ -108,7 +108,7 @@ def judge(
             "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
         )
     judges = _choose_judges(study, only)
-    study = study.of_tuning() if tune else study
+    study = study.for_tuning() if tune else study
     pairing = study.command("measure", "--tune") if tune else study.command("pair")
     if tune and not (study.folder / TUNING_DATABASE).exists():
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
@@ -328,7 +328,7 @@ class JudgeCommand:
         """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
-        lines = [f"{visible(name)}: {error}" for name, error in self.errors.items()]
+        lines = [f"{escape_invisible(name)}: {error}" for name, error in self.errors.items()]
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from guard_eval.records import record
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
@@ -57,13 +57,13 @@ class Preview:
     @property
     def name(self) -> str:
         """Return the judge's name as a rater, to be printed."""
-        return visible(self.judge.rater_name)
+        return escape_invisible(self.judge.rater_name)
 
     def record(self) -> dict[str, object]:
         """Return the preview as `--json` prints it."""
         return {
             "judge": self.name,
-            "model": visible(self.judge.model),
+            "model": escape_invisible(self.judge.model),
             "server": find_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,
@@ -105,11 +105,12 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     sizes = [len(body) for body in bodies]
     longest = judge.max_output_tokens or REASONING_TOKENS
     price = find_price(judge, url)
-    name = visible(judge.rater_name)
+    name = escape_invisible(judge.rater_name)
     special = describe_special(judge)
+    model = escape_invisible(judge.model)
     lines = [
-        f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {make_prompt(judge).version})",
-        f"criteria: {visible(', '.join(judge.criteria))}",
+        f"judge: {name} (the model {model}) at {url} (prompt {make_prompt(judge).version})",
+        f"criteria: {escape_invisible(', '.join(judge.criteria))}",
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
         f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
@@ -117,7 +118,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
     if special:
-        lines.append(f"asked with {visible(special)}")
+        lines.append(f"asked with {escape_invisible(special)}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
     reasons = run.max_output_tokens == REASONING_TOKENS
@@ -136,7 +137,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         )
     example = None
     if bodies:
-        example = visible(f"[POST {PATHS[run.form.interface]}]\n{show_request(bodies[0])}")
+        example = escape_invisible(f"[POST {PATHS[run.form.interface]}]\n{show_request(bodies[0])}")
     return Preview(
         judge=judge,
         questions=questions,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, content_id
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
@@ -100,6 +100,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending them again: as before, or at worst with the longest answers."""
     url = find_url(judge)
     price = find_price(judge, url)
+    model = escape_invisible(judge.model)
     costs = {}
     if price is not None:
         worst = sum(price.price_tokens(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
@@ -111,7 +112,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
         price=price,
         costs=costs,
         lines=(
-            f"judge: {visible(judge.rater_name)} (the model {visible(judge.model)}) at {url}",
+            f"judge: {escape_invisible(judge.rater_name)} (the model {model}) at {url}",
             f"to ask again: {len(attempts):,} stored requests, byte for byte",
         ),
     )

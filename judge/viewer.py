@@ -15,7 +15,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF, TIE, Choice, Pair, content_id
-from guard_eval.reporting.escaping import Escaped, visible
+from guard_eval.reporting.escaping import Escaped, escape_invisible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.servers.answers import read_answer
@@ -56,7 +56,7 @@ def write_page(
         own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
         comparisons=comparisons,
         criteria=titles,
-        visible=visible,
+        visible=escape_invisible,
         show_request=show_request,
         show_answer=show_answer,
         show_usd=show_usd,

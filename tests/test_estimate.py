@@ -59,7 +59,7 @@ def test_slope_over_clusters_agrees_with_gee():
     assert estimate.error == pytest.approx(model.bse[1] * math.sqrt(29 / 30), rel=2e-3)
 
 
-def test_noise_widens_the_interval_within_its_bounds():
+def test_noise_widens_the_interval_up_to_its_bounds():
     rows = parts(np.array([1.0, 2.0, 4.0]))
     alone = jackknife(rows, mean).error
     assert jackknife(rows, mean, noise=0.5).error == pytest.approx(math.sqrt(alone**2 + 0.5))

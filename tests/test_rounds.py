@@ -6,7 +6,7 @@ from scipy import stats
 
 from analysis.sections.results.rounds import find_critical_value, find_limits
 from guard_eval.records import Contest, RoundPlan
-from guard_eval.rounds import compare, find_stopping, p_of_peak
+from guard_eval.rounds import compare, find_stopping, first_passage_p
 
 AB, AC, BC = ("a", "b"), ("a", "c"), ("b", "c")
 
@@ -35,7 +35,7 @@ def p_by_library(peak, sizes):
 
 # Jennison and Turnbull (2000), Group Sequential Methods, table 2.9: Wang and Tsiatis' test, Δ = .25, α = .05
 @pytest.mark.parametrize(("rounds", "constant"), [(1, 1.960), (2, 2.038), (3, 2.083), (4, 2.113), (5, 2.136)])
-def test_critical_peaks_are_the_published_constants(rounds, constant):
+def test_critical_values_equal_published_constants(rounds, constant):
     assert find_critical_value(0.05, (7,) * rounds) == pytest.approx(constant, abs=6e-4)
 
 
@@ -43,7 +43,7 @@ def test_critical_peaks_are_the_published_constants(rounds, constant):
 @pytest.mark.parametrize("peak", [0.8, 2.0, 2.7])
 def test_p_of_a_peak_agrees_with_scipy(sizes, peak):
     filled = [size for size in sizes if size]
-    assert p_of_peak(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
+    assert first_passage_p(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
 
 
 def test_lead_is_the_difference_of_expected_shares():

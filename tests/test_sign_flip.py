@@ -152,7 +152,7 @@ def test_limits_of_many_units_agree_with_student():
     assert (low, high) == pytest.approx(theirs, abs=2e-4)
 
 
-def test_five_units_exclude_nothing():
+def test_interval_of_five_units_covers_everything():
     assert flip_limits([1, 1, 0.5, 1, 1], np.ones(5), 2 / 2**5, alpha=0.05, bounds=(-1, 1)) == (-1, 1)
 
     low, _ = flip_limits([1.0, 0.9, 1.0, 0.8, 1.0, 1.0], np.ones(6), 2 / 2**6, alpha=0.05, bounds=(-1, 1))

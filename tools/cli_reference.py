@@ -8,7 +8,7 @@ from functools import cache
 from rich.console import Console
 
 from guard_eval.cli.commands import COMMANDS
-from guard_eval.cli.frame import accept_studies, command_line, explain_in_full
+from guard_eval.cli.frame import accept_studies, command_line, show_whole_docstring
 
 WIDTH = 80
 """Columns of the help."""
@@ -32,7 +32,7 @@ def _help(name: str) -> str:
     page = io.StringIO()
     line = command_line()
     arguments = [*name.split(), "--help"]
-    explain_in_full(line, arguments)
+    show_whole_docstring(line, arguments)
     line.meta(arguments, console=Console(file=page, width=WIDTH))
     return page.getvalue()
 

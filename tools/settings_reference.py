@@ -16,7 +16,7 @@ from wrap_markdown import wrap
 
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.judge_settings import Judge
-from guard_eval.study.schema import describe
+from guard_eval.study.schema import build_schema
 from guard_eval.study.served_model import ServerSettings
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
@@ -106,7 +106,7 @@ def _default(schema: dict[str, Any], *, required: bool) -> str:
 
 def page() -> str:
     """Return the page, in Markdown."""
-    result = describe(Settings, "study.toml")
+    result = build_schema(Settings, "study.toml")
     parts = [wrap(HEAD)]
     for heading, table in tables():
         schema = result if table is Settings else result["$defs"][table.__name__]

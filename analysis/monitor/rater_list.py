@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from analysis.monitor.ratings import read_ratings
 from analysis.monitor.status import name_flags
 from guard_eval.records import record
-from guard_eval.reporting.escaping import one_line
+from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.store import Store, manage
 from guard_eval.store.manage import Raters
@@ -37,7 +37,7 @@ def list_raters(study: Study, /) -> ListedRaters:
     table = Table(
         caption="Raters to look at",
         columns=("rater", "look at"),
-        rows=tuple((one_line(name), words) for name, words in flags.items()),
+        rows=tuple((join_lines(name), words) for name, words in flags.items()),
         text_columns=2,
         note="A flag is a reason to look, none to exclude.",
     )

@@ -14,12 +14,12 @@ from typing import Literal
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
 from analysis.sections.section import Cells
 from guard_eval import progress
-from guard_eval.errors import StudyError, count_of
+from guard_eval.errors import StudyError, format_count
 from guard_eval.records import PEOPLE, Pair, Prompt, record, settings_part
-from guard_eval.reporting.escaping import NOTHING, one_line
+from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capital, number, number_limits, spaced
+from guard_eval.reporting.words import capitalise, insert_spaces, number, number_limits
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.showings import slots
@@ -135,8 +135,8 @@ def _read_store(
         changes=changes[0].changes,
         redraw=study.command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
-        count=count_of,
-        spaced=spaced,
+        count=format_count,
+        spaced=insert_spaces,
     )
     tables = tuple(_make_tables(ratings, study.command("export", "--table", "notes")))
     return _summarise(study.folder, steps, ratings, warnings, tables)
@@ -176,7 +176,7 @@ def _summarise(
 def _describe_step(step: str, **values: object) -> str:
     """Return the description of a step from the template."""
     template = _TEMPLATES / "steps.txt.j2"
-    (line,) = render_lines(template, step=step, count=count_of, spaced=spaced, **values)
+    (line,) = render_lines(template, step=step, count=format_count, spaced=insert_spaces, **values)
     return line
 
 
@@ -184,7 +184,7 @@ def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
-    models = [*(part.settings.model.name for part in study.by_model()), *served]
+    models = [*(part.settings.model.name for part in study.split_by_model()), *served]
     described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
@@ -241,7 +241,7 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[C
     needed = 0
     for names, prompts in plan_texts(study):
         for name in names:
-            runs = range(1, study.settings.runs_of(name) + 1)
+            runs = range(1, study.settings.count_runs(name) + 1)
             keys = [(prompt.id, run) for prompt in prompts for run in runs]
             needed += len(keys)
             missing.update(name for key in keys if key not in existing[name])
@@ -328,7 +328,7 @@ def _verdict_steps(
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
-    yield Step("pairs", "complete", count_of(ratings.pairs, "pair"))
+    yield Step("pairs", "complete", format_count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = _describe_step("people", ratings=ratings, invited=invited)
@@ -380,7 +380,7 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     page = study.report / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
-        return Step("report", state, f"waits for {count_of(missing, 'rating')}")
+        return Step("report", state, f"waits for {format_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
     return _page_step(
         "report",
@@ -395,7 +395,7 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
 def write_headline(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
     template = _TEMPLATES / "headline.txt.j2"
-    lines = render_lines(template, ratings=ratings, count=count_of, duration=format_duration)
+    lines = render_lines(template, ratings=ratings, count=format_count, duration=format_duration)
     return " ".join(lines)
 
 
@@ -410,7 +410,7 @@ def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
         yield Table(
             caption="Comments, problems and skipped pairs",
             columns=("when", "rater", "prompt", "kind", "text"),
-            rows=tuple(tuple(map(one_line, astuple(remark))) for remark in ratings.remarks[:REMARKS]),
+            rows=tuple(tuple(map(join_lines, astuple(remark))) for remark in ratings.remarks[:REMARKS]),
             text_columns=5,
             note=f"and {older} older ones: {export}" if older > 0 else "",
         )
@@ -423,7 +423,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
     for row in rows:
         label = {"comparison": row.comparison} if is_mixed else {}
         figures = {
-            "criterion": spaced(row.criterion),
+            "criterion": insert_spaces(row.criterion),
             "verdicts": str(row.verdicts),
             "ties %": number(row.ties, 0, scale=100),
             "same %": number(row.same, 0, scale=100),
@@ -431,7 +431,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
             "A % (95 %)": number_limits(row.first, 0, scale=100),
         }
         lines.append(label | figures)
-    notes = {row.kappa.note: spaced(row.criterion) for row in rows if row.kappa.note}
+    notes = {row.kappa.note: insert_spaces(row.criterion) for row in rows if row.kappa.note}
     return Table(
         columns=tuple(lines[0]),
         rows=tuple(tuple(line.values()) for line in lines),
@@ -460,13 +460,13 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
         columns=tuple(heads),
         rows=tuple(tuple(line[name] for name in heads) for line in cells),
         words=frozenset(index for index, name in enumerate(heads) if name in {"state", "look at"}),
-        note=". ".join(map(capital, notes)),
+        note=". ".join(map(capitalise, notes)),
     )
 
 
 def _describe_rater(rater: RaterState) -> Cells:
     return {
-        "rater": one_line(rater.rater),
+        "rater": join_lines(rater.rater),
         "rated": str(rater.rated),
         "time": format_duration(rater.seconds) if rater.seconds else NOTHING,
         "a pair": NOTHING if rater.pace is None else format_duration(rater.pace),

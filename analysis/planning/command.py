@@ -15,7 +15,7 @@ from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_po
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
 from guard_eval.records import record
-from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_standalone_svg
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural
@@ -288,5 +288,5 @@ def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: 
 
 def _encode_figure(drawing: Drawing, ending: str) -> bytes:
     if ending == ".svg":
-        return standalone(drawing).encode()
+        return make_standalone_svg(drawing).encode()
     return drawing.png if ending == ".png" else drawing.pdf

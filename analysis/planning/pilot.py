@@ -13,7 +13,7 @@ from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numb
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, record
-from guard_eval.reporting.escaping import one_line
+from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
 
 
@@ -110,5 +110,7 @@ def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], result
     cell = cells[0][0]
     compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
     counts = f"{plural(pairs, 'pair')}, {plural(scores['rater'].nunique(), 'rater')}"
-    line = f"{one_line(f'{title(cell.criterion)}, {compared}')}: {percent(ties, 0)} ties, {agreed}; {counts}"
+    line = (
+        f"{join_lines(f'{title(cell.criterion)}, {compared}')}: {percent(ties, 0)} ties, {agreed}; {counts}"
+    )
     return Pilot(line=line, ties=ties, icc=icc, results=results)

@@ -92,7 +92,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         page = render(
             Path(__file__).parent / "templates" / "description.md.j2",
             settings=settings,
-            models=[model_study.settings.model for model_study in study.by_model()],
+            models=[model_study.settings.model for model_study in study.split_by_model()],
             date=datetime.now(UTC).date(),
             hashes=hashes,
             pairs=pairs,

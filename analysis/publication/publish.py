@@ -23,7 +23,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import SIMULATED, Pair, record
-from guard_eval.reporting.escaping import csv_text, one_line
+from guard_eval.reporting.escaping import csv_text, join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
@@ -177,13 +177,13 @@ def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **value
     return render(
         Path(__file__).parent / "templates" / "dataset_card.md.j2",
         settings=study.settings,
-        models=[model_study.settings.model for model_study in study.by_model()],
+        models=[model_study.settings.model for model_study in study.split_by_model()],
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
         criteria=criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
         answer=json.loads(read_text(folder / "report" / "report.json", limit=MOST_BYTES))["answer"],
         picture=max(pictures, key=lambda name: "share" in name, default=""),
-        quote=lambda text: json.dumps(one_line(text), ensure_ascii=False),
+        quote=lambda text: json.dumps(join_lines(text), ensure_ascii=False),
         **values,
     )
 
@@ -214,7 +214,7 @@ def _check_private(
         "name": settings.name,
         "question": settings.question,
         "model.name": "\n".join(
-            model_study.settings.model.name.split("/")[-1] for model_study in study.by_model()
+            model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
         ),
         "system": "\n".join(
             json.dumps(_list_typed_texts(system), ensure_ascii=False) for system in settings.system
@@ -253,9 +253,9 @@ def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, obje
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}
     values = {
-        "title": one_line(settings.name),
-        "question": one_line(settings.question),
-        "texts": one_line(settings.texts),
+        "title": join_lines(settings.name),
+        "question": join_lines(settings.question),
+        "texts": join_lines(settings.texts),
         "family": [f"{a} against {b}" for a, b in settings.pairs.compare if (a, b) in judged],
         "seed": settings.seed,
         **settings.analysis.model_dump(),

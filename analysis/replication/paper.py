@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.records import record
 
 FOLDER = Path(__file__).parent / "tables"
@@ -85,7 +85,7 @@ def find_table(name: str) -> PaperTable:
     for table in (*paper_tables(), SEARCH):
         if name in {table.name, table.label, table.label.rpartition(":")[2]}:
             return table
-    close = nearest(name, [table.name for table in paper_tables()])
+    close = suggest_nearest(name, [table.name for table in paper_tables()])
     raise StudyError(f"the paper has no table or figure {name!r}: {close} (guard-eval replicate lists them)")
 
 

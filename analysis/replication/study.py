@@ -19,11 +19,11 @@ from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study import Study
-from guard_eval.study.folder import check_settings, seen_from
+from guard_eval.study.folder import check_settings, relative_to_study
 from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
-from guard_eval.study.toml import read_toml, with_overrides
+from guard_eval.study.toml import apply_overrides, read_toml
 from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_study_prompts
 
@@ -36,7 +36,7 @@ def plan_replication(
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
     """
-    tables = with_overrides(table.tables(), overrides)
+    tables = apply_overrides(table.tables(), overrides)
     model = tables["model"]
     generation = tables["generation"]
     metrics = tables["metrics"]
@@ -55,7 +55,7 @@ def plan_replication(
         metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
     for settings, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
         if isinstance(settings.get(key), str):
-            settings[key] = seen_from(folder, settings[key])
+            settings[key] = relative_to_study(folder, settings[key])
     check_settings(tables, folder)
     return tables, choose_prompts(
         table,

@@ -19,7 +19,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, notes, raters, unbli
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import Note
 from guard_eval.study import Study
-from guard_eval.study.wording import of_study, rubric
+from guard_eval.study.wording import load_wording, rubric
 
 FILE_NAME = "checklist.md"
 FEWEST = 5
@@ -29,7 +29,7 @@ PEOPLE = ("person", "simulated")
 
 def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     """Return the facts about the people who rated, and the texts that they read."""
-    words = of_study(study)
+    words = load_wording(study)
     people: list[RaterProgress] = []
     written: list[Note] = []
     rows: list[TidyRow] = []

@@ -21,7 +21,7 @@ from analysis.verdicts.table import Declared
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.study.test_plan import SplitPlan
-from guard_eval.study.toml import check_tables, read_toml, with_overrides
+from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 
 FILE_NAME = "report.toml"
 """The file beside a table that is read without being named."""
@@ -100,7 +100,7 @@ def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings,
     path = table.with_name(FILE_NAME)
     filed = dict(read_toml(path)) if path.is_file() else {}
     source = path if filed else None
-    return check_settings(source or Path("--set"), with_overrides(filed, overrides)), source
+    return check_settings(source or Path("--set"), apply_overrides(filed, overrides)), source
 
 
 def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:

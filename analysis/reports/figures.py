@@ -18,10 +18,10 @@ from guard_eval.reporting.drawing import (
     NARROW,
     WIDTH,
     Drawing,
-    in_rows,
     interval_line,
     label_percent,
-    short,
+    make_row_figure,
+    shorten_label,
 )
 from guard_eval.reporting.words import title
 
@@ -70,7 +70,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
     strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:
-        ahead, behind = short(first.method_a), short(first.method_b)
+        ahead, behind = shorten_label(first.method_a), shorten_label(first.method_b)
         against = f" of {first.method_a} against {first.method_b}"
     marked = f"; diamonds: p at most {alpha:g}" if strong else ""
     level = f"{100 * evidence.plan.level:g} %"
@@ -143,7 +143,7 @@ def _draw_lines(
         label_percent(axes)
         axes.set_xlabel(axis, loc="right")
 
-    return in_rows(
+    return make_row_figure(
         draw,
         labels,
         name=name,

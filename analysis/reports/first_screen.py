@@ -37,7 +37,7 @@ from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
 from guard_eval.records import record
-from guard_eval.reporting.words import and_list, capital, p_value, percent, some_of, title
+from guard_eval.reporting.words import and_list, capitalise, join_first, p_value, percent, title
 
 MAX_LINES = 12
 """Lines of the first screen."""
@@ -184,7 +184,7 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
         ranks_first=ranks_first,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
-        unclear=some_of(unclear, MAX_NAMED, join=" or between "),
+        unclear=join_first(unclear, MAX_NAMED, join=" or between "),
         list_shares=_list_shares,
     )
 
@@ -264,7 +264,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
     has_many_sizes = len({row.units for row in rows}) > 1
     lines = []
     for row in rows:
-        label = [capital(title(row.criterion))]
+        label = [capitalise(title(row.criterion))]
         if has_many_raters:
             label.append(name_raters(row))
         if has_many_sizes:
@@ -307,7 +307,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     return ResultBars(
         lines=lines,
         heads=(
-            f"{capital(title(first.criterion))}{who}",
+            f"{capitalise(title(first.criterion))}{who}",
             "Expected share",
             f"{percent(first.level, 0)} interval",
             "Ranks possible",
@@ -346,7 +346,7 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
-    return some_of(parts, MAX_CRITERIA)
+    return join_first(parts, MAX_CRITERIA)
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
@@ -358,7 +358,7 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, a
         if row.is_significant(evidence.plan.alpha)
     ]
     outcome = f"preferred {and_list(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
-    return f"{capital(name_judge(rows[0].judge))} {'also ' if bool(preferred) == also else ''}{outcome}."
+    return f"{capitalise(name_judge(rows[0].judge))} {'also ' if bool(preferred) == also else ''}{outcome}."
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:

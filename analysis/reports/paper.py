@@ -31,17 +31,17 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.drawing import short
-from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
+from guard_eval.reporting.drawing import shorten_label
+from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable
 from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
 from guard_eval.reporting.words import (
     and_list,
-    capital,
-    names_of,
+    capitalise,
+    format_error_rate,
+    join_distinct_names,
     number,
     p_value,
     plural,
-    rate,
     share_limits,
     title,
 )
@@ -71,7 +71,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
         "paper/figure.pdf": draw_main_figure(evidence).pdf,
-        "paper/sentence.txt": f"{one_line(text)}\n",
+        "paper/sentence.txt": f"{join_lines(text)}\n",
         "paper/sentence.tex": f"{_to_latex(text)}\n",
         "paper/methods.tex": " ".join(map(_cite, notes)) + "\n",
         "paper/references.bib": "".join(f"{entry}\n" for entry in cited.values()),
@@ -80,7 +80,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
 
 def _to_latex(text: str) -> str:
     """Return prose for LaTeX in one line: no break before a percent sign, typographic apostrophes."""
-    words = re.sub(r"[ \n\t]+", " ", clean(text))
+    words = re.sub(r"[ \n\t]+", " ", replace_unwritable(text))
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
@@ -120,7 +120,7 @@ def _make_share_table(evidence: Evidence) -> Table:
     conclusions = {row.key: row.conclusion for row in evidence.rows(equivalence)}
     is_mixed = "Comparison" in labels[0]
     of = "the first-named method" if is_mixed else first.method_a
-    against = "" if is_mixed else f": {short(first.method_a)} against {short(first.method_b)}"
+    against = "" if is_mixed else f": {shorten_label(first.method_a)} against {shorten_label(first.method_b)}"
     overall = "" if context.composite is None else f" The composite: {context.composite}."
 
     def make_cells(row: WinShareRow) -> Cells:
@@ -144,7 +144,8 @@ def _make_share_table(evidence: Evidence) -> Table:
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. "
         f"n: {_describe_sizes(rows)}. p: {_describe_tests(rows)}. "
-        f"Bold: p at most {rate(evidence.plan.alpha)}.{overall}{_note_missing_rows(rows, 'results')}",
+        f"Bold: p at most {format_error_rate(evidence.plan.alpha)}.{overall}"
+        f"{_note_missing_rows(rows, 'results')}",
         strong=frozenset(significant),
     )
 
@@ -157,7 +158,9 @@ def _note_missing_rows(rows: Collection[object], name: str) -> str:
 def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
     """Return the tests of results, and their correction."""
     methods = (row.method for row in rows)
-    tests = names_of(test if "random effects" in test else test.split("; ")[-1] for test in methods)
+    tests = join_distinct_names(
+        test if "random effects" in test else test.split("; ")[-1] for test in methods
+    )
     sizes = sorted({row.family for row in rows if row.family > 1})
     if not sizes:
         return f"{tests}{sides}"
@@ -217,7 +220,7 @@ def _make_ranking_table(evidence: Evidence) -> Table:
     heads = ["Method"]
     lines = {row.method: [row.method] for rows in tables for row in rows}
     for rows in tables:
-        before = "" if len(tables) == 1 else f"{short(title(rows[0].criterion), LONG_CELL)}: "
+        before = "" if len(tables) == 1 else f"{shorten_label(title(rows[0].criterion), LONG_CELL)}: "
         heads += [f"{before}rank", f"{before}share", f"{before}{level} CI"]
         cells = {
             row.method: (
@@ -246,8 +249,10 @@ def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
     return write_sentences(
         "paper_methods",
         evidence,
-        coverage=[capital(words.replace(" · ", ", ")) for words in covered],
-        criteria=[capital(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined],
+        coverage=[capitalise(words.replace(" · ", ", ")) for words in covered],
+        criteria=[
+            capitalise(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined
+        ],
         methods=describe_methods(evidence),
         kappas=list(_describe_kappas(evidence)),
     )

@@ -23,7 +23,7 @@ from analysis.sections.section import (
 from analysis.verdicts.reading import reading_of
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import capital, plural, sentence, some_of, title
+from guard_eval.reporting.words import capitalise, join_first, plural, title, to_sentence
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -58,7 +58,7 @@ def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     """List the criteria of rows."""
-    return some_of([title(row.criterion) for row in rows], MAX_CRITERIA)
+    return join_first([title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
 def is_simulated(evidence: Evidence) -> bool:
@@ -72,7 +72,7 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     pairs = plural(row.pairs, "pair")
     if row.judge:
         judge = name_judge(row.judge, bare=True)
-        return f"{capital(judge) if judge.startswith('the ') else judge} judged {pairs}"
+        return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
     prompts = plural(row.units, "prompt")
     of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
     criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
@@ -136,5 +136,5 @@ def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {title(row.criterion)}" for row in noted]
-        whose = "" if len(noted) == len(rows) else f"Of {some_of(results, MAX_NOTES)}: "
-        yield f"{whose}{sentence(note)}"
+        whose = "" if len(noted) == len(rows) else f"Of {join_first(results, MAX_NOTES)}: "
+        yield f"{whose}{to_sentence(note)}"

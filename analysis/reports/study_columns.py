@@ -8,7 +8,7 @@ from statistics import fmean
 import pandas as pd
 
 from analysis.sections.results.by_column import SPLITTING
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.records import Pair
 from guard_eval.study import Study
 from guard_eval.texts.continuations import read_trace_means
@@ -39,13 +39,14 @@ def add_columns(
         if name in table.columns:
             raise StudyError(
                 f"--by {name}: the verdicts have a column of this name, which cannot split results; if the "
-                f"prompts have one, too, rename it; {nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"prompts have one, too, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         if name not in source_of:
             raise StudyError(
                 f"--by {name}: no prompt and no trace has this column. Traces are written with their texts: "
                 f"to trace existing texts, move the files of {study.continuations} away, and run generate "
-                f"--trace, which writes the same texts; {nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"--trace, which writes the same texts; "
+                f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

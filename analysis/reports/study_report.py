@@ -21,8 +21,8 @@ from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, part_of
-from guard_eval.reporting.words import KIND_PLACE, judged_by
+from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, name_deciding_group
+from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import locate
 from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
 from guard_eval.store import Store, TidyRow, raters, unblind
@@ -33,7 +33,7 @@ from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_conduct
 from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
-from guard_eval.study.choice import strategy_of
+from guard_eval.study.choice import find_strategy
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
 
@@ -73,7 +73,7 @@ def _read_rows(study: Study, store: Store) -> list[TidyRow]:
 
 def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Leave out the verdicts of the round that is not over, if comparisons stop after a round."""
-    settings_parts = [part_of(row.rater, row.rater_kind) for row in rows]
+    settings_parts = [name_deciding_group(row.rater, row.rater_kind) for row in rows]
     with store.read() as db:
         closed = {name: count_closed(db, name) for name in {*settings_parts}}
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
@@ -154,7 +154,7 @@ def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str
     }
     with store.read() as db:
         return {
-            (kind, judge): read_contest(db, part_of(judge, kind))
+            (kind, judge): read_contest(db, name_deciding_group(judge, kind))
             for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
         }
 
@@ -165,8 +165,8 @@ def _find_unknown_searches(settings: Settings) -> tuple[str, ...]:
     Nothing is known about how these settings were chosen.
     """
     files = [system.name for system in settings.system if system.source == "file"]
-    counts = Counter(map(strategy_of, files))
-    return tuple(name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1)
+    counts = Counter(map(find_strategy, files))
+    return tuple(name for name in files if name != find_strategy(name) and counts[find_strategy(name)] == 1)
 
 
 def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
@@ -204,7 +204,7 @@ def _note_compared_run(settings: Settings) -> tuple[str, ...]:
     if runs == 1:
         return ()
     names = dict.fromkeys(chain(*settings.pairs.compare))
-    single = [name for name in names if settings.runs_of(name) == 1]
+    single = [name for name in names if settings.count_runs(name) == 1]
     verb = "writes" if len(single) == 1 else "write"
     others = f"; {', '.join(single)} {verb} one" if single else ""
     return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
@@ -223,7 +223,7 @@ def _describe_missing_ratings(
         judge = row.rater if row.rater_kind in PEOPLE_OF else ""
         rated.setdefault((row.rater_kind, judge), set()).add((row.pair_id, row.rater))
     return tuple(
-        f"{judged_by(kind, judge)} gave {len(counts)} of {planned} ratings"
+        f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
         for (kind, judge), counts in sorted(rated.items())
         if len(counts) < (planned := len(pairs) if judge else ratings)
     )

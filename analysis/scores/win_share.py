@@ -120,7 +120,7 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
         unit=fixed.unit,
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     )
-    share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    share = share.from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
     if fixed.low is not None and fixed.high is not None:
         low = min(fixed.low, share.low or 0.0)
         high = max(fixed.high, share.high or 1.0)

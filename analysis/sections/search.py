@@ -11,7 +11,7 @@ from analysis.sections.section import Section, group_by, make_labelled_table, ma
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import and_list, capital, number, percent, spaced
+from guard_eval.reporting.words import and_list, capitalise, insert_spaces, number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     choice = evidence.context.choice
     if choice is not None:
         raters = dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))
-        yield f"{choice.budget} · {choice.instrument} · tested by {and_list([*raters])}"
+        yield f"{choice.described_budgets} · {choice.described_selection} · tested by {and_list([*raters])}"
     for name in evidence.context.unknown_searches:
         yield f"How {name} was chosen is not known: its search is unknown"
 
@@ -113,7 +113,7 @@ def make_section(evidence: Evidence) -> Section | None:
     if not described:
         return None
     choice = evidence.context.choice
-    score = capital(spaced(rows[0].maximized)) if rows else ""
+    score = capitalise(insert_spaces(rows[0].maximized)) if rows else ""
     conditions = " and ".join(choice.tuning.where) if choice else ""
     tables = make_row_table(
         rows,
@@ -160,7 +160,7 @@ def _draw_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator
 
 def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
-    from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
+    from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, shorten_label  # noqa: PLC0415 (slow to load)
 
     points = [
         (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
@@ -172,7 +172,7 @@ def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
             for row, x, y in tried:
                 if row.chosen:
                     axes.plot([x], [y], "D", color=SECOND, markersize=8)
-                    axes.annotate(short(strategy), (x, y), (7, 4), textcoords="offset points")
+                    axes.annotate(shorten_label(strategy), (x, y), (7, 4), textcoords="offset points")
         axes.set_xlabel("diversity, %")
         axes.set_ylabel(score.lower())
 

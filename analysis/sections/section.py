@@ -22,7 +22,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capital, number, percent, sentence, share_limits, title
+from guard_eval.reporting.words import capitalise, number, percent, share_limits, title, to_sentence
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -254,7 +254,7 @@ def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
 
 def name_criterion(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
     """Return the labels of a row on one criterion."""
-    return {"Criterion": capital(title(row.criterion)), "Judged by": name_raters(row)}
+    return {"Criterion": capitalise(title(row.criterion)), "Judged by": name_raters(row)}
 
 
 def name_result(row: ComparisonRow) -> dict[str, Cell]:
@@ -307,4 +307,4 @@ def format_coefficient(estimate: Estimate) -> str:
 
 def select_notes(notes: Iterable[str]) -> tuple[str, ...]:
     """Return the first few distinct notes as sentences."""
-    return tuple(sorted({sentence(note) for note in notes if note})[:MAX_NOTES])
+    return tuple(sorted({to_sentence(note) for note in notes if note})[:MAX_NOTES])

@@ -54,8 +54,8 @@ def share_at_equal_length(
     df = units - len(r)
     (at_equal, rise, *_) = (to_coefficients @ scores).tolist()
     (error, error_of_rise, *_) = np.linalg.norm(to_coefficients @ influence, axis=(0, 2)).tolist()
-    share = replace(empty, value=at_equal).with_error(error, df, null=0.5, bounds=(0.0, 1.0))
-    slope = replace(empty, value=rise).with_error(error_of_rise, df, null=0.0)
+    share = replace(empty, value=at_equal).from_standard_error(error, df, null=0.5, bounds=(0.0, 1.0))
+    slope = replace(empty, value=rise).from_standard_error(error_of_rise, df, null=0.0)
     if not 0 <= at_equal <= 1:
         share = empty.with_note(BEYOND)
     elif not x.min() <= 0 <= x.max():

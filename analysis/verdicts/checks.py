@@ -31,7 +31,7 @@ from analysis.verdicts.words import declare_word, is_model_name, set_options
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import skeleton
 from guard_eval.records import TIE, RaterKind
-from guard_eval.reporting.words import some_of
+from guard_eval.reporting.words import join_first
 
 UNKNOWN_KIND = "unknown"
 """The kind of raters if nobody has said whether they are people or models."""
@@ -229,7 +229,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
         "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
         "rater_kind with {kinds} in every row",
-        names=some_of(list(map(repr, names)), MAX_NUMBERS, join=", "),
+        names=join_first(list(map(repr, names)), MAX_NUMBERS, join=", "),
         kinds=f"{', '.join(KINDS[:-2])} or {KINDS[-2]}",
     )
 

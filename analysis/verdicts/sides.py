@@ -23,7 +23,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, some_of
+from guard_eval.reporting.words import and_list, join_first
 
 ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
@@ -248,7 +248,7 @@ def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
         how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
-        table.use_columns("_words", [some_of(words, _LISTED)], how)
+        table.use_columns("_words", [join_first(words, _LISTED)], how)
     for word, count in table.cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")

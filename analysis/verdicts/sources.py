@@ -27,7 +27,7 @@ from analysis.verdicts.table import (
     simplify_heading,
 )
 from analysis.verdicts.tidy import make_tidy
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list
 
@@ -132,7 +132,9 @@ def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd
         StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
     """
     if declared.form is not None and declared.form not in FORMATS:
-        raise StudyError(f"there is no format {declared.form!r}; {nearest(declared.form, list(FORMATS))}")
+        raise StudyError(
+            f"there is no format {declared.form!r}; {suggest_nearest(declared.form, list(FORMATS))}"
+        )
     opened = [VerdictFile(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     holding = [file for file in opened if file not in described]

@@ -23,7 +23,7 @@ from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list, some_of
+from guard_eval.reporting.words import and_list, join_first
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
 """Common headings and cells with their meaning."""
@@ -86,7 +86,7 @@ def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
     ('lines 4, 7', 'line 9')
     """
     numbers = list(map(str, index[mask].unique()))
-    return f"{index.name}{'s' if len(numbers) > 1 else ''} {some_of(numbers, MAX_NUMBERS, join=', ')}"
+    return f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first(numbers, MAX_NUMBERS, join=', ')}"
 
 
 def with_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from analysis.verdicts.shapes import HEADS, find_verdicts, melt
 from analysis.verdicts.sides import name_winners
 from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declared, Table, simplify_heading
 from analysis.verdicts.words import meaning
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.reporting.words import and_list
 
 _KINDS = ("pair_id", "rater", "criterion")
@@ -120,9 +120,11 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
-            raise StudyError(f"{start}: there is no such column; {nearest(name, sorted(KNOWN))}")
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
         if heading and not table.has(heading):
-            raise StudyError(f"{start}={heading}: there is no such heading; {nearest(heading, table.names)}")
+            raise StudyError(
+                f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
+            )
     return declared
 
 

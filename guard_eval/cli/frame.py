@@ -26,7 +26,7 @@ from cyclopts.completion.detect import ShellDetectionError
 from guard_eval import progress, proposals
 from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
 from guard_eval.cli.printer import Printer, encode_plainly
-from guard_eval.cli.stopping import exit_code_of, is_stop, stop_on_signals
+from guard_eval.cli.stopping import exit_code_of, is_caused_by_signal, stop_on_signals
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
             _discard_output()
             return 1
         except BaseException as error:
-            if is_stop(error, signals):
+            if is_caused_by_signal(error, signals):
                 printer.error(STOPPED)
                 return exit_code_of(signals)
             message = _explain_error(error)
@@ -88,7 +88,7 @@ def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     line = command_line(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
         accept_studies()
-        explain_in_full(line, arguments)
+        show_whole_docstring(line, arguments)
     with progress.use_reporter(printer):
         result = line.meta(arguments)
     if isinstance(result, Result):  # --help and --version return none
@@ -128,7 +128,7 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _shared_option(help: str, *names: str) -> Parameter:  # noqa: A002 (as cyclopts calls it)
+def _make_shared_option(help: str, *names: str) -> Parameter:  # noqa: A002 (as cyclopts calls it)
     return Parameter(name=names, group=SHARED, negative=(), show_default=False, help=help)
 
 
@@ -160,19 +160,21 @@ def command_line(printer: Printer | None = None) -> App:
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         set_: Annotated[
             tuple[str, ...],
-            _shared_option("Change a setting for this run, for example --set generation.runs=2.", "--set"),
+            _make_shared_option(
+                "Change a setting for this run, for example --set generation.runs=2.", "--set"
+            ),
         ] = (),
         code: Annotated[
             tuple[Path, ...],
-            _shared_option("A Python file with your own strategies. It is run.", "--code"),
+            _make_shared_option("A Python file with your own strategies. It is run.", "--code"),
         ] = (),
         json: Annotated[
             bool,
-            _shared_option("Print the result as JSON, and everything else to standard error.", "--json"),
+            _make_shared_option("Print the result as JSON, and everything else to standard error.", "--json"),
         ] = False,
         quiet: Annotated[
             bool,
-            _shared_option("Print only results, warnings and errors.", "--quiet", "-q"),
+            _make_shared_option("Print only results, warnings and errors.", "--quiet", "-q"),
         ] = False,
     ) -> object:
         printer.as_json = json
@@ -224,7 +226,7 @@ def accept_studies(overrides: tuple[str, ...] = ()) -> None:
     Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)
 
 
-def explain_in_full(line: App, arguments: Sequence[str]) -> None:
+def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:
     """Let the help of the named command show its whole docstring, where lists show only the first line."""
     words = [word for word in arguments if not word.startswith("-")]  # --help is a command of cyclopts, too
     *_, command = line.parse_commands(words)[1]

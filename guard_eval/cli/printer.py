@@ -33,7 +33,7 @@ from rich.text import Text
 from guard_eval.progress import Advance, Reporter
 from guard_eval.proposals import locate_pages
 from guard_eval.reporting.data import to_json
-from guard_eval.reporting.escaping import NOTHING, visible
+from guard_eval.reporting.escaping import NOTHING, escape_invisible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 
@@ -63,7 +63,7 @@ class Printer(Reporter):
         if self.as_json:
             for warning in result.warnings:
                 self.warn(warning)
-            sys.stdout.write(to_json(_result_data(result), ascii_only=True))
+            sys.stdout.write(to_json(_convert_result_to_json(result), ascii_only=True))
         else:
             self.show(result)
 
@@ -92,11 +92,11 @@ class Printer(Reporter):
         message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _name_program(match[0]), message)
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
-        sys.stderr.write(visible(locate_pages(message)) + "\n")
+        sys.stderr.write(escape_invisible(locate_pages(message)) + "\n")
 
     def warn(self, text: str) -> None:
         """Print a warning to standard error."""
-        sys.stderr.write(visible(locate_pages(f"warning: {text}")) + "\n")
+        sys.stderr.write(escape_invisible(locate_pages(f"warning: {text}")) + "\n")
 
     def notice(self, text: str) -> None:
         """Print a line to standard error, unless the user wants it quiet."""
@@ -105,11 +105,11 @@ class Printer(Reporter):
 
     def write(self, text: str, style: str) -> None:
         """Print part of a line immediately."""
-        _make_console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
+        _make_console(stderr=self.as_json).print(Text(escape_invisible(text), style=style), end="")
 
     def confirm(self, question: str) -> bool:
         """Ask on standard error. Return whether the answer is yes; without a user, it is no."""
-        sys.stderr.write(visible(f"{question} [y/N] "))
+        sys.stderr.write(escape_invisible(f"{question} [y/N] "))
         sys.stderr.flush()
         answer = sys.stdin.readline() if sys.stdin is not None else ""
         if not answer.endswith("\n"):
@@ -123,33 +123,33 @@ class Printer(Reporter):
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn(visible(unit), markup=False),
+            TextColumn(escape_invisible(unit), markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[note]}", markup=False),
             console=_make_console(stderr=True, quiet=self.quiet),
             speed_estimate_period=SPEED_SECONDS,
         )
         with bars:
-            bar = bars.add_task(visible(description), total=total, note="")
+            bar = bars.add_task(escape_invisible(description), total=total, note="")
 
             def advance(count: float = 1, /, note: str | None = None) -> None:
                 if note is not None:
-                    bars.update(bar, note=visible(note))
+                    bars.update(bar, note=escape_invisible(note))
                 bars.advance(bar, count)
 
             yield advance
 
 
-def _result_data(result: Result) -> dict[str, Any]:
+def _convert_result_to_json(result: Result) -> dict[str, Any]:
     """Return a result's own fields, warnings and next commands. A plain result has lines and tables."""
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
     if not extra:
-        data = {"lines": result.lines, "tables": [_table_rows(table) for table in result.tables]}
+        data = {"lines": result.lines, "tables": [_convert_table_to_rows(table) for table in result.tables]}
     return data | {"warnings": result.warnings, "next": result.next}
 
 
-def _table_rows(table: Table) -> dict[str, Any]:
+def _convert_table_to_rows(table: Table) -> dict[str, Any]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {"caption": table.caption, "rows": rows}
 
@@ -158,13 +158,13 @@ def encode_plainly(error: UnicodeError) -> tuple[str, int]:
     """Replace characters that a terminal lacks by ASCII: an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(_plain_character, error.object[error.start : error.end])), error.end
+    return "".join(map(_convert_character_to_ascii, error.object[error.start : error.end])), error.end
 
 
-def _plain_character(character: str) -> str:
+def _convert_character_to_ascii(character: str) -> str:
     r"""Return a character in ASCII: a Greek letter by its name, another by its parts.
 
-    >>> [_plain_character(character) for character in "κΣ½é…→−中"]
+    >>> [_convert_character_to_ascii(character) for character in "κΣ½é…→−中"]
     ['kappa', 'sigma', '1/2', 'e', '...', '->', '-', '\\u4e2d']
     """
     if (name := unicodedata.name(character, "")).startswith("GREEK "):
@@ -218,7 +218,7 @@ def _name_program(command: str) -> str:
 
 def _print_line(console: Console, line: str) -> None:
     """Print a line, on a terminal broken between words; a line with a command to be copied stays whole."""
-    line = visible(line)
+    line = escape_invisible(line)
     whole = not console.is_terminal or "guard-eval " in line
     console.print(
         line if whole else "\n".join(_break_line(paragraph, console.width) for paragraph in line.split("\n"))
@@ -238,8 +238,8 @@ def _print_table(console: Console, table: Table) -> None:
 
     Where the words do not fit beside each other, a row becomes lines of heading and cell.
     """
-    columns = [visible(column) for column in table.columns]
-    rows = [[visible(NOTHING if cell is None else str(cell)) for cell in row] for row in table.rows]
+    columns = [escape_invisible(column) for column in table.columns]
+    rows = [[escape_invisible(NOTHING if cell is None else str(cell)) for cell in row] for row in table.rows]
     if table.caption:
         _print_line(console, table.caption)
     cells = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
@@ -249,7 +249,9 @@ def _print_table(console: Console, table: Table) -> None:
             lines = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
             console.print("\n".join(textwrap.fill(line, console.width) for line in lines) + "\n")
     else:
-        gap, widths = _share_widths([max(map(cell_len, column)) for column in cells], least, console.width)
+        gap, widths = _distribute_widths(
+            [max(map(cell_len, column)) for column in cells], least, console.width
+        )
         grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
         for index, column in enumerate(columns):
             side = "left" if table.holds_words(index) else "right"
@@ -261,7 +263,7 @@ def _print_table(console: Console, table: Table) -> None:
         _print_line(console, table.note)
 
 
-def _share_widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
+def _distribute_widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
     """Return the gap between columns and the width of each: at least that of its longest word.
 
     rich shares the room out by itself, but cuts off what it gave to a column of a least width.

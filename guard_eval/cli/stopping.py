@@ -36,7 +36,7 @@ def stop_on_signals() -> Iterator[list[int]]:
             signal.signal(number, handler or signal.SIG_DFL)
 
 
-def is_stop(error: BaseException, received: Sequence[int]) -> bool:
+def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
     """Return whether a signal caused this error, even if a library raised another one for it.
 
     A library that loads something in threads may report the stop as a failure of its own.

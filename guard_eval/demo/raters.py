@@ -36,7 +36,7 @@ def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
             rater = raters.get_or_add(store, name, "simulated")
             while batch := handout.claim(store, rater, plan, limit=20):
                 for blind in batch:
-                    choices = _choices(blind, criteria, name, plan)
+                    choices = _choose_for_each_criterion(blind, criteria, name, plan)
                     verdicts.save(store, blind.presentation, choices, rater=rater)
                 rated += len(batch)
     return rated
@@ -49,13 +49,18 @@ def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     rounds = plan.rounds and replace(plan.rounds, showings=2)
     with store.write() as (db, now):
         while questions := requests.next_questions(db, now, JUDGE, replace(plan, slots=2, rounds=rounds)):
-            answers = [(question, _choices(question.blind, criteria, JUDGE, plan)) for question in questions]
+            answers = [
+                (question, _choose_for_each_criterion(question.blind, criteria, JUDGE, plan))
+                for question in questions
+            ]
             verdicts.save_judged(db, judge, answers, now=now, declared=store.declared_now)
             judged += len(answers)
     return judged
 
 
-def _choices(blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan) -> dict[str, Choice]:
+def _choose_for_each_criterion(
+    blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan
+) -> dict[str, Choice]:
     return {criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
 
 

@@ -120,7 +120,7 @@ def open_rows(
         return _read_table(path, SHEET_ROW, read_sheet_rows(path, data))
     text = _decode(path, data, errors)
     if is_plain and ending == ".txt":
-        lines = ((number, {"prompt": line}) for number, line in _filled_lines(text))
+        lines = ((number, {"prompt": line}) for number, line in _find_filled_lines(text))
         return RowFile(path, LINE, None, lines)
     is_lines = ending in {".jsonl", ".ndjson"}
     if is_lines or ending == ".json" or text[:_START].lstrip().startswith(("[", "{")):
@@ -157,7 +157,7 @@ def _split_lines(text: str, end: str = "\n") -> Iterator[str]:
     return (match[0] for match in re.finditer(rf"[^{end}]*{end}|[^{end}]+\Z", text))
 
 
-def _filled_lines(text: str) -> Iterator[tuple[int, str]]:
+def _find_filled_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the filled lines with their numbers."""
     lines = enumerate(_split_lines(text), start=1)
     return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())
@@ -250,7 +250,7 @@ def _read_arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarro
 def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     """Return the values of JSON lines, of a list, or of one of the other shapes of a table."""
     if is_lines or _has_json_lines(text):
-        lines = _filled_lines(text)
+        lines = _find_filled_lines(text)
         values = ((number, parse_json(f"{path}, line {number}", line)) for number, line in lines)
         return RowFile(path, LINE, None, values)
     value = parse_json(str(path), text) if text.strip() else []
@@ -259,7 +259,7 @@ def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
 
 def _has_json_lines(text: str) -> bool:
     """Return whether the first of several lines is a value by itself."""
-    lines = [line for _, line in islice(_filled_lines(text), 2)]
+    lines = [line for _, line in islice(_find_filled_lines(text), 2)]
     try:
         json.loads(lines[0])
     except (IndexError, ValueError, RecursionError):

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from guard_eval import progress
-from guard_eval.errors import StudyError, count_of
+from guard_eval.errors import StudyError, format_count
 from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
@@ -162,12 +162,12 @@ def _plan_models(
     **options: Any,  # noqa: ANN401 (those of a `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield the plan of each local model for these systems."""
-    for model_study, (names, prompts) in product(study.by_model(), plan_texts(study)):
+    for model_study, (names, prompts) in product(study.split_by_model(), plan_texts(study)):
         model = model_study.settings.model
         planned = {
             str(system.strategy): system.name
             for system in systems
-            if system.name in names and study.settings.model_of(system) == model
+            if system.name in names and study.settings.find_writer(system) == model
         }
         if planned:
             yield GenerationPlan(
@@ -263,14 +263,16 @@ def _forecast_texts(plan: GenerationPlan) -> Generated:
         from guard_eval.generation.engines.encoding import encode_texts  # noqa: PLC0415 (needs torch)
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
-        with models.offline():  # transformers would ask the Hub for files of the tokenizer that do not exist
+        with (
+            models.stay_offline()
+        ):  # transformers would ask the Hub for files of the tokenizer that do not exist
             described = ModelFiles.open(location, revision).describe(model.name)
         recipe = described.recipe(Greedy(), generation, plan.study.settings.seed)
         fitting, problem = encode_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
         if problem and not fitting:
             raise StudyError(problem)
         lines.append(problem)
-    texts = count_of(plan.total, "continuation")
+    texts = format_count(plan.total, "continuation")
     limit = plan.total * generation.max_new_tokens
     lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
     if seconds := [text.seconds for texts in plan.existing.values() for text in texts.values()]:
@@ -291,7 +293,7 @@ def _join_results(study: Study, results: Sequence[Generated], *, trace: bool, dr
     else:
         if trace and not written:
             lines.append("--trace: no text was written, so nothing is traced")
-        lines += [f"continuations: {study.continuations}/"] * bool(study.by_model())
+        lines += [f"continuations: {study.continuations}/"] * bool(study.split_by_model())
     return Generated(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,

@@ -193,7 +193,7 @@ def load_model(
     result = find_models({name: (location, "main")})
     if problem := result.problem:
         raise StudyError(problem)
-    with result.offline():
+    with result.stay_offline():
         return load(location, name=name, device=device, dtype=dtype)
 
 

@@ -14,7 +14,7 @@ from guard_eval.records import Continuation, Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import Trace
-from guard_eval.texts.current import Known, Texts, find_generated, other_runs
+from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.shards import WHOLE, Shard
 
@@ -68,7 +68,7 @@ def list_missing(
     study: Study, name: str, prompts: Sequence[Prompt], existing: Container[tuple[str, int]]
 ) -> list[PlannedText]:
     """List the texts of a system or strategy that do not exist, in the order of the prompts."""
-    runs = range(1, study.settings.runs_of(name) + 1)
+    runs = range(1, study.settings.count_runs(name) + 1)
     return [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
 
 
@@ -141,7 +141,7 @@ class GenerationPlan:
         study = self.study
         model = study.settings.model
         models = {model.name: (study.locate_model(model.name), model.revision)}
-        for amateur in filter(None, map(study.settings.amateur_of, self.systems)):
+        for amateur in filter(None, map(study.settings.find_amateur, self.systems)):
             models[amateur] = (study.locate_model(amateur), model.amateur_revision)
         matches = find_models(models)
         if matches.problem:
@@ -163,11 +163,11 @@ class GenerationPlan:
         settings = self.study.settings
         of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():
-            runs = settings.runs_of(name)
+            runs = settings.count_runs(name)
             yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
                 yield "  one text a prompt: the strategy draws nothing, so another run would write the same"
             if self.facts["revision"] is None and self.existing[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
-        others = other_runs(self.study, self.facts) if self.missing else []
+        others = describe_other_runs(self.study, self.facts) if self.missing else []
         yield from (f"another run's texts are kept but not used: {other}" for other in others)

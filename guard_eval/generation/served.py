@@ -24,7 +24,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.plan import Generated, PlannedText, Problems, list_missing
 from guard_eval.records import BILLION, Prompt
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.failures import (
     ATTEMPTS,
@@ -47,7 +47,7 @@ from guard_eval.texts.systems.served_files import (
     build_request,
     find_served,
     hash_request,
-    read_spent,
+    read_total_cost,
 )
 
 Fields = dict[str, Any]
@@ -87,7 +87,7 @@ def request_texts(
         return [Generated(lines=("nothing was sent",))]
     limit = math.inf if budget is None else int(budget * BILLION + 1e-3)
     study = plans[0].study
-    account = Budget(limit=limit, spent=read_spent(study))
+    account = Budget(limit=limit, spent=read_total_cost(study))
     results = []
     for plan in plans:
         if not plan.missing:
@@ -159,7 +159,7 @@ class ServedPlan:
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {show_usd(self.max_total / BILLION)}"
         count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"
-        example = visible(json.dumps(self.body(*self.missing[0]), ensure_ascii=False))
+        example = escape_invisible(json.dumps(self.body(*self.missing[0]), ensure_ascii=False))
         start = "  prompts are sent whole; the first request:"
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
         return self.result(0, lines)

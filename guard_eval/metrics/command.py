@@ -38,14 +38,14 @@ from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
-from guard_eval.study.toml import check_tables, with_overrides
+from guard_eval.study.toml import apply_overrides, check_tables
 from guard_eval.texts.generation_files import read_generations
-from guard_eval.texts.generations import HUMAN, Generation, generation_of
+from guard_eval.texts.generations import HUMAN, Generation, make_generation
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import explain_missing, find_first_texts, find_texts
 from guard_eval.texts.systems.cues import describe_endings
-from guard_eval.texts.tuning import compared_systems, read_compared, split_prompts
+from guard_eval.texts.tuning import list_compared_systems, read_compared_prompts, split_prompts
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts
@@ -128,7 +128,7 @@ def measure(
         raise StudyError("--tune is for a study; name its folder")
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
-    settings = _check_settings(with_overrides({"metrics": chosen}, overrides))
+    settings = _check_settings(apply_overrides({"metrics": chosen}, overrides))
     prompts_by_id = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
     options = {"prompts": prompts_by_id, "columns": column}
     measured = _measure_texts(
@@ -163,14 +163,14 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
         return read_generations(Path(source), **options)
     if not hasattr(source, "with_prompts"):
         raise StudyError(f"measure got a {type(source).__name__}; give it what generate returned")
-    return [generation_of(continuation, prompt) for prompt, continuation in source.with_prompts()]
+    return [make_generation(continuation, prompt) for prompt, continuation in source.with_prompts()]
 
 
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
     """Measure the existing texts of a study."""
     settings = study.settings
-    prompts = read_compared(study)
-    systems: Iterable[str] = compared_systems(study)
+    prompts = read_compared_prompts(study)
+    systems: Iterable[str] = list_compared_systems(study)
     searches = {}
     if study.choice is not None and not study.choice.tuning.prompts:
         # These prompts chose the settings, so the test must account for every setting that was tried.
@@ -222,7 +222,7 @@ def _tune_study(study: Study, *, dry_run: bool) -> Measured:
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
     """Warn if the model that wrote the texts is the one that scores them."""
-    writers = [study.locate_model(model_study.settings.model.name) for model_study in study.by_model()]
+    writers = [study.locate_model(model_study.settings.model.name) for model_study in study.split_by_model()]
     scorer = settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
     if not scored or study.locate_model(scorer) not in writers:
@@ -263,7 +263,7 @@ def _measure_texts(
         progress.warn(problem)
     if folder:
         claim_folder(folder, ["scores.sqlite"])
-    with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
+    with hub.stay_offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
         measured = replace(measured, question=question)

@@ -23,7 +23,7 @@ from guard_eval.metrics.scores import (
     rows_of,
 )
 from guard_eval.reporting.data import frame_csv, to_json
-from guard_eval.reporting.escaping import NOTHING, Escaped, clean, one_line
+from guard_eval.reporting.escaping import NOTHING, Escaped, join_lines, replace_unwritable
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, p_value
@@ -52,7 +52,7 @@ def write_results(measured: Measured, folder: Path) -> None:
         StudyError: A file cannot be written.
     """
     from guard_eval.metrics.figures import draw_results  # noqa: PLC0415 (matplotlib, used only for files)
-    from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
+    from guard_eval.reporting.drawing import make_standalone_svg  # noqa: PLC0415
 
     drawings = list(draw_results(measured.scores))
     files = _data_files(measured) | {
@@ -60,13 +60,13 @@ def write_results(measured: Measured, folder: Path) -> None:
         "metrics.tex": metrics_page(measured, ".tex"),
         "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
     }
-    files |= {f"figures/{drawing.name}.svg": standalone(drawing) for drawing in drawings}
+    files |= {f"figures/{drawing.name}.svg": make_standalone_svg(drawing) for drawing in drawings}
     write_folder(folder, files)
 
 
 def _data_files(measured: Measured) -> dict[str, bytes | str]:
     """Return the files with every number, not rounded."""
-    counts = [clean(format_counts(counts)) for counts in measured.scores["counts"]]
+    counts = [replace_unwritable(format_counts(counts)) for counts in measured.scores["counts"]]
     facts = {
         "scores": measured.scores,
         "differences": measured.differences,
@@ -164,7 +164,7 @@ def _format_p(p: float | None, note: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    line = one_line(text)
+    line = join_lines(text)
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
 
@@ -195,7 +195,7 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
         differences=[difference_table(differences)] if differences else [],
         details=[table for table in details if table.rows],
         figures=figures,
-        comment=lambda cells: Escaped(one_line(": ".join(map(str, cells)))),
+        comment=lambda cells: Escaped(join_lines(": ".join(map(str, cells)))),
     )
 
 

@@ -20,7 +20,7 @@ from guard_eval.metrics.scores import (
     is_finite,
     rows_of,
 )
-from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, in_rows, interval_line, short
+from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, interval_line, make_row_figure, shorten_label
 from guard_eval.texts.generations import HUMAN
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
             if row.strategy == HUMAN:
                 axes.axvline(row.value, color=SECOND, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
         axes.set_xlabel(metric.heading)
-        axes.set_title(f"{short(heading, TITLE_CHARACTERS)}\n{note}", loc="left", fontsize=10)
+        axes.set_title(f"{shorten_label(heading, TITLE_CHARACTERS)}\n{note}", loc="left", fontsize=10)
 
     words = f"{'; '.join(labels)}. {note}"
-    return in_rows(draw, labels, name=name, heading=heading, description=words, lines=3)
+    return make_row_figure(draw, labels, name=name, heading=heading, description=words, lines=3)

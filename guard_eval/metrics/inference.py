@@ -28,9 +28,9 @@ from guard_eval.estimate import (
     Floats,
     Statistic,
     adjust,
+    explain_missing_p,
     jackknife,
     join_notes,
-    why_no_p,
 )
 from guard_eval.joint_flips import REPLICATES, max_t
 from guard_eval.metrics.outcomes import Outcome, ratio
@@ -258,8 +258,8 @@ def _adjust_family(family: Sequence[ScoreRow], alpha: float) -> Iterator[ScoreRo
     smallest = [None if row["p_value"] is None else row["smallest"] for row in family]
     correction = f" after Holm's correction for {len(family)} tests"
     for row, p_holm, smallest_holm in zip(family, adjust(p_values), adjust(smallest), strict=True):
-        why_no_p_value = why_no_p(row["smallest"], alpha) if p_holm is not None else ""
-        why_no_p_holm = why_no_p_value or why_no_p(smallest_holm or 0.0, alpha, after=correction)
+        why_no_p_value = explain_missing_p(row["smallest"], alpha) if p_holm is not None else ""
+        why_no_p_holm = why_no_p_value or explain_missing_p(smallest_holm or 0.0, alpha, after=correction)
         yield row | {
             "p_value": None if why_no_p_value else row["p_value"],
             "p_holm": None if why_no_p_holm else p_holm,

@@ -98,7 +98,7 @@ class ScoringModels:
     @classmethod
     def of_study(cls, study: Study) -> ScoringModels:
         """Return a study's scoring models."""
-        models = [model_study.settings.model for model_study in study.by_model()]
+        models = [model_study.settings.model for model_study in study.split_by_model()]
         revisions = {model.name: model.revision for model in models}
         return cls(study.locate_model, device=study.settings.model.one_device, revisions=revisions)
 

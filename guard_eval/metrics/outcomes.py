@@ -22,7 +22,7 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, join_notes
 from guard_eval.metrics.cache import ScoreCache, ScoringInput, Value, compute_once
 from guard_eval.metrics.models import ScoringModel, ScoringModels
-from guard_eval.records import as_shown
+from guard_eval.records import clean_for_raters
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN, Generation
 
@@ -89,7 +89,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
         texts.setdefault((generation.dataset, generation.strategy), []).append(generation)
         units_of_dataset = units.setdefault(generation.dataset, {})
         if generation.prompt is not None:
-            units_of_dataset[generation.prompt_id] = f"words: {as_shown(generation.prompt)}"
+            units_of_dataset[generation.prompt_id] = f"words: {clean_for_raters(generation.prompt)}"
         units_of_dataset.setdefault(generation.prompt_id, generation.prompt_id)
     if not texts:
         raise StudyError("there are no texts to measure")

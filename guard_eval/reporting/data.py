@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from guard_eval.reporting.escaping import csv_of_escaped, escape_csv
+from guard_eval.reporting.escaping import escape_csv, join_escaped_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,10 +21,10 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 def to_json(value: object, *, ascii_only: bool = False) -> str:
     """Return a value as indented JSON."""
-    return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=ascii_only) + "\n"
+    return json.dumps(to_json_value(value), indent=1, allow_nan=False, ensure_ascii=ascii_only) + "\n"
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
+def to_json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
     """Return a value as JSON has it. A value that is missing or no finite number is null."""
     # A report has a hundred thousand cells, nearly all of them of the first three kinds.
     if value is None or isinstance(value, (bool, int)):
@@ -34,25 +34,25 @@ def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {plain(str(key)): plain(inner) for key, inner in value.items()}
+        return {to_json_value(str(key)): to_json_value(inner) for key, inner in value.items()}
     if hasattr(value, "to_dict"):  # a data frame
-        columns = {plain(str(name)): plain(column.tolist()) for name, column in value.items()}
+        columns = {to_json_value(str(name)): to_json_value(column.tolist()) for name, column in value.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if hasattr(value, "tolist"):  # numpy's arrays and numbers
-        return plain(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(inner) for inner in value]
+        return [to_json_value(inner) for inner in value]
     # NaT and NA are what pandas has for a missing value.
-    return None if type(value).__name__ in {"NaTType", "NAType"} else plain(str(value))
+    return None if type(value).__name__ in {"NaTType", "NAType"} else to_json_value(str(value))
 
 
 def frame_csv(frame: pd.DataFrame) -> bytes:
     """Return a data frame as CSV in which a spreadsheet finds no formulas. It is fast for a million rows."""
     columns = [_column_cells(frame[name]) for name in frame.columns]
     names = [escape_csv(str(name)) for name in frame.columns]
-    return csv_of_escaped(chain([names], zip(*columns, strict=True))).encode()
+    return join_escaped_csv(chain([names], zip(*columns, strict=True))).encode()
 
 
 def _column_cells(column: pd.Series) -> list[str]:
@@ -74,5 +74,5 @@ def _column_cells(column: pd.Series) -> list[str]:
 
 def _cell(value: object) -> str:
     """Return a value as a cell of CSV."""
-    item = plain(value)
+    item = to_json_value(value)
     return escape_csv(item if isinstance(item, str | int | float) else None)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from guard_eval.reporting.escaping import Escaped, one_line
+from guard_eval.reporting.escaping import Escaped, join_lines
 
 # matplotlib obeys a file `matplotlibrc` of the current folder, which may be anybody's. Therefore it is loaded
 # here, in the folder of this package, and other modules import it for types alone.
@@ -113,7 +113,7 @@ def label_percent(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))
 
 
-def in_rows(
+def make_row_figure(
     draw: Callable[[Axes], None],
     labels: Sequence[str],
     *,
@@ -168,7 +168,7 @@ def draw_figure(
     draw: Callable[[Axes], None], *, height: float, width: float = WIDTH, **caption: Unpack[Caption]
 ) -> Drawing:
     """Return a figure of one pair of axes, `height` by `width` inches, with its caption."""
-    with style(caption["name"]):
+    with use_style(caption["name"]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
@@ -196,17 +196,17 @@ def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Dra
     return Drawing(name=name, title=title, description=description, svg=svg, figure=figure)
 
 
-def short(text: str, longest: int = LONGEST) -> str:
+def shorten_label(text: str, longest: int = LONGEST) -> str:
     """Return a label's text in one line, cut if it is too long."""
-    line = one_line(text)
+    line = join_lines(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _break_label(label: str, lines: int) -> str:
     """Return `label` in up to `lines` lines, broken at spaces where there are any."""
     if lines == 1:
-        return short(label)
-    return "\n".join(textwrap.wrap(one_line(label), LONGEST, max_lines=lines, placeholder="…"))
+        return shorten_label(label)
+    return "\n".join(textwrap.wrap(join_lines(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
 def _inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escaped:
@@ -225,12 +225,12 @@ def _inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escap
     assert size is not None
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    texts = f'<title id="{name}-title">{html.escape(one_line(heading))}</title>'
-    texts += f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>'
+    texts = f'<title id="{name}-title">{html.escape(join_lines(heading))}</title>'
+    texts += f'<desc id="{name}-desc">{html.escape(join_lines(description))}</desc>'
     return Escaped(f'<svg {spaces} {size[0]} style="{LINES}" {label}>{texts}{content.strip()}')
 
 
-def standalone(drawing: Drawing) -> str:
+def make_standalone_svg(drawing: Drawing) -> str:
     """Return the SVG as a complete file whose colours follow the viewer's theme."""
     style = "<style>svg{color:#1c1e21}@media (prefers-color-scheme:dark){svg{color:#e6e6e3}}</style>"
     head, content = drawing.svg.split(">", 1)
@@ -238,7 +238,7 @@ def standalone(drawing: Drawing) -> str:
 
 
 @contextmanager
-def style(salt: str) -> Iterator[None]:
+def use_style(salt: str) -> Iterator[None]:
     """Set the style of figures inside the block. Ids within an SVG are made from `salt`."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
         # Letters that the measuring font lacks are there in the reader's browser.
@@ -249,6 +249,6 @@ def style(salt: str) -> Iterator[None]:
 def _save_figure(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
     """Return the figure as a file without the date and the name of the program."""
     data = io.BytesIO()
-    with style(name):
+    with use_style(name):
         figure.savefig(data, format=kind, dpi=DPI, facecolor=ground, metadata=dict.fromkeys(_ORIGIN[kind]))
     return data.getvalue()

@@ -27,7 +27,7 @@ class Escaped(str):
     __slots__ = ()
 
 
-def clean(text: str) -> str:
+def replace_unwritable(text: str) -> str:
     """Replace characters that no file format can hold by U+FFFD, and line breaks by line feeds.
 
     These are control characters, lone surrogates, and code points that are no characters.
@@ -43,17 +43,17 @@ def _is_unwritable(character: str) -> bool:
     return control or ord(character) & 0xFFFE == 0xFFFE
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return `text`, clean, with every run of white space as one space."""
-    return " ".join(clean(text).split())
+    return " ".join(replace_unwritable(text).split())
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     r"""Return `text` for a terminal, with control characters, direction marks and the like escaped.
 
     Line breaks, tabs, spaces of any width and the joiners that scripts and emoji need stay.
 
-    >>> visible("red \x1b[31m\nnext")
+    >>> escape_invisible("red \x1b[31m\nnext")
     'red \\x1b[31m\nnext'
     """
     if text.isprintable():
@@ -70,7 +70,7 @@ def visible(text: str) -> str:
 
 def escape_html(value: object) -> str:
     """Escape `value` for HTML text and quoted attributes; `Escaped` passes."""
-    return value if isinstance(value, Escaped) else html.escape(clean(_text(value)), quote=True)
+    return value if isinstance(value, Escaped) else html.escape(replace_unwritable(_text(value)), quote=True)
 
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|~$@#&]|:(?=\S)|(?i:(?<=www))\.|^[-+=](?!\d)")
@@ -84,7 +84,7 @@ def escape_markdown(value: object) -> str:
     """Escape `value` for a line of Markdown or a table cell; line breaks become spaces; `Escaped` passes."""
     if isinstance(value, Escaped):
         return value
-    return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", one_line(_text(value))))
+    return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_text(value))))
 
 
 _LATEX: dict[str, str] = tomllib.loads(Path(__file__).with_name("latex.toml").read_text("utf-8"))
@@ -109,7 +109,7 @@ def escape_latex(value: object) -> str:
     if isinstance(value, Escaped):
         return value
     # Clean text has no control characters, so that two of them can stand for places in it.
-    text = _LIGATURE.sub("\\g<0>\x01", clean(_text(value)))
+    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_text(value)))
     text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
     return "".join(map(_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
 
@@ -155,10 +155,10 @@ def unescape_csv(text: str) -> str:
 
 def csv_text(rows: Iterable[Sequence[Cell]]) -> str:
     """Return rows as CSV (RFC 4180 quoting, LF) in which a spreadsheet finds no formulas."""
-    return csv_of_escaped([escape_csv(cell) for cell in row] for row in rows)
+    return join_escaped_csv([escape_csv(cell) for cell in row] for row in rows)
 
 
-def csv_of_escaped(rows: Iterable[Sequence[str]]) -> str:
+def join_escaped_csv(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as CSV, their cells already escaped by `escape_csv`."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)

@@ -7,20 +7,26 @@ from pathlib import Path
 
 import jinja2
 
-from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
+from guard_eval.reporting.escaping import (
+    Escaped,
+    escape_html,
+    escape_latex,
+    escape_markdown,
+    replace_unwritable,
+)
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
 from guard_eval.reporting.words import (
     and_list,
-    capital,
-    equals,
+    capitalise,
+    format_p_in_sentence,
+    join_first,
     percent,
     plural,
     share_limits,
-    some_of,
     title,
 )
 
-WORDS = (and_list, capital, equals, percent, plural, share_limits, some_of, title)
+WORDS = (and_list, capitalise, format_p_in_sentence, percent, plural, share_limits, join_first, title)
 """The functions that a template can call."""
 _OWN = Path(__file__).parent / "templates"
 
@@ -85,7 +91,7 @@ def _make_environment(folder: Path, ending: str) -> jinja2.Environment:
 
 def _fence_text(text: str) -> Escaped:
     """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
-    body = clean(text).rstrip("\n")
+    body = replace_unwritable(text).rstrip("\n")
     fence = "```"
     while fence in body:
         fence += "`"

@@ -55,7 +55,7 @@ class Table:
                 )
 
     @property
-    def stacks(self) -> bool:
+    def is_stacked_on_phones(self) -> bool:
         """Return whether a phone shows each row as a block, because the last columns would not fit."""
         return len(self.columns) > FEW
 
@@ -64,7 +64,7 @@ class Table:
         return column < self.text_columns or column in self.words
 
 
-def table_of(
+def make_table(
     rows: Iterable[Row],
     columns: Columns[Row],
     *,
@@ -97,7 +97,7 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         heading: Whether its caption is the heading of a section.
     """
     head = "".join(
-        f'<th scope="col"{_figure_class(i, table)}>{escape_html(name)}</th>'
+        f'<th scope="col"{_number_class(i, table)}>{escape_html(name)}</th>'
         for i, name in enumerate(table.columns)
     )
     body = "\n".join(
@@ -107,7 +107,7 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
     note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
     label = escape_html(table.caption)
     caption = f'<h2 dir="auto">{label}</h2>' if heading else f'<p class="caption" dir="auto">{label}</p>'
-    kind = ' class="stacks"' if table.stacks else ""
+    kind = ' class="is_stacked_on_phones"' if table.is_stacked_on_phones else ""
     return Escaped(
         f"{caption}\n"
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
@@ -119,14 +119,14 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
 def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
     cells = [f'<th scope="row" dir="auto"{_long_class(row[0])}>{escape_html(row[0])}</th>']
     for index, cell in enumerate(row[1:], start=1):
-        kind = f' dir="auto"{_long_class(cell)}' if table.holds_words(index) else _figure_class(index, table)
-        if table.stacks:
+        kind = f' dir="auto"{_long_class(cell)}' if table.holds_words(index) else _number_class(index, table)
+        if table.is_stacked_on_phones:
             kind += f' data-head="{escape_html(table.columns[index])}"'
         cells.append(f"<td{kind}>{escape_html(cell)}</td>")
     return "".join(cells)
 
 
-def _figure_class(column: int, table: Table) -> str:
+def _number_class(column: int, table: Table) -> str:
     return "" if table.holds_words(column) else ' class="figure"'
 
 

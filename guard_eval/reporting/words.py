@@ -30,11 +30,13 @@ KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
 """The order of kinds of raters everywhere: people first."""
 
 
-def judged_by(kind: str, judge: str = "") -> str:
+def format_rater_kind(kind: str, judge: str = "") -> str:
     """Return the name of the raters: people, or one judge, marked if its verdicts are simulated.
 
-    >>> judged_by("person"), judged_by("model", "gpt"), judged_by("simulated_model", "gpt")
-    ('people', 'gpt', 'gpt (SIMULATED)')
+    >>> format_rater_kind("person"), format_rater_kind("model", "gpt")
+    ('people', 'gpt')
+    >>> format_rater_kind("simulated_model", "gpt")
+    'gpt (SIMULATED)'
     """
     if not judge:
         return RATERS[kind]
@@ -104,20 +106,22 @@ def p_value(value: float | None) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-def rate(value: float) -> str:
+def format_error_rate(value: float) -> str:
     """Return an error rate in the style of p-values.
 
-    >>> rate(0.05)
+    >>> format_error_rate(0.05)
     '.05'
     """
     return f"{value:g}".removeprefix("0")
 
 
-def equals(value: float | None) -> str:
+def format_p_in_sentence(value: float | None) -> str:
     """Return the p-value worded for a sentence.
 
-    >>> equals(0.018) == "p\u00a0=\u00a0.018", equals(0.999) == "p\u00a0>\u00a0.99"
-    (True, True)
+    >>> format_p_in_sentence(0.018) == "p\u00a0=\u00a0.018"
+    True
+    >>> format_p_in_sentence(0.999) == "p\u00a0>\u00a0.99"
+    True
     """
     text = p_value(value)
     if value is None:
@@ -143,10 +147,10 @@ def and_list(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def some_of(parts: Sequence[str], limit: int, *, join: str = "") -> str:
+def join_first(parts: Sequence[str], limit: int, *, join: str = "") -> str:
     """Join the first `limit` parts as a list, and add the number of the others.
 
-    >>> some_of(["a", "b", "c"], 3), some_of(["a", "b", "c", "d"], 2)
+    >>> join_first(["a", "b", "c"], 3), join_first(["a", "b", "c", "d"], 2)
     ('a, b and c', 'a, b and 2 more')
     """
     if len(parts) <= limit:
@@ -154,28 +158,28 @@ def some_of(parts: Sequence[str], limit: int, *, join: str = "") -> str:
     return f"{(join or ', ').join(parts[:limit])} and {len(parts) - limit} more"
 
 
-def names_of(methods: Iterable[str]) -> str:
+def join_distinct_names(methods: Iterable[str]) -> str:
     """Return the different names of tests or intervals as a list; one may have a comma in it.
 
-    >>> names_of(["b, c", "a", "a"])
+    >>> join_distinct_names(["b, c", "a", "a"])
     'a; b, c'
     """
     return "; ".join(sorted(set(methods)))
 
 
-def sentence(text: str) -> str:
+def to_sentence(text: str) -> str:
     """Return a remark as a sentence.
 
-    >>> sentence("too few pairs")
+    >>> to_sentence("too few pairs")
     'Too few pairs.'
     """
-    return f"{capital(text)}."
+    return f"{capitalise(text)}."
 
 
-def spaced(name: str) -> str:
+def insert_spaces(name: str) -> str:
     """Return a name as words.
 
-    >>> spaced("story_development")
+    >>> insert_spaces("story_development")
     'story development'
     """
     return name.replace("_", " ")
@@ -201,13 +205,13 @@ def title(name: str) -> str:
     ...     title("toxicity"), title("story_development")
     ('Toxicity', 'story development')
     """
-    return _TITLES.get().get(name) or spaced(name)
+    return _TITLES.get().get(name) or insert_spaces(name)
 
 
-def capital(text: str) -> str:
+def capitalise(text: str) -> str:
     """Return a text with a capital at its beginning.
 
-    >>> capital("use of DNA")
+    >>> capitalise("use of DNA")
     'Use of DNA'
     """
     return text[:1].upper() + text[1:]

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
 from guard_eval.records import JsonObject, Usage, record
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 
 _DETAIL = 200
 
 
 def shorten(text: str, longest: int = _DETAIL) -> str:
     """Return the beginning of `text` as one printable line of limited length."""
-    line = " ".join(visible(text[: 4 * longest]).split())
+    line = " ".join(escape_invisible(text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 

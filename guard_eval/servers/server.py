@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import record
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
 
@@ -258,7 +258,7 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
                 f'to {find_trusted_path()} with server = "{url}" and key = "{variable}"'
             )
         if not progress.confirm(
-            visible(f"study.toml wants the key in {variable} sent to {url}. Send it there?")
+            escape_invisible(f"study.toml wants the key in {variable} sent to {url}. Send it there?")
         ):
             return False
     return True

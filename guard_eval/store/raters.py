@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple, get_args
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import is_invisible, is_model_name, look_alike
+from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
-from guard_eval.reporting.escaping import visible
+from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.store import notes
 from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
@@ -151,7 +151,7 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
     """
     invitation = secrets.token_urlsafe()
     judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
-    if not renew and (is_model_name(name) or any(look_alike(name, judge) for judge in judges)):
+    if not renew and (is_model_name(name) or any(are_lookalikes(name, judge) for judge in judges)):
         raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
     with store.write() as (db, now):
         who = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
@@ -404,7 +404,7 @@ def _add_rater(
 ) -> Rater:
     """Add a rater. Its name must not look like another rater's name."""
     check_name("rater's name", name)
-    if any(map(is_invisible, name)) or visible(name) != name or name != name.strip():
+    if any(map(is_invisible, name)) or escape_invisible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
     other = _find_lookalike(db, name)
     if other is not None:
@@ -415,7 +415,7 @@ def _add_rater(
 
 def _find_lookalike(db: Connection, name: str) -> str | None:
     names = _NAMES(db).scalars()
-    return next((other for other in names if look_alike(other, name)), None)
+    return next((other for other in names if are_lookalikes(other, name)), None)
 
 
 def _make_pseudonym(db: Connection) -> str:

@@ -56,7 +56,7 @@ class Search(SettingsTable):
     expected_best: list[float | None]
 
     @property
-    def extremes(self) -> Iterator[str]:
+    def extreme_values(self) -> Iterator[str]:
         """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
         tried = [_read_numbers(setting.name) for setting in self.settings]
         for key, value in _read_numbers(self.chosen).items():
@@ -65,7 +65,7 @@ class Search(SettingsTable):
                 yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
 
     @property
-    def alternatives(self) -> list[str]:
+    def alternative_shares(self) -> list[str]:
         """Return how often another setting would be chosen, in words."""
         others = [setting for setting in self.settings if setting.name != self.chosen]
         return [
@@ -98,7 +98,7 @@ class Choice(SettingsTable):
         return {search.strategy: search.chosen for search in self.searches}
 
     @property
-    def budget(self) -> str:
+    def described_budgets(self) -> str:
         """Return how many settings each strategy had, in words."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
         words = [
@@ -107,42 +107,44 @@ class Choice(SettingsTable):
         return f"Settings tried: {', '.join(words)}"
 
     @property
-    def instrument(self) -> str:
+    def described_selection(self) -> str:
         """Return the metric or judge that chose, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
         where = "apart" if self.tuning.prompts else "that also test them"
         return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
 
     @property
-    def same_prompts(self) -> str:
+    def same_prompts_warning(self) -> str:
         """Return the warning for settings chosen on the prompts that test them; else nothing."""
         return "" if self.tuning.prompts else SAME_PROMPTS
 
     @property
-    def unequal(self) -> str:
+    def unequal_budgets_warning(self) -> str:
         """Return the warning for unequal numbers of settings; empty if they are equal."""
         return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
 
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each reason why the choice is weak or the comparison is unfair."""
-        yield from filter(None, [self.same_prompts, self.unequal])
+        yield from filter(None, [self.same_prompts_warning, self.unequal_budgets_warning])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:
             yield f"Only {maximized} was used to choose, and it may prefer dull texts: set tuning.where."
         for search in self.searches:
-            if extremes := " and ".join(search.extremes):
+            if extremes := " and ".join(search.extreme_values):
                 yield f"Of {search.chosen}, {extremes}: a better value may lie beyond."
         if len(self.prompts) < FEW_PROMPTS:
-            others = ", ".join(chain(*(search.alternatives for search in self.searches)))
+            others = ", ".join(chain(*(search.alternative_shares for search in self.searches)))
             more = f": another sample would choose {others} of the cases" if others else ""
             yield f"Only {len(self.prompts)} prompts chose the settings{more}."
 
 
-def strategy_of(name: str) -> str:
+def find_strategy(name: str) -> str:
     """Return the strategy of which a system's name is a setting: the name without its parameters.
 
-    >>> strategy_of("top_p(p=0.9)"), strategy_of("dry(base=2) + top_k(k=[5, 9])"), strategy_of("GPT (new)")
-    ('top_p', 'dry + top_k', 'GPT (new)')
+    >>> find_strategy("top_p(p=0.9)"), find_strategy("dry(base=2) + top_k(k=[5, 9])")
+    ('top_p', 'dry + top_k')
+    >>> find_strategy("GPT (new)")
+    'GPT (new)'
     """
     return re.sub(r"(?<=\w)\([^()]*\)", "", name)
 

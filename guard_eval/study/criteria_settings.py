@@ -34,7 +34,7 @@ class StudyFile(SettingsTable):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_named(cls, value: object, info: ValidationInfo) -> object:
+    def _read_study_file(cls, value: object, info: ValidationInfo) -> object:
         if isinstance(value, str) and info.context:
             return {"file": value, "text": read_text(find_study_file(info.context["folder"], value))}
         return value
@@ -58,7 +58,7 @@ def find_study_file(folder: Path, name: str) -> Path:
     return path
 
 
-def each_once(values: list[Any]) -> list[Any]:
+def refuse_duplicates(values: list[Any]) -> list[Any]:
     """Refuse a list that repeats a name, or a couple of names in any order."""
     names = Counter(" with ".join(sorted(value)) if isinstance(value, list) else value for value in values)
     if repeated := sorted(name for name, count in names.items() if count > 1):
@@ -72,15 +72,17 @@ def _check_criterion(name: str, info: ValidationInfo) -> str:
 
 
 CriteriaNames = Annotated[
-    list[Annotated[str, AfterValidator(_check_criterion)]], Field(max_length=100), AfterValidator(each_once)
+    list[Annotated[str, AfterValidator(_check_criterion)]],
+    Field(max_length=100),
+    AfterValidator(refuse_duplicates),
 ]
 """Names of criteria in the order in which they are asked."""
 
 
-def in_one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     r"""Return words as they are shown: one line of printable characters, in Unicode's composed form.
 
-    >>> in_one_line(" How harmful\n  the text is. ")
+    >>> to_one_line(" How harmful\n  the text is. ")
     'How harmful the text is.'
     """
     words = unicodedata.normalize("NFC", " ".join(text.split()))
@@ -99,8 +101,8 @@ class OwnCriterion(SettingsTable):
         definition: The criterion's meaning: plain text of up to 1000 characters in one paragraph.
     """
 
-    title: Annotated[str, AfterValidator(in_one_line), Field(pattern=r"^\p{L}[^:]{0,59}$")]
-    definition: Annotated[str, AfterValidator(in_one_line), Field(pattern="^.{1,1000}$")]
+    title: Annotated[str, AfterValidator(to_one_line), Field(pattern=r"^\p{L}[^:]{0,59}$")]
+    definition: Annotated[str, AfterValidator(to_one_line), Field(pattern="^.{1,1000}$")]
 
 
 CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
@@ -109,7 +111,7 @@ CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 def _check_distinct(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
     """Check that no criterion could be taken for another, by its name or title in whatever spelling."""
     words = [{spelling(criterion.name), spelling(criterion.title)} for criterion in rubric(criteria).values()]
-    each_once(["rationale", COMPOSITE, *chain(*words)])
+    refuse_duplicates(["rationale", COMPOSITE, *chain(*words)])
     return criteria
 
 

@@ -25,13 +25,13 @@ from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
 from guard_eval.records import HandOutPlan
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.choice import FILE, Choice, strategy_of
-from guard_eval.study.criteria_settings import find_study_file, in_one_line
+from guard_eval.study.choice import FILE, Choice, find_strategy
+from guard_eval.study.criteria_settings import find_study_file, to_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
-from guard_eval.study.own_strategies import recall_strategies
+from guard_eval.study.own_strategies import register_recorded_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import BUNDLED, Model
-from guard_eval.study.toml import check_tables, read_toml, with_overrides
+from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
 
 
@@ -65,12 +65,12 @@ class Study:
             if not path.exists():
                 remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
                 raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
-        recall_strategies(folder)
-        tables = with_overrides(read_toml(path), overrides)
+        register_recorded_strategies(folder)
+        tables = apply_overrides(read_toml(path), overrides)
         settings = check_settings(tables, folder)
         choice = _read_choice(folder, settings)
         if choice is not None:
-            settings = settings.with_chosen(choice.chosen)
+            settings = settings.replace_grids(choice.chosen)
         return cls(folder, settings, tuple(overrides), choice)
 
     def command(self, name: str, *arguments: str | Path) -> str:
@@ -115,7 +115,7 @@ class Study:
         except StudyError as error:
             raise StudyError(f"prompts.file: {name!r}: {error}") from None
 
-    def by_model(self) -> list[Study]:
+    def split_by_model(self) -> list[Study]:
         """Return a study for each local model, with this model as [model] and its strategies.
 
         What writes and finds a model's texts therefore knows one model and no other systems.
@@ -123,12 +123,12 @@ class Study:
         settings = self.settings
         local = [system for system in settings.systems.values() if system.source == "strategy"]
         models: list[Model] = []
-        for model in map(settings.model_of, local):
+        for model in map(settings.find_writer, local):
             if model not in models:
                 models.append(model)
-        return [replace(self, settings=settings.of_model(model)) for model in models]
+        return [replace(self, settings=settings.restrict_to_model(model)) for model in models]
 
-    def of_tuning(self) -> Study:
+    def for_tuning(self) -> Study:
         """Return the study in which judges compare all settings with the baseline. It has its own database.
 
         Raises:
@@ -210,19 +210,19 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
     """Return the settings in the tables of a study.toml, or raise a `StudyError` that names all problems."""
     declared = tables.get("criteria")
     names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
-    context = {"folder": folder, "criteria": names, "systems": _system_names(tables)}
+    context = {"folder": folder, "criteria": names, "systems": _list_system_names(tables)}
     return check_tables(Settings, tables, folder / "study.toml", context=context)
 
 
-def _system_names(tables: Mapping[str, Any]) -> list[str]:
+def _list_system_names(tables: Mapping[str, Any]) -> list[str]:
     """Return the names in the `[[system]]` tables, and those of strategies with several settings."""
     systems = tables.get("system")
     names = []
     for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
         with suppress(ValueError, AttributeError):  # said where the table is checked
-            names.append(in_one_line(system.get(key)))
+            names.append(to_one_line(system.get(key)))
     with suppress(LookupError, TypeError):
-        names += [strategy_of(text) for text in tables["generation"]["strategies"] if "[" in text]
+        names += [find_strategy(text) for text in tables["generation"]["strategies"] if "[" in text]
     return names
 
 
@@ -237,7 +237,7 @@ def locate_model(name: str, folder: Path) -> str:
     return name
 
 
-def seen_from(folder: Path, model: str) -> str:
+def relative_to_study(folder: Path, model: str) -> str:
     """Return the path of a model's folder for study.toml: a relative path is seen from the study."""
     is_relative = Path(model).is_dir() and not Path(model).is_absolute()
     return os.path.relpath(model, folder) if is_relative else model

@@ -12,9 +12,9 @@ from pydantic_core import from_json
 
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, criteria
-from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, in_one_line
-from guard_eval.study.served_model import ServedModel, refuse_names
-from guard_eval.study.toml import problems_of
+from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, to_one_line
+from guard_eval.study.served_model import ServedModel, refuse_reserved_names
+from guard_eval.study.toml import format_problems
 
 _OWN_FIELDS = (
     "models?|fallbacks|messages|input|prompt|instructions|system|contents|chattemplate|conversation|background"
@@ -72,7 +72,7 @@ def read_examples(text: str) -> tuple[JudgedExample, ...]:
     try:
         return tuple(_Examples.model_validate(tables).example)
     except ValidationError as error:
-        problems = problems_of(error, _Examples, tables)
+        problems = format_problems(error, _Examples, tables)
     raise ValueError("\n".join(problems))
 
 
@@ -86,7 +86,7 @@ def _check_template(file: StudyFile) -> StudyFile:
     return file
 
 
-JudgeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(in_one_line)]
+JudgeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(to_one_line)]
 
 
 class Judge(ServedModel):
@@ -126,9 +126,9 @@ class Judge(ServedModel):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     max_output_tokens: int | None = Field(default=None, ge=64, le=10**7)
     temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] | None = None
-    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
-        default_factory=dict
-    )
+    extra_body: Annotated[
+        dict[str, JsonValue], AfterValidator(partial(refuse_reserved_names, _OWN_FIELDS))
+    ] = Field(default_factory=dict)
 
     _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
     _texts: str = PrivateAttr(default=CONTINUATIONS)
@@ -164,7 +164,7 @@ class Judge(ServedModel):
         """Return the task of the writers of the texts, if the study names it."""
         return self._task
 
-    def in_study(
+    def complete_from_study(
         self, rubric: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
     ) -> Self:
         """Return this judge with the settings of its study. Without its own criteria, it has those of people.

@@ -35,7 +35,7 @@ def record_strategies(folder: Path, in_use: Collection[str]) -> None:
         write_whole(folder / RECORD, (json.dumps(rows, indent=2, sort_keys=True) + "\n").encode())
 
 
-def recall_strategies(folder: Path) -> None:
+def register_recorded_strategies(folder: Path) -> None:
     """Make the strategies that the study recorded known by name.
 
     Raises:

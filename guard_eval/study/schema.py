@@ -50,10 +50,10 @@ def write_study_toml(folder: Path, settings: bytes) -> None:
 
 def schema_file(table: type[BaseModel], file: str) -> bytes:
     """Return the JSON Schema of a file of settings, as the content of the file beside it."""
-    return (json.dumps(describe(table, file), indent=1, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(build_schema(table, file), indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
+def build_schema(table: type[BaseModel], file: str) -> dict[str, Any]:
     """Return the JSON Schema of a file of settings, each key with its meaning."""
     result = table.model_json_schema(schema_generator=_Generator, mode="validation")
     tables = {kind.__name__: kind for kind in _find_tables(SettingsTable)}
@@ -66,7 +66,7 @@ def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
             continue
         definition.pop("title", None)
         definition["description"] = (inspect.getdoc(tables[name]) or "").partition("\n")[0]
-        meanings = meanings_of(tables[name])
+        meanings = read_meanings(tables[name])
         for key, value in definition["properties"].items():
             value.pop("title", None)
             if key in meanings:
@@ -79,7 +79,7 @@ def _find_tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
     return [table, *(inner for kind in table.__subclasses__() for inner in _find_tables(kind))]
 
 
-def meanings_of(table: type[BaseModel]) -> dict[str, str]:
+def read_meanings(table: type[BaseModel]) -> dict[str, str]:
     """Return what each key means: the entries under Attributes in the docstrings of a table and its bases."""
     result: dict[str, str] = {}
     for kind in reversed(table.__mro__):

@@ -28,7 +28,7 @@ _REFUSED_VALUE = re.compile(
 """A secret, or a service that costs more than the known prices."""
 
 
-def refuse_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
+def refuse_reserved_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
     """Refuse additions to requests under these names, which are written without `-` and `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
@@ -60,9 +60,9 @@ class ServerSettings(SettingsTable):
 
     base_url: str | None = None
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
-    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(partial(refuse_names, _OWN_HEADERS))] = (
-        Field(default={})
-    )
+    headers: Annotated[
+        dict[HeaderName, HeaderValue], AfterValidator(partial(refuse_reserved_names, _OWN_HEADERS))
+    ] = Field(default={})
     concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
     timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
     usd_per_million_tokens: Prices | None = Field(default=None, exclude=True)

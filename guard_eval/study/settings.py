@@ -19,19 +19,19 @@ from pydantic import (
 )
 
 from guard_eval.database_url import check_url
-from guard_eval.errors import nearest
+from guard_eval.errors import suggest_nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
 from guard_eval.records import RoundPlan, content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
-from guard_eval.study.choice import strategy_of
+from guard_eval.study.choice import find_strategy
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
     SettingsTable,
     StudyFile,
-    each_once,
-    in_one_line,
+    refuse_duplicates,
     rubric,
+    to_one_line,
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
 from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
@@ -44,11 +44,11 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
 StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
-StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(each_once)]
-Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(each_once)]
+StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(refuse_duplicates)]
+Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(refuse_duplicates)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
-Statement = Annotated[str, AfterValidator(in_one_line), Field(min_length=1, max_length=2000)]
+Statement = Annotated[str, AfterValidator(to_one_line), Field(min_length=1, max_length=2000)]
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
@@ -142,7 +142,7 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
-def _all_couples(groups: list[list[str]]) -> list[list[str]]:
+def _pair_all_systems(groups: list[list[str]]) -> list[list[str]]:
     return [list(couple) for group in groups for couple in combinations(group, 2)]
 
 
@@ -164,9 +164,9 @@ class Pairs(SettingsTable):
 
     compare: Annotated[
         list[Group],
-        AfterValidator(_all_couples),
+        AfterValidator(_pair_all_systems),
         Field(min_length=1, max_length=10_000),
-        AfterValidator(each_once),
+        AfterValidator(refuse_duplicates),
     ]
     per_dataset: Count = 50
     human_pairs: Annotated[Count, Field(ge=2)] | None = None
@@ -215,7 +215,7 @@ class Recruitment(SettingsTable):
     def _declare_prolific(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
         return bool(prolific)
 
-    def address(self, code: str) -> str | None:
+    def completion_page(self, code: str) -> str | None:
         """Return the page of Prolific that takes a code."""
         return f"https://app.prolific.com/submissions/complete?cc={code}" if self.prolific else None
 
@@ -269,7 +269,7 @@ class People(SettingsTable):
     population: Statement | None = None
 
 
-Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(in_one_line)]
+Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(to_one_line)]
 
 
 def _default_question(table: dict[str, object]) -> str:
@@ -326,14 +326,14 @@ class Settings(SettingsTable):
 
         Every setting of a grid is a system.
         """
-        return {system.name: system for system in (*self._of_generation, *self.system)}
+        return {system.name: system for system in (*self._generated_systems, *self.system)}
 
     @property
-    def _of_generation(self) -> list[System]:
+    def _generated_systems(self) -> list[System]:
         fields = {"name", "strategy"}
         return [
             System.model_construct(
-                fields, name=name, strategy=name, setting_of=strategy_of(text) if "[" in text else None
+                fields, name=name, strategy=name, setting_of=find_strategy(text) if "[" in text else None
             )
             for text in self.generation.strategies
             for name in ([text] if "[" not in text else read_grid(text).settings)
@@ -357,7 +357,7 @@ class Settings(SettingsTable):
         tuning = self.tuning and self.tuning.model_dump(mode="json")
         return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
 
-    def with_chosen(self, chosen: Mapping[str, str]) -> Self:
+    def replace_grids(self, chosen: Mapping[str, str]) -> Self:
         """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""
         couples = [[chosen.get(name, name) for name in couple] for couple in self.pairs.compare]
         baseline = self.metrics.baseline
@@ -365,22 +365,22 @@ class Settings(SettingsTable):
         pairs = self.pairs.model_copy(update={"compare": couples})
         return self.model_copy(update={"metrics": metrics, "pairs": pairs})
 
-    def model_of(self, system: System) -> Model:
+    def find_writer(self, system: System) -> Model:
         """Return the local model that writes a system's texts."""
         return system.model or self.model
 
-    def of_model(self, model: Model) -> Self:
+    def restrict_to_model(self, model: Model) -> Self:
         """Return these settings with `model` as [model], and the strategies by which it writes."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
-        strategies = [str(system.strategy) for system in local if self.model_of(system) == model]
+        strategies = [str(system.strategy) for system in local if self.find_writer(system) == model]
         generation = self.generation.model_copy(update={"strategies": strategies})
         return self.model_copy(update={"model": model, "generation": generation, "system": []})
 
-    def amateur_of(self, strategy: str) -> str | None:
+    def find_amateur(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
         return self.model.amateur_name if needs_amateur(strategy) else None
 
-    def runs_of(self, name: str) -> int:
+    def count_runs(self, name: str) -> int:
         """Return how many texts a system, or a strategy by its signature, writes to each prompt.
 
         Of a file, one text to each prompt is needed.
@@ -397,24 +397,26 @@ class Settings(SettingsTable):
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
         criteria_by_name = rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
-        each_once([judge.rater_name for judge in judges])
+        refuse_duplicates([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
         texts = info.data.get("texts", CONTINUATIONS)
         task = info.data.get("task")
-        return [judge.in_study(criteria_by_name, criteria, texts=texts, task=task) for judge in judges]
+        return [
+            judge.complete_from_study(criteria_by_name, criteria, texts=texts, task=task) for judge in judges
+        ]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         grids = self.grids
         tried = [*chain(*grids.values())]
         # A grid without [tuning] is refused below.
-        named = [system.setting_of for system in self._of_generation if system.setting_of]
+        named = [system.setting_of for system in self._generated_systems if system.setting_of]
         systems = [*(name for name in self.systems if name not in tried), *dict.fromkeys([*grids, *named])]
         assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
-            f"{key} names {name}, which is not in {table}: {nearest(name, valid_names)}"
+            f"{key} names {name}, which is not in {table}: {suggest_nearest(name, valid_names)}"
             for key, names, table, valid_names in (
                 ("pairs.compare", chain(*self.pairs.compare), table, systems),
                 ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),
@@ -452,7 +454,7 @@ class Settings(SettingsTable):
             )
         if pairs.design == "candidate" and not shared:
             yield "pairs.design candidate needs a system that is in all of pairs.compare; remove the others"
-        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.chosen()]
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.changed_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 
@@ -490,18 +492,18 @@ class Settings(SettingsTable):
             f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
             "which needs a smaller model: set model.amateur"
             for system in local
-            if needs_amateur(str(system.strategy)) and not self.model_of(system).amateur
+            if needs_amateur(str(system.strategy)) and not self.find_writer(system).amateur
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
-        names = Counter(system.name for system in (*self._of_generation, *self.system))
+        names = Counter(system.name for system in (*self._generated_systems, *self.system))
         # A grid may be named as the one of its settings that has no parameters: guard.
         names.update(name for name, tried in self.grids.items() if name not in tried)
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]
         dtypes: dict[str, set[str]] = {}
-        for model in map(self.model_of, local):
+        for model in map(self.find_writer, local):
             dtypes.setdefault(model.name, set()).add(model.dtype)
         problems += [
             f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
@@ -511,7 +513,7 @@ class Settings(SettingsTable):
         ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:
-            model = self.model_of(system)
+            model = self.find_writer(system)
             first = writers.setdefault((model.model_dump_json(), str(system.strategy)), system)
             if first is not system:
                 problems.append(

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Validati
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse, signature
-from guard_eval.study.criteria_settings import SettingsTable, in_one_line
-from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_names
+from guard_eval.study.criteria_settings import SettingsTable, to_one_line
+from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_reserved_names
 
 Name = Annotated[str, Field(min_length=1)]
 Spread = Literal["balanced", "balanced_low_0", "sequential"]
@@ -94,10 +94,10 @@ def _check_system_name(name: str) -> str:
             "this word means a side, a tie or the references in tables of verdicts and scores; choose "
             "another name"
         )
-    return in_one_line(name)
+    return to_one_line(name)
 
 
-def _as_table(value: object) -> object:
+def _convert_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -108,7 +108,7 @@ def _name_system(name: str, info: ValidationInfo) -> str:
     """
     systems: list[str] = (info.context or {}).get("systems", [])
     if " ".join(name.split()) in systems:
-        return in_one_line(name)
+        return to_one_line(name)
     try:
         return signature(parse(name))
     except StudyError:
@@ -143,14 +143,14 @@ class System(ServerSettings):
     name: SystemName
     file: Name | None = Field(default=None, exclude=True)  # the pairs say which texts were compared
     column: Name | None = Field(default=None, exclude=True)
-    model: Annotated[Model | None, BeforeValidator(_as_table, json_schema_input_type=Model | str | None)] = (
-        None
-    )
+    model: Annotated[
+        Model | None, BeforeValidator(_convert_to_table, json_schema_input_type=Model | str | None)
+    ] = None
     strategy: StrategyName | None = None
     chat: bool = True
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
-    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
-        default={}
+    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_reserved_names, _OWN_FIELDS))] = (
+        Field(default={})
     )
     setting_of: SystemName | None = None
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from guard_eval.rubric import Weights
-from guard_eval.study.criteria_settings import SettingsTable, in_one_line
+from guard_eval.study.criteria_settings import SettingsTable, to_one_line
 
 EXCLUSIVE = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """If `sequential` or `assisted_by` is chosen, no other of these keys may be chosen."""
@@ -16,7 +16,7 @@ Correction = Literal["holm", "bh", "max-t"]
 PairWeights = Literal["equal", "precision"]
 RaterSampling = Literal["fixed", "random"]
 PanelRule = Literal["majority", "mean"]
-Heading = Annotated[str, Field(min_length=1), AfterValidator(in_one_line)]
+Heading = Annotated[str, Field(min_length=1), AfterValidator(to_one_line)]
 
 
 class TestPlan(SettingsTable):
@@ -57,7 +57,7 @@ class TestPlan(SettingsTable):
         """Return the confidence level."""
         return 1 - self.alpha
 
-    def chosen(self) -> frozenset[str]:
+    def changed_keys(self) -> frozenset[str]:
         """Return the keys whose value is not the default."""
         fields = TestPlan.model_fields.items()
         return frozenset(name for name, field in fields if getattr(self, name) != field.default)
@@ -65,7 +65,7 @@ class TestPlan(SettingsTable):
     @model_validator(mode="after")
     def _check_guarantees(self) -> Self:
         """Check that a test holds for the choices that were made."""
-        chosen = [name for name in EXCLUSIVE if name in self.chosen()]
+        chosen = [name for name in EXCLUSIVE if name in self.changed_keys()]
         if len(chosen) > 1 and (self.sequential or self.assisted_by):
             raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
         return self

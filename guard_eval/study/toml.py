@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from guard_eval.errors import StudyError, count_of, nearest
+from guard_eval.errors import StudyError, format_count, suggest_nearest
 from guard_eval.files.opening import read_text
 
 Table = TypeVar("Table", bound=BaseModel)
@@ -67,7 +67,7 @@ def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
     return tables
 
 
-def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+def apply_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """Return the tables of a TOML file with some values replaced.
 
     Args:
@@ -78,7 +78,7 @@ def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[s
     Raises:
         StudyError: Assignments cannot be read; all of these are named.
 
-    >>> with_overrides({"seed": 1}, ["seed=2", "model.name=gpt2", "pairs.per_dataset = 3"])
+    >>> apply_overrides({"seed": 1}, ["seed=2", "model.name=gpt2", "pairs.per_dataset = 3"])
     {'seed': 2, 'model': {'name': 'gpt2'}, 'pairs': {'per_dataset': 3}}
     """
     tables = copy.deepcopy(tables)
@@ -124,13 +124,13 @@ def check_tables(
     try:
         return table.model_validate(data, context=context)
     except ValidationError as error:
-        problems = problems_of(error, table, data)
+        problems = format_problems(error, table, data)
     if (count := len(problems)) > _SHOWN_PROBLEMS:
         problems[_SHOWN_PROBLEMS:] = [f"and {count - _SHOWN_PROBLEMS} more"]
-    raise StudyError("\n  ".join([f"{source} has {count_of(count, 'problem')}:", *problems]))
+    raise StudyError("\n  ".join([f"{source} has {format_count(count, 'problem')}:", *problems]))
 
 
-def problems_of(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
+def format_problems(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
     """Return the problems that pydantic found, one line for each."""
     places: dict[str, tuple[str, str]] = {}
     refused_tables: set[str] = set()
@@ -143,7 +143,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
         if detail["type"] == "missing":
             message = "is missing; add it"
         elif detail["type"] == "extra_forbidden":
-            message = f"is not a setting; {nearest(str(detail['loc'][-1]), valid_keys)}"
+            message = f"is not a setting; {suggest_nearest(str(detail['loc'][-1]), valid_keys)}"
         # What is wrong with a database's URL may be its password.
         elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]
@@ -178,13 +178,13 @@ def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tupl
         name += f"[{segment + 1}]" if isinstance(segment, int) else f".{segment}"
         keys = list(table.model_fields)
         if field := table.model_fields.get(str(segment)):
-            table = next(_tables_in(field.annotation), table)
+            table = next(_find_tables(field.annotation), table)
     return name.removeprefix("."), keys
 
 
-def _tables_in(annotation: object) -> Iterator[type[BaseModel]]:
+def _find_tables(annotation: object) -> Iterator[type[BaseModel]]:
     """Yield the tables in the type of a setting, such as those of a list of tables."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _tables_in(inner)
+        yield from _find_tables(inner)

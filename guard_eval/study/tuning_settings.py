@@ -7,8 +7,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from guard_eval.errors import nearest
-from guard_eval.study.criteria_settings import SettingsTable, each_once
+from guard_eval.errors import suggest_nearest
+from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
 
 JUDGE = "judge"
 """In place of a metric: the win share against the baseline, by all judges together."""
@@ -22,16 +22,16 @@ LIMITED = (*get_args(Maximized), "words", "tokens", "ended")
 """The scores that conditions may limit."""
 
 
-def _spell_condition(text: str) -> str:
+def _normalise_condition(text: str) -> str:
     match = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(-?\d+(?:\.\d+)?)\s*", text, re.ASCII)
     if match is None:
         raise ValueError("write a condition as: diversity >= 90")
     if match[1] not in LIMITED:
-        raise ValueError(f"{match[1]} is not a score: {nearest(match[1], [*LIMITED])}")
+        raise ValueError(f"{match[1]} is not a score: {suggest_nearest(match[1], [*LIMITED])}")
     return " ".join(match.groups())
 
 
-Condition = Annotated[str, AfterValidator(_spell_condition)]
+Condition = Annotated[str, AfterValidator(_normalise_condition)]
 
 
 class Tuning(SettingsTable):
@@ -48,7 +48,7 @@ class Tuning(SettingsTable):
 
     prompts: Annotated[int, Field(ge=0, le=10_000_000)]
     maximize: Maximized
-    where: Annotated[list[Condition], AfterValidator(each_once)] = Field(default=[])
+    where: Annotated[list[Condition], AfterValidator(refuse_duplicates)] = Field(default=[])
 
     @property
     def conditions(self) -> list[tuple[str, str, float]]:

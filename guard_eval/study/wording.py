@@ -89,7 +89,7 @@ _SPECIAL: dict[str, Any] = {
 """What stands at these keys, if it is more than texts."""
 
 
-def of_study(study: Study) -> Wording:
+def load_wording(study: Study) -> Wording:
     """Return the wording for a study's raters: a shipped language, changed by the study's own file.
 
     A file that names another language than the one it changes is a translation, and must be complete, except
@@ -136,7 +136,7 @@ def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
 def has_stock_practice(study: Study) -> bool:
     """Return whether raters practise on the shipped pairs, which are continuations of stories."""
     stock = shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
-    used = [pair.model_dump() for pair in of_study(study).practice.pairs]
+    used = [pair.model_dump() for pair in load_wording(study).practice.pairs]
     return bool(used == stock)
 
 

@@ -59,7 +59,7 @@ def find_generated(
     }
 
 
-def other_runs(study: Study, facts: Known | None = None) -> list[str]:
+def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
     """Describe how the runs that do not match study.toml differ from it, one line for each."""
     required = _require_fields(study, facts or {"revision": model_revision(study)})
     differences = {
@@ -131,8 +131,8 @@ def _read_texts(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
     """Return a strategy's texts in a folder, by the engine that wrote all of them or the most."""
-    amateur = study.settings.amateur_of(strategy)
-    runs = study.settings.runs_of(strategy)
+    amateur = study.settings.find_amateur(strategy)
+    runs = study.settings.count_runs(strategy)
     required = {"strategy": strategy, "source": source_of(parse(strategy)), "amateur": amateur}
     if amateur:
         revision = known_revision(study.locate_model(amateur), study.settings.model.amateur_revision)

@@ -213,7 +213,7 @@ class Fields:
 
     def _name_setting(self, strategy: str) -> str:
         """Return a strategy's name with the setting that the record names, if it names one."""
-        _, value = self._find("setting")
+        _, value = self._find_filled_key("setting")
         setting = strategy if value is None else str(value)
         name = setting if setting.startswith(strategy) else f"{strategy}({setting})"
         return " ".join(name.split())
@@ -236,12 +236,12 @@ class Fields:
 
     def string(self, name: str) -> str | None:
         """Return the text under a name; ids and datasets may be whole numbers, which pandas writes as 1.0."""
-        key, value = self._find(name)
+        key, value = self._find_filled_key(name)
         if name in {"id", "prompt_id", "dataset"} and type(value) in {int, float} and value == value // 1:
             return str(int(value))
         return None if value is None else self._read_text(key, value)
 
-    def _find(self, name: str) -> tuple[str, Any]:
+    def _find_filled_key(self, name: str) -> tuple[str, Any]:
         """Return the first key with a value, and the value. An empty cell says that nothing is known."""
         for key in KEYS.get(name, (name,)):
             if (value := self._row.get(key)) is not None and value != "":
@@ -250,13 +250,13 @@ class Fields:
 
     def _read_finish(self) -> Finish | None:
         """Return the reason why the text ended, if it is known."""
-        key, value = self._find("finish")
+        key, value = self._find_filled_key("finish")
         # OpenAI's word says that the model ended the text, or that a stop string did.
         return "eos" if (key, value) == ("finish_reason", "stop") else _FINISHES.get(str(value))
 
     def _read_number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
         """Return a number that is not negative, or how many a list has; another value is a flaw."""
-        _, value = self._find(name)
+        _, value = self._find_filled_key(name)
         if value is None:
             return None
         try:

@@ -56,7 +56,7 @@ class Generation:
         return None if self.finish is None else self.finish == "eos"
 
 
-def generation_of(continuation: Continuation, prompt: Prompt, system: str = "") -> Generation:
+def make_generation(continuation: Continuation, prompt: Prompt, system: str = "") -> Generation:
     """Return a continuation as pairs and metrics see it, under the name of its system or strategy."""
     return Generation(
         id=continuation.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Gold, Pair, as_shown, content_id
+from guard_eval.records import Gold, Pair, clean_for_raters, content_id
 from guard_eval.study.criteria_settings import StudyFile
 from guard_eval.texts.rows import Record, read_json_lines
 
@@ -36,9 +36,9 @@ def _read_pair(record: Record, criteria: Sequence[str]) -> Gold:
     row = record.row
     where = record.where
     prompt, better, worse = texts = [str(row.get(key) or "") for key in ("prompt", "better", "worse")]
-    if not all(map(as_shown, texts)):
+    if not all(map(clean_for_raters, texts)):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
-    if as_shown(better) == as_shown(worse):
+    if clean_for_raters(better) == clean_for_raters(worse):
         raise StudyError(
             f'{where}: "better" and "worse" are the same text, as raters see it; write one that is worse'
         )

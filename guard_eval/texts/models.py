@@ -46,7 +46,7 @@ def folder_revision(folder: Path) -> str:
         StudyError: The model names a file outside its folder.
     """
     weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
-    named = _files_named_by(folder)
+    named = _list_named_weights(folder)
     standard = {path for pattern in (*weights, *_SETTINGS) for path in folder.glob(pattern) if path.is_file()}
     files = sorted(standard | named)
     changed = [path.stat().st_ctime_ns for path in files]
@@ -58,7 +58,7 @@ def folder_revision(folder: Path) -> str:
     return f"sha256:{digest.hexdigest()[:16]}"
 
 
-def _files_named_by(folder: Path) -> set[Path]:
+def _list_named_weights(folder: Path) -> set[Path]:
     """Return the files of weights that a model's index or settings name; they may lie in subfolders.
 
     Raises:
@@ -153,7 +153,7 @@ class HubModels:
         return lines + [f"{name} would be downloaded from the Hugging Face Hub" for name in self.missing]
 
     @contextmanager
-    def offline(self) -> Iterator[None]:
+    def stay_offline(self) -> Iterator[None]:
         """Keep the model libraries from trying the Hub for each file again, if it cannot be reached."""
         if self.reachable:
             yield

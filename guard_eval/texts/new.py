@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
-from guard_eval.errors import StudyError, count_of
+from guard_eval.errors import StudyError, format_count
 from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
-from guard_eval.reporting.escaping import one_line
+from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
-from guard_eval.study.choice import strategy_of
-from guard_eval.study.folder import check_settings, locate_model, seen_from
+from guard_eval.study.choice import find_strategy
+from guard_eval.study.folder import check_settings, locate_model, relative_to_study
 from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED
@@ -28,7 +28,7 @@ from guard_eval.study.toml import parse_toml
 from guard_eval.texts.models import check_name, known_revision
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems.cues import describe_endings
-from guard_eval.texts.systems.imported import Imported, import_texts
+from guard_eval.texts.systems.imported import ImportedSystem, import_texts
 
 PROMPTS = "prompts.jsonl"
 
@@ -125,7 +125,7 @@ def new(
     folder = Path(folder)
     paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        return _new_of_texts(folder, *_import(texts, paths, column, common=common))
+        return _make_study_of_texts(folder, *_import(texts, paths, column, common=common))
     if column or common:
         option = "--column" if column else "--common"
         raise StudyError(f"{option} is for --texts; name the files of texts, too, or leave {option} out")
@@ -135,7 +135,7 @@ def new(
     lines = [_describe_prompts(folder, copied) + ("" if paths else ", examples to replace")]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
-    study = _write(folder, {PROMPTS: prompt_lines(copied)}, _settings_of_model(folder, model))
+    study = _write(folder, {PROMPTS: prompt_lines(copied)}, _fill_model_settings(folder, model))
     return NewStudy(
         folder=folder,
         prompts=len(copied),
@@ -148,12 +148,12 @@ def _describe_prompts(folder: Path, prompts: Sequence[Prompt]) -> str:
     """Return how many prompts a study has, in words, and of each dataset if there are several."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
-    return f"{folder / PROMPTS}: {count_of(len(prompts), 'prompt')}{parts}"
+    return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}"
 
 
 def _import(
     texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
-) -> tuple[list[Prompt], list[Imported]]:
+) -> tuple[list[Prompt], list[ImportedSystem]]:
     """Return the prompts and systems of files or data frames."""
     items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
     sources = [Path(item) if isinstance(item, str) else item for item in items]
@@ -162,7 +162,9 @@ def _import(
     return import_texts(sources, columns=columns, prompts=read_prompts(*prompts), common=common)
 
 
-def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imported]) -> NewStudy:
+def _make_study_of_texts(
+    folder: Path, prompts: Sequence[Prompt], systems: Sequence[ImportedSystem]
+) -> NewStudy:
     """Make a study of texts that were written elsewhere."""
     if len({system.file.casefold() for system in systems}) < len(systems):
         names = ", ".join(system.name for system in systems)
@@ -172,12 +174,12 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         raise StudyError(
             f"{len(systems)} systems would make {len(couples)} comparisons; name the files of fewer systems"
         )
-    content = _settings_of_texts(folder, systems, couples)
+    content = _fill_text_settings(folder, systems, couples)
     # A name may be one that no system can have.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
     study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
-    compared = f"{count_of(len(couples), 'comparison')} of {len(systems)} systems"
+    compared = f"{format_count(len(couples), 'comparison')} of {len(systems)} systems"
     endings = describe_endings({system.name: [text.text for text in system.texts] for system in systems})
     return NewStudy(
         folder=folder,
@@ -200,20 +202,20 @@ def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
     Raises:
         StudyError: The folder has a study, or one of the files with another content.
     """
-    _refuse_existing(folder / STUDY_TOML)
+    _refuse_existing_file(folder / STUDY_TOML)
     for name, content in files.items():
         path = folder / name
         # An interrupted command leaves the same files without settings.
         has_size = path.is_file() and path.stat().st_size == len(content)
         if not has_size or read_bytes(path, limit=len(content)) != content:
-            _refuse_existing(path)
+            _refuse_existing_file(path)
     for name, content in files.items():
         write_whole(folder / name, content, make_folder=True)
     write_study_toml(folder, settings.encode())
     return Study.open(folder)
 
 
-def _refuse_existing(path: Path) -> None:
+def _refuse_existing_file(path: Path) -> None:
     if path.exists():
         raise StudyError(f"{path} exists already and would be overwritten; move it, or name another folder")
 
@@ -229,42 +231,46 @@ def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def _settings_of_model(folder: Path, model: str) -> str:
+def _fill_model_settings(folder: Path, model: str) -> str:
     """Return the text of a study.toml whose texts a model will write."""
     small = model == BUNDLED  # for trying things out, where there may be no network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
-    name = _toml_text(seen_from(folder, model))
+    name = _format_toml_text(relative_to_study(folder, model))
     return _fill_template(
         folder,
         question='question = "Which decoding strategy writes better continuations?"',
         systems=_GENERATED.format(model=name, tokens=128 if small else 256),
         compute=compute if small else [*compute, "mauve", "bertscore"],
-        metrics=_SCORED.format(scorer=_toml_text(BUNDLED if small else MetricSettings().coherence_model)),
+        metrics=_SCORED.format(
+            scorer=_format_toml_text(BUNDLED if small else MetricSettings().coherence_model)
+        ),
         compare=[["guard", "acs(q=1)"]],
     )
 
 
-def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Sequence[Sequence[str]]) -> str:
+def _fill_text_settings(
+    folder: Path, systems: Sequence[ImportedSystem], couples: Sequence[Sequence[str]]
+) -> str:
     """Return the text of a study.toml whose texts are in files."""
-    counts = Counter(strategy_of(system.name) for system in systems)
+    counts = Counter(find_strategy(system.name) for system in systems)
     with_settings = [strategy for strategy, count in counts.items() if count > 1]
     tables = []
     for system in systems:
-        strategy = strategy_of(system.name)
+        strategy = find_strategy(system.name)
         table = _FROM_FILE.format(
-            name=_toml_text(system.name),
-            file=_toml_text(system.file),
-            source=one_line(Path(system.source).name),
-            setting_of=f"\nsetting_of = {_toml_text(strategy)}" if strategy in with_settings else "",
+            name=_format_toml_text(system.name),
+            file=_format_toml_text(system.file),
+            source=join_lines(Path(system.source).name),
+            setting_of=f"\nsetting_of = {_format_toml_text(strategy)}" if strategy in with_settings else "",
         )
         tables.append(table)
-    tables += [_TUNING.format(strategy=_toml_text(strategy)) for strategy in with_settings[:1]]
+    tables += [_TUNING.format(strategy=_format_toml_text(strategy)) for strategy in with_settings[:1]]
     return _fill_template(
         folder,
         question=_NAMED_TEXTS,
         systems="\n".join(tables),
         compute=["diversity", "repetition", "length"],
-        metrics=f"baseline = {_toml_text(systems[0].name)}   # the system that others are compared with",
+        metrics=f"baseline = {_format_toml_text(systems[0].name)}   # others are compared with it",
         compare=couples,
     )
 
@@ -280,25 +286,25 @@ def _fill_template(
 ) -> str:
     """Return the text of a study.toml."""
     return _TEMPLATE.format(
-        name=_toml_text(folder.resolve().name or "study"),
+        name=_format_toml_text(folder.resolve().name or "study"),
         question=question,
         systems=systems,
         compute=json.dumps(compute),
         metrics=metrics,
-        compare=_toml_list(compare),
+        compare=_format_toml_list(compare),
     )
 
 
-def _toml_list(couples: Sequence[Sequence[str]]) -> str:
+def _format_toml_list(couples: Sequence[Sequence[str]]) -> str:
     """Return couples of names as a TOML list, with one line for each if there are several."""
-    rows = [f"[{', '.join(map(_toml_text, couple))}]" for couple in couples]
+    rows = [f"[{', '.join(map(_format_toml_text, couple))}]" for couple in couples]
     return f"[{rows[0]}]" if len(rows) == 1 else "[\n" + "".join(f"  {row},\n" for row in rows) + "]"
 
 
-def _toml_text(text: str) -> str:
+def _format_toml_text(text: str) -> str:
     r"""Return a text as TOML has it: with JSON's escapes, but without surrogates and DEL.
 
-    >>> print(_toml_text('étude😀 "a"\x7f'))
+    >>> print(_format_toml_text('étude😀 "a"\x7f'))
     "étude😀 \"a\"\u007f"
     """
     text = text.encode("utf-8", "replace").decode("utf-8")

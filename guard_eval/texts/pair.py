@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from guard_eval.errors import StudyError, count_of
+from guard_eval.errors import StudyError, format_count
 from guard_eval.records import Pair
 from guard_eval.results import Result
 from guard_eval.store import Store
@@ -17,16 +17,16 @@ from guard_eval.study.settings import Settings
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.gold import read_gold
-from guard_eval.texts.pairing import draw_prompts, drop_repeated, make_pairs
+from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs
 from guard_eval.texts.systems import find_first_texts
 from guard_eval.texts.systems.cues import describe_endings, find_cues
-from guard_eval.texts.tuning import read_compared
+from guard_eval.texts.tuning import read_compared_prompts
 
 _MOST_RATINGS = 10**7
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paired(Result):
+class PairingResult(Result):
     """The pairs of a study.
 
     Attributes:
@@ -44,7 +44,7 @@ class Paired(Result):
     gold: int
 
 
-def pair(study: Study, /, *, redraw: bool = False) -> Paired:
+def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     """Draw prompts and make blinded pairs.
 
     The pairs are stored in the study's database. A second run changes nothing, and a larger sample contains
@@ -59,8 +59,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
             are verdicts and pairs are to be replaced.
     """
     settings = study.settings
-    prompts = read_compared(study)
-    distinct = drop_repeated(prompts)
+    prompts = read_compared_prompts(study)
+    distinct = drop_repeated_prompts(prompts)
     drawn = draw_prompts(distinct, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     _check_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
@@ -95,10 +95,11 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     people = sum(pair.for_people for pair in pairs)
     raters = settings.annotation.raters_per_pair
     judged = f"; {'a judge' if len(settings.judge) == 1 else 'judges'} can rate all" if settings.judge else ""
+    pairs_in_words = format_count(len(pairs), "pair")
     planned = f"{people} of them, {raters} {'person' if raters == 1 else 'people'} each{judged}"
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"{count_of(len(pairs), 'pair')}, {new} new. People will rate {planned}. Gold pairs: {gold_pairs}.",
+        f"{pairs_in_words}, {new} new. People will rate {planned}. Gold pairs: {gold_pairs}.",
     ]
     warnings = list(_content_warnings(settings, texts))
     if repeated := len(prompts) - len(distinct):
@@ -107,7 +108,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
         warnings += [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]
     judge = (study.command("judge", "--dry-run"),) if settings.judge else ()
-    return Paired(
+    return PairingResult(
         pairs=tuple(pairs),
         count=len(pairs),
         new=new,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, as_shown, content_id
+from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, clean_for_raters, content_id
 from guard_eval.texts.generations import Generation
 
 
@@ -27,11 +27,11 @@ def draw_prompts(
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
 
-def drop_repeated(prompts: Iterable[Prompt]) -> list[Prompt]:
+def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
     """Return the first prompt of each dataset with the same words: repeated prompts are not independent."""
     first: dict[tuple[str, str], Prompt] = {}
     for prompt in prompts:
-        first.setdefault((prompt.dataset, as_shown(prompt.text)), prompt)
+        first.setdefault((prompt.dataset, clean_for_raters(prompt.text)), prompt)
     return list(first.values())
 
 
@@ -68,7 +68,7 @@ def make_pairs(
     Raises:
         StudyError: `existing` has pairs that these settings do not give, or texts are too long for a page.
     """
-    rated = prompts_for_people(prompts, human_pairs)
+    rated = choose_prompts_for_people(prompts, human_pairs)
     positions_before = {pair.id: pair.position for pair in existing}
     ordered = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, "position", prompt.id)))
     positions = count(len(positions_before))
@@ -108,7 +108,7 @@ def _check_size(pair: Pair) -> None:
         raise StudyError(f"the texts of {where} are too long for a rater's page (19 MB); shorten them")
 
 
-def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
+def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
     """Return the ids of the prompts whose pairs people rate: `number` of the drawn ones, or all.
 
     They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.

@@ -57,7 +57,7 @@ def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
     """
     path = study.prompts_path
     status = path.stat()
-    prompts = _read_once(path, status.st_mtime_ns, status.st_size)
+    prompts = _read_cached_prompts(path, status.st_mtime_ns, status.st_size)
     limit = study.settings.prompts.limit
     if limit is None or not limited:
         return list(prompts)
@@ -73,7 +73,7 @@ def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
 
 
 @lru_cache(maxsize=1)  # one command asks several times; a file that changes has another time of change
-def _read_once(path: Path, _changed: int, _size: int) -> tuple[Prompt, ...]:
+def _read_cached_prompts(path: Path, _changed: int, _size: int) -> tuple[Prompt, ...]:
     return tuple(read_prompts(path))
 
 

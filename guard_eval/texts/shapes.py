@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any
 
-from guard_eval.errors import StudyError, count_of
+from guard_eval.errors import StudyError, format_count
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,
@@ -75,7 +75,7 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
     naming = [key for key in keys if not SYSTEM_WORDS.isdisjoint(map(str.casefold, _WORD.findall(key)))]
     texts = [column for column in columns if not _SETTING.search(column)]
     for first, other in chain(combinations(naming, 2), combinations(texts, 2)):
-        if _are_sides(_WORD.findall(first), _WORD.findall(other)):
+        if _differ_only_in_side(_WORD.findall(first), _WORD.findall(other)):
             raise StudyError(
                 f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
                 "Write a row for each text, with its system in a column 'system'. If all texts of a column "
@@ -83,7 +83,7 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
             )
 
 
-def _are_sides(first: Sequence[str], other: Sequence[str]) -> bool:
+def _differ_only_in_side(first: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether two headings, as words, differ only in the word for the side."""
     different = [{a.casefold(), b.casefold()} for a, b in zip(first, other, strict=False) if a != b]
     is_only_a_letter = len(first) == 1 and len(first[0]) == 1
@@ -93,7 +93,7 @@ def _are_sides(first: Sequence[str], other: Sequence[str]) -> bool:
 def find_system_column(records: Sequence[Record]) -> str:
     """Return the column of models that names each text's system; "" if there is none, or no need of it."""
     rows = [record.row for record in records]
-    prompts = [_prompt_of(row) for row in rows]
+    prompts = [_find_prompt(row) for row in rows]
     if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
         return ""
     for key in filter(lambda key: plain_key(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
@@ -119,7 +119,7 @@ def refuse_doubtful_columns(
     """
     rows = [record.row for record in records]
     naming = [system] if system else KEYS["strategy"]
-    groups = [(_prompt_of(row), _first_filled(row, naming), str(row.get("setting"))) for row in rows]
+    groups = [(_find_prompt(row), _first_filled(row, naming), str(row.get("setting"))) for row in rows]
     count = len(set(groups))
     if count == len(rows) or not any(prompt for prompt, _, _ in groups):
         return
@@ -149,7 +149,7 @@ def _may_be_part(key: str, value: object) -> bool:
     return len(words) >= _LEAST_WORDS or (bool(words) and all(map(str.isalpha, words)))
 
 
-def _prompt_of(row: Mapping[str, Any]) -> str:
+def _find_prompt(row: Mapping[str, Any]) -> str:
     return _first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
 
 
@@ -168,7 +168,7 @@ def _describe_values(key: str, values: Sequence[object]) -> str:
         "numbers": all(map(_is_number, filled)),
         "lists or objects": not all(isinstance(value, str) for value in filled),
         "remarks": plain_key(key).endswith(NOTES),
-        f"only {count_of(different, 'different value')} in {len(filled)} rows": is_long
+        f"only {format_count(different, 'different value')} in {len(filled)} rows": is_long
         and different <= len(filled) // 2,
         "single words": is_long and all(len(str(value).split()) == 1 for value in filled),
     }
@@ -195,13 +195,13 @@ def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = row.get("filtered_resps") or row.get("resps")
     plain = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
     return plain | {
-        "prompt": _innermost(row["arguments"]),
+        "prompt": _find_innermost_value(row["arguments"]),
         "reference": row.get("target") if isinstance(row.get("target"), str) else None,
-        "text": _innermost(texts),
+        "text": _find_innermost_value(texts),
     }
 
 
-def _innermost(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
+def _find_innermost_value(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
     """Return the first value in lists and objects in each other."""
     for _ in range(8):
         if isinstance(value, Mapping):

@@ -47,7 +47,7 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     return choosing, compared
 
 
-def compared_systems(study: Study) -> list[str]:
+def list_compared_systems(study: Study) -> list[str]:
     """Return the systems without those settings that were tried and not chosen."""
     chosen = study.choice.chosen.values() if study.choice else ()
     tried = {*chain(*study.settings.grids.values())}.difference(chosen)
@@ -63,19 +63,19 @@ def plan_texts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
     systems = list(study.settings.systems)
     if study.settings.tuning is not None and study.current_choice is None:
         return [(systems, choosing)]
-    compared = compared_systems(study)
+    compared = list_compared_systems(study)
     others = [name for name in systems if name not in compared]
     return [(compared, read_study_prompts(study)), (others, choosing)]
 
 
-def read_judged(study: Study) -> list[TidyRow]:
+def read_tuning_verdicts(study: Study) -> list[TidyRow]:
     """Return the verdicts of judges on the settings, if these choose."""
     tuning = study.settings.tuning
     if tuning is None or JUDGE not in tuning.scores:
         return []
     if not (study.folder / TUNING_DATABASE).exists():
         return []
-    with Store.open(study.of_tuning().database) as store:
+    with Store.open(study.for_tuning().database) as store:
         return unblind.tidy(store)
 
 
@@ -85,13 +85,13 @@ def hash_choice(study: Study, searches: Sequence[Search]) -> str:
     prompts, _ = split_prompts(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)
     ids = [(name, text.id) for name, by_prompt in texts.items() for text in by_prompt.values()]
-    verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_judged(study)]
+    verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_tuning_verdicts(study)]
     dumps = [search.model_dump(mode="json") for search in searches]
     named = sorted(prompt.id for prompt in prompts)
     return content_id(settings.rule, named, sorted(ids), sorted(verdicts), dumps)
 
 
-def read_compared(study: Study) -> list[Prompt]:
+def read_compared_prompts(study: Study) -> list[Prompt]:
     """Return the prompts that are compared, once the settings are chosen.
 
     Raises:

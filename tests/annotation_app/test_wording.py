@@ -36,7 +36,7 @@ def load(tmp_path):
         (tmp_path / "my.toml").write_text(text or "", encoding="utf-8")
         annotation = f'[annotation]\nlanguage = "{language}"\n{named}{criteria}'
         (tmp_path / "study.toml").write_text(STUDY + annotation, encoding="utf-8")
-        return wording.of_study(Study.open(tmp_path))
+        return wording.load_wording(Study.open(tmp_path))
 
     return read
 

@@ -28,7 +28,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken[1][-20:])
-def test_a_broken_study_is_named(run, study, broken):
+def test_a_broken_study_gives_an_error_with_its_path(run, study, broken):
     before, after, options, says = broken
     (study / "model").mkdir()
     config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}

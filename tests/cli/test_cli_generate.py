@@ -50,7 +50,7 @@ def symbols_of(h: list[float], h_glob: float, t: int) -> dict[str, float]:
 TWO = ("--strategy", "guard", "--strategy", "greedy")
 
 
-def test_shards_make_what_one_run_makes(run, study, paired_once):
+def test_shards_write_the_texts_of_a_single_run(run, study, paired_once):
     """Two shards of two strategies, then one run over the rest."""
     for shard in ("1/2", "2/2"):
         ran = run("generate", "small", "--shard", shard, *TWO)
@@ -64,7 +64,7 @@ def test_shards_make_what_one_run_makes(run, study, paired_once):
     assert texts(parts) == texts(rows(paired_once, "g*.jsonl"))
 
 
-def test_second_generate_of_a_study_is_refused(run, study):
+def test_generate_refuses_to_run_twice_at_once(run, study):
     with reserve(study / "continuations", Shard()):
         message = run("generate", "small").refused()
         assert "another guard-eval generate is making these" in message
@@ -119,7 +119,7 @@ def test_trace_of_guard_follows_the_equations(run, study):
     assert "nothing is traced" in run("generate", "small", "--trace", *TWO).out
 
 
-def test_a_dry_run_estimates_from_what_is_there(run, paired):
+def test_a_dry_run_estimates_time_from_existing_texts(run, paired):
     """One greedy text took 14 s, the twelve others no time: 11 times 14/13 s, so 12 s."""
     folder = text_file(paired, "greedy").parent
     lines = [json.loads(line) for line in (folder / "greedy.jsonl").read_text().splitlines()]

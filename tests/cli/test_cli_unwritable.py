@@ -27,7 +27,7 @@ def mounted(paired, tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_every_reader_reads_a_read_only_study(run, mounted, tmp_path):
+def test_read_only_studies_can_be_read_by_every_command(run, mounted, tmp_path):
     assert "6 of 6 ratings" in run("status", "mounted").out
     for command, written in (
         (["report", "mounted", "--output", "out"], "out/index.html"),
@@ -41,7 +41,7 @@ def test_every_reader_reads_a_read_only_study(run, mounted, tmp_path):
         assert (tmp_path / written).exists()
 
 
-def test_what_cannot_be_written_is_named(run, mounted):
+def test_an_unwritable_file_is_named_in_the_error(run, mounted):
     assert (
         "cannot write mounted/report/files.txt: Read-only file system" in run("report", "mounted").refused()
     )

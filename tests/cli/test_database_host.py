@@ -62,7 +62,7 @@ def test_a_server_that_only_study_toml_names_receives_nothing(run, study, server
     assert server.received == []
 
 
-def test_a_server_that_the_user_names_is_asked(run, study, server, monkeypatch):
+def test_a_server_trusted_by_the_user_is_connected(run, study, server, monkeypatch):
     pytest.importorskip("psycopg")
     write_database(study, f"postgresql://me@127.0.0.1:{server.port}/x")
     monkeypatch.setenv(HOSTS_VARIABLE, f"db.example.org, 127.0.0.1:{server.port}")
@@ -96,7 +96,7 @@ def test_a_server_that_the_user_names_is_asked(run, study, server, monkeypatch):
         "mysql://evil.example/x",
     ],
 )
-def test_no_other_place_is_reached(monkeypatch, tmp_path, url):
+def test_database_urls_in_other_forms_open_no_connection(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432,other.example:5432")
     with pytest.raises(StudyError) as caught:
@@ -115,7 +115,7 @@ def test_no_other_place_is_reached(monkeypatch, tmp_path, url):
         "sqlite:///study.db",
     ],
 )
-def test_what_the_user_names_is_reached(monkeypatch, tmp_path, url):
+def test_database_named_by_the_user_is_opened(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432, any.example,/run/pg")
     check_location(url, tmp_path)

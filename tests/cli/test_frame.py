@@ -125,7 +125,7 @@ def test_all_problems_of_changed_settings_are_named_at_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_help_is_there_without_loading_a_command(tmp_path):
+def test_help_loads_no_command_module(tmp_path):
     heavy = {"torch", "streamlit", "matplotlib", "pandas", "scipy", "sqlalchemy", "openai", "numpy"}
     code = (
         "import sys; from guard_eval.cli.frame import run; run(['--help']); run(['new', 'x']);"

@@ -28,14 +28,14 @@ def test_new_study_compares_the_papers_strategies(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["étude😀", "back\\slash", 'quo"te', "tab\tand\x7f", "{x}", "lone\udcff"])
-def test_any_name_of_a_folder_makes_valid_toml(tmp_path, name):
+def test_study_toml_is_valid_for_any_folder_name(tmp_path, name):
     new(tmp_path / name)
     written = tomllib.loads((tmp_path / name / "study.toml").read_text(encoding="utf-8"))
     assert written["name"] == name.replace("\udcff", "?")
     assert Study.open(tmp_path / name).settings.name == written["name"]
 
 
-def test_what_was_made_is_printed_and_named_for_the_next_command(run):
+def test_new_prints_files_and_next_command(run):
     ran = run("new", "my study")
     assert ran.code == 0
     assert "my study/prompts.jsonl: 4 prompts, examples to replace" in ran.out
@@ -59,7 +59,7 @@ def test_new_overwrites_nothing(tmp_path):
         new(tmp_path / "s")
 
 
-def test_a_limit_takes_as_many_of_each_dataset(run, tmp_path):
+def test_limit_applies_to_each_dataset(run, tmp_path):
     for name in "xy":
         (tmp_path / f"{name}.txt").write_text("".join(f"{name} {n}\n" for n in range(3)))
     ran = run("new", "s", "--prompts", "x.txt", "y.txt")

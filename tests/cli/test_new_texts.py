@@ -107,7 +107,7 @@ EXPECTED = {name: {question: f"{name} on {question}" for question in QUESTIONS} 
 
 
 @pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
-def test_every_shape_becomes_the_same_study(run, tmp_path, make):
+def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
     ran = run("new", "s", "--texts", *make(tmp_path))
     assert (ran.code, ran.err) == (0, "")
     assert texts_of(tmp_path / "s") == EXPECTED
@@ -131,7 +131,7 @@ def with_own_ids(folder, name, *, first=0, questions=QUESTIONS):
     return write(folder, f"{name}.jsonl", rows)
 
 
-def test_ids_may_number_each_file_by_itself(run, tmp_path):
+def test_ids_may_start_again_in_each_file(run, tmp_path):
     """The same id is another prompt in the other file, whose order is reversed."""
     file = with_own_ids(tmp_path, "x")
     other = with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
@@ -141,7 +141,7 @@ def test_ids_may_number_each_file_by_itself(run, tmp_path):
     assert len(read_prompts(tmp_path / "t" / "prompts.jsonl")) == 4
 
 
-def test_ids_in_one_file_alone_divide_no_prompt(run, tmp_path):
+def test_equal_prompts_are_one_if_only_one_file_has_ids(run, tmp_path):
     files = with_own_ids(tmp_path, "x", first=1), plain(tmp_path, "y")
     assert run("new", "s", "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
@@ -157,7 +157,7 @@ def test_one_wording_under_two_ids_is_one_prompt(run, tmp_path):
     assert len(pair(Study.open(tmp_path / "s")).pairs) == 4
 
 
-def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
+def test_line_ends_and_unicode_form_do_not_distinguish_prompts(run, tmp_path):
     accented = ["Café au lait:\nhow much?", *QUESTIONS]
     composed = ["Cafe\u0301 au lait:\r\nhow much? ", *QUESTIONS]
     rows = [{"prompt": question, "text": f"y {question}"} for question in composed]
@@ -167,7 +167,7 @@ def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
     assert len(read_prompts(tmp_path / "s" / "prompts.jsonl")) == 5
 
 
-def test_three_texts_a_prompt_are_numbered(run, tmp_path):
+def test_three_texts_per_prompt_become_runs(run, tmp_path):
     rows = [{"prompt": question, "text": f"x {n} {question}"} for n in range(3) for question in QUESTIONS]
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", [*rows, rows[0]]), plain(tmp_path, "y"))
     assert "x: 12 texts from x.jsonl (4 prompts; 1 exact duplicate left out)" in ran.out
@@ -178,7 +178,7 @@ def test_three_texts_a_prompt_are_numbered(run, tmp_path):
     ]
 
 
-def test_other_prompts_are_refused_and_common_ones_offered(run, tmp_path):
+def test_systems_with_different_prompts_are_refused(run, tmp_path):
     files = plain(tmp_path, "x"), plain(tmp_path, "y", questions=QUESTIONS[:3])
     message = run("new", "s", "--texts", *files).refused()
     assert "y in y.jsonl has no text to 1 of 4, such as 0004: 'Why does plant 3 need rain?'" in message
@@ -189,7 +189,7 @@ def test_other_prompts_are_refused_and_common_ones_offered(run, tmp_path):
     assert len(pair(Study.open(tmp_path / "s")).pairs) == 3
 
 
-def test_same_ids_of_prompts_cut_differently_are_refused(run, tmp_path):
+def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
     for name, end in (("x", 12), ("y", 14)):
         rows = [
             {"id": f"p{n}", "prompt": question[:end], "text": name} for n, question in enumerate(QUESTIONS)
@@ -237,7 +237,7 @@ def test_texts_without_any_prompts_are_refused(run, tmp_path):
         ({"annotator_note": "I like it"}, "'annotator_note' holds remarks"),
     ],
 )
-def test_columns_that_are_no_texts_are_named(run, tmp_path, more, words):
+def test_columns_without_texts_are_named(run, tmp_path, more, words):
     file = wide(tmp_path, "x", "y", **more)
     message = run("new", "s", "--texts", file).refused()
     assert words in message
@@ -246,7 +246,7 @@ def test_columns_that_are_no_texts_are_named(run, tmp_path, more, words):
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-def test_dates_are_no_texts_of_a_system(run, tmp_path):
+def test_date_columns_are_not_read_as_systems(run, tmp_path):
     rows = [
         {"prompt": q, "x": f"x on {q}", "y": f"y on {q}", "made": f"2025-01-0{n + 1}"}
         for n, q in enumerate(QUESTIONS)
@@ -256,7 +256,7 @@ def test_dates_are_no_texts_of_a_system(run, tmp_path):
     )
 
 
-def test_measure_names_the_same_systems(run, tmp_path):
+def test_measure_finds_the_same_systems_as_new(run, tmp_path):
     file = wide(tmp_path, "x", "y")
     scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == {"x", "y"}
@@ -274,7 +274,7 @@ def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
     assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
 
 
-def test_an_empty_text_keeps_no_prompt_from_being_cut_off(run, tmp_path):
+def test_prompts_are_cut_off_even_if_one_text_is_empty(run, tmp_path):
     rows = [{"prompt": q, "text": f"{q} So." if n else ""} for n, q in enumerate(QUESTIONS)]
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y"))
     assert "x: 4 texts from x.jsonl (each began with its prompt, which is cut off; 1 empty)" in ran.out
@@ -292,14 +292,14 @@ def test_column_of_systems_is_found(run, tmp_path, heading, prompt, text):
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-def test_column_that_may_name_systems_is_asked_about(run, tmp_path):
+def test_column_that_may_name_systems_is_refused(run, tmp_path):
     file = write(tmp_path, "all.csv", rows_of("x", "y", heading="arm"))
     message = run("new", "s", "--texts", file).refused()
     assert "the column 'arm' differs between texts of one prompt" in message
     assert "rename it to 'system'" in message
 
 
-def test_one_model_in_a_file_is_no_system(run, tmp_path):
+def test_a_constant_model_column_does_not_name_the_system(run, tmp_path):
     """Each file is by one system, though both name the same model."""
     files = [plain(tmp_path, name, model="opt", seed=3) for name in ("x", "y")]
     run("new", "s", "--texts", *files)
@@ -354,7 +354,7 @@ def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
         ("modelA", "modelB"),
     ],
 )
-def test_columns_of_sides_are_no_systems(run, tmp_path, columns):
+def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
     """Unless the user says that they are, and no columns name the systems of each row."""
     file = wide(tmp_path, *columns)
     options = [word for column in columns for word in ("--column", column)]
@@ -367,7 +367,7 @@ def test_columns_of_sides_are_no_systems(run, tmp_path, columns):
 
 @pytest.mark.parametrize("key", ["document", "image", "my own heading", "Input"])
 @pytest.mark.parametrize("names", [("x",), ("x", "y")])
-def test_part_of_the_prompt_beside_it_is_asked_about(run, tmp_path, key, names):
+def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, names):
     """One instruction with four documents is no single prompt with four texts."""
     rows = [row | {key: row["prompt"], "prompt": "Sum up."} for row in rows_of(*names, heading="system")]
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()
@@ -398,7 +398,7 @@ def test_settings_of_a_model_are_systems(run, tmp_path):
         assert texts_of(tmp_path / name).keys() == systems
 
 
-def test_new_keeps_what_ended_a_text(run, tmp_path):
+def test_new_keeps_the_finish_reason(run, tmp_path):
     files = plain(tmp_path, "x", finish_reason="length"), plain(tmp_path, "y", finish_reason="stop")
     assert run("new", "s", "--texts", *files).code == 0
     first_rows = [
@@ -418,7 +418,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("names", "message"), REFUSED)
-def test_names_that_no_system_can_have_are_refused(run, tmp_path, names, message):
+def test_reserved_system_names_are_refused(run, tmp_path, names, message):
     (tmp_path / "x").mkdir()
     files = [plain(tmp_path, name, words=f"{n}{{1}}") for n, name in enumerate(names)]
     assert message in run("new", "s", "--texts", *files).refused()

@@ -6,7 +6,7 @@ HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict\n"
 BY_PAIR = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
 
 
-def test_the_command(run, tmp_path):
+def test_power_command_prints_the_needed_items(run, tmp_path):
     table, figure = tmp_path / "pilot.csv", tmp_path / "out" / "curve.svg"
     rows = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in BY_PAIR.items() for n in (0, 1)]
     table.write_text(HEADER + "".join(rows), encoding="utf-8")

@@ -22,7 +22,7 @@ def show_table(heads, rows):
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 200])
-def test_a_table_of_any_width_breaks_no_word_and_loses_no_letter(capsys, monkeypatch, width):
+def test_tables_wrap_between_words_at_any_width(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     heads = ["rater", "kind", "handed out", "rated", "gold failed", "state", "came from"]
     row = ["Bartholomew-the-Third", "person", "12", "11", "1/2", "one side", "prolific 5f3c1a2b9d8e"]
@@ -45,7 +45,7 @@ def test_lines_break_between_words_but_not_in_commands(capsys, monkeypatch):
     assert all(text.startswith("  ") for text in lines)
 
 
-def test_a_file_gets_whole_lines_and_commands_to_be_copied(capsys, monkeypatch):
+def test_output_to_a_file_is_not_wrapped(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "24")
     line, following = "a line of many words, some of them long", "guard-eval generate a-study --dry-run"
     Printer().show(Result(lines=(line,), next=(following,)))
@@ -87,7 +87,7 @@ def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_a_stream_of_few_characters_gets_plain_ones(encoding):
+def test_an_ascii_stream_gets_ascii_replacements(encoding):
     codecs.register_error("plain", encode_plainly)
     text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
     printed = text.encode(encoding, "plain").decode(encoding)

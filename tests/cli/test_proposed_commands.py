@@ -81,7 +81,7 @@ def test_proposed_command_keeps_code_and_settings(own_study, run_anew):
 
 
 @pytest.mark.slow
-def test_commands_after_pair_need_no_code(own_study, run_anew):
+def test_commands_after_pair_need_no_code_option(own_study, run_anew):
     declared = {name for name in OF_STUDIES if name.split()[0] not in {"generate", "judge", "annotate"}}
     arguments = {
         "raters add": ["Ann"],
@@ -105,7 +105,7 @@ def test_commands_after_pair_need_no_code(own_study, run_anew):
 
 
 @pytest.mark.slow
-def test_texts_of_own_strategies_need_their_file(own_study, run_anew):
+def test_generate_needs_the_file_of_custom_strategies(own_study, run_anew):
     change = ("--set", "generation.max_new_tokens=7")
     refused = run_anew("generate", "my study", *change).refused()
     assert "the strategy mine(a=0.2) is your own" in refused
@@ -126,7 +126,7 @@ def test_a_broken_record_of_strategies_is_refused(own_study, run_anew, content):
     assert "remove it" in refused
 
 
-def test_declared_settings_are_those_of_the_strategies_file(own_study, run_anew, monkeypatch):
+def test_recorded_strategies_declare_the_same_as_their_file(own_study, run_anew, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(own, "recorded", {})
         recalled = Study.open(own_study).declared

@@ -104,7 +104,7 @@ def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
 
 
-def test_others_use_the_test_that_was_declared(tmp_path):
+def test_report_on_published_data_uses_the_declared_test(tmp_path):
     study = make(tmp_path / "study", more="[analysis]\nsequential = true\n")
     publish(study, tmp_path / "out")
     (tmp_path / "study").rename(tmp_path / "elsewhere")
@@ -161,7 +161,7 @@ def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-def test_allowed_words_do_not_stop_publishing(tmp_path):
+def test_words_listed_with_allow_do_not_stop_publishing(tmp_path):
     study = make(tmp_path / "study", names=("guard", "Which", "Bo"))
     with pytest.raises(StudyError, match=r"question holds 'Which'"):
         publish(study, tmp_path / "out")
@@ -169,7 +169,7 @@ def test_allowed_words_do_not_stop_publishing(tmp_path):
     assert raters_of(tmp_path / "out") == {"rater-1", "rater-2", "rater-3"}
 
 
-def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch):
+def test_publishing_a_file_with_an_api_key_is_refused(tmp_path, monkeypatch):
     study = make(tmp_path / "study", prompt="It was a dark and stormy night")
     monkeypatch.setenv("OPENAI_API_KEY", "dark and stormy")
     with pytest.raises(StudyError, match="the value of OPENAI_API_KEY"):
@@ -209,7 +209,7 @@ def test_without_verdicts_there_is_nothing_to_publish(tmp_path):
         publish(study, tmp_path / "out")
 
 
-def test_plan_before_the_first_verdict_is_kept(tmp_path):
+def test_plan_from_before_the_first_verdict_is_published(tmp_path):
     study = make(tmp_path / "study", names=())
     result = describe(study)
     assert (result.path, result.verdicts) == (study.folder / "plan.md", 0)

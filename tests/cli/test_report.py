@@ -73,7 +73,7 @@ def test_a_wrong_setting_is_named(judged):
     assert not (judged.parent / "judged-report").exists()
 
 
-def test_a_study_declares_everything_itself(paired):
+def test_declarations_of_tables_are_refused_for_a_study(paired):
     with pytest.raises(StudyError, match="rater_kind: is not a setting"):
         report(paired, overrides=["rater_kind=model"])
     with pytest.raises(StudyError, match="no verdicts yet"):
@@ -89,7 +89,7 @@ def test_a_study_declares_margin_and_correction(paired):
     assert (context.plan.correction, context.plan.margin) == ("bh", 0.04)
 
 
-def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
+def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     """Whoever looks now and then, and stops when p is small, must read that p is not for that."""
     opened = Study.open(paired)
     with Store.open(opened.database, declared=opened.declared) as store:

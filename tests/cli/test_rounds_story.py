@@ -95,7 +95,7 @@ def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
     assert not (folder / "report" / "csv" / "sensitivity.csv").exists()
 
 
-def test_a_decision_that_no_longer_holds_is_said(run, folder):
+def test_report_mentions_an_outdated_decision(run, folder):
     run("pair", "s")
     simulate(Study.open(folder))
     with Store.open(Study.open(folder).database) as store:
@@ -107,7 +107,7 @@ def test_a_decision_that_no_longer_holds_is_said(run, folder):
     assert "to go in this round" in status_of(run)
 
 
-def test_published_rounds_have_no_fixed_test(run, folder, tmp_path):
+def test_published_tournament_reports_no_fixed_sample_test(run, folder, tmp_path):
     run("pair", "s")
     simulate(Study.open(folder))
     assert run("export", "s").code == 0

@@ -41,7 +41,7 @@ def outcome(command, folder, **more):
 
 
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
-def test_nothing_is_taken_from_the_current_folder(command, folder):
+def test_current_folder_is_not_imported_from(command, folder):
     """Not even where the search path lists it: an empty entry, as a stray colon leaves it, is this folder."""
     assert outcome(command, folder, PYTHONPATH=str(ROOT)) == (0, [], "")
     remove_what_starting_takes(folder)
@@ -49,7 +49,7 @@ def test_nothing_is_taken_from_the_current_folder(command, folder):
     assert outcome(command, folder, PYTHONPATH=path) == (0, [], "")
 
 
-def test_processes_that_are_started_take_nothing_either(folder):
+def test_child_processes_import_nothing_from_the_current_folder(folder):
     code = (
         "from guard_eval.cli.start import leave_out_current_folder\n"
         "leave_out_current_folder()\n"
@@ -62,7 +62,7 @@ def test_processes_that_are_started_take_nothing_either(folder):
     assert (ran.code, list(folder.rglob("taken"))) == (0, [])
 
 
-def test_own_package_in_the_current_folder_is_loaded():
+def test_guard_eval_in_the_current_folder_is_imported():
     ran = run_process([*MODULE, "--version"], ROOT, PYTHONPATH="")
     assert (ran.code, ran.out[:13]) == (0, "guard-eval 0.")
 

@@ -66,7 +66,7 @@ def test_each_model_writes_for_its_own_systems(run, folder):
     assert "4 pairs, 4 new" in run("pair", "s").out
 
 
-def test_one_system_is_written_by_its_name(run, folder):
+def test_generate_can_write_one_named_system(run, folder):
     assert json.loads(run("generate", "s", "--strategy", "half", "--json").out)["written"] == {"half": 2}
     ran = run("status", "s")
     assert "2 of 12: greedy lacks 2, half, drawn lacks 4, drawn lacks 4" in ran.out

@@ -23,7 +23,7 @@ def three(paired):
     return paired
 
 
-def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
+def test_more_runs_add_texts_and_fewer_runs_delete_none(run, three):
     before = {path.name: path.read_bytes() for path in (three / "continuations").glob("*/*.jsonl")}
     dry = run("generate", "small", "--dry-run").out
     assert "top_k(k=50): 6 of 18 continuations exist" in dry

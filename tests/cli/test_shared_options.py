@@ -11,7 +11,7 @@ from command_line import run_process
 pytestmark = pytest.mark.slow
 
 
-def test_quiet_before_the_command_and_after_it(run, study):
+def test_quiet_works_before_and_after_the_command(run, study):
     for arguments in (("-q", "generate", "small"), ("generate", "small", "-q")):
         shutil.rmtree(study / "continuations", ignore_errors=True)
         ran = run(*arguments)
@@ -22,7 +22,7 @@ def test_quiet_before_the_command_and_after_it(run, study):
     assert "Next:" in run("generate", "small").out  # it does not last
 
 
-def test_json_is_all_there_is_on_standard_output(typed, paired):
+def test_standard_output_has_only_json(typed, paired):
     added = json.loads(typed("raters", "add", "small", "Zoë", "--json").out)
     assert list(added["links"]) == ["Zoë"]
     ascii_only = typed("raters", "list", "small", "--json", PYTHONIOENCODING="ascii")

@@ -93,7 +93,7 @@ def test_status_changes_nothing(run, paired):
     assert before.items() <= times().items()
 
 
-def test_what_raters_write_cannot_steer_the_owners_terminal(run, paired):
+def test_control_characters_in_comments_are_escaped(run, paired):
     simulate(Study.open(paired))
     with Store.open(Study.open(paired).database) as store:
         first = next(row for row in unblind.tidy(store) if row.rater_kind == "simulated")
@@ -109,7 +109,7 @@ def test_what_raters_write_cannot_steer_the_owners_terminal(run, paired):
     assert json.loads(as_json)["ratings"]["remarks"][0]["text"] == text
 
 
-def test_watching_goes_on_while_the_database_is_away(run, paired, monkeypatch, tmp_path):
+def test_status_watch_continues_without_the_database(run, paired, monkeypatch, tmp_path):
     database, copy, turns = paired / "study.db", tmp_path / "kept", iter(("away", "back", "end"))
 
     def wait(seconds):

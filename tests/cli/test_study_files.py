@@ -9,7 +9,7 @@ from factories import STUDY_OF_THREE
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 from guard_eval.study.toml import parse_toml
-from guard_eval.study.wording import of_study
+from guard_eval.study.wording import load_wording
 
 OWN_WORDING = '[annotation]\nwording = "own.toml"\n'
 
@@ -95,7 +95,7 @@ def test_a_hostile_toml_file_is_refused_at_once(run, folder, tmp_path, text, say
     (folder / "own.toml").write_text(text, encoding="utf-8")
     (folder / "study.toml").write_text(STUDY_OF_THREE + OWN_WORDING, encoding="utf-8")
     with pytest.raises(StudyError, match=f"{says}|is larger than"):
-        of_study(Study.open(folder))
+        load_wording(Study.open(folder))
     (folder / "study.toml").write_text(f"{STUDY_OF_THREE}{text}\n", encoding="utf-8")
     with pytest.raises(StudyError, match=says):
         Study.open(folder)
@@ -108,7 +108,7 @@ def test_a_hostile_toml_file_is_refused_at_once(run, folder, tmp_path, text, say
     ["[[judge]]\nmodel = 'm'\n" * 40_000, "".join(f"k{i} = 1\n" for i in range(60_000))],
     ids=["judges", "unknown keys"],
 )
-def test_many_problems_take_no_quadratic_time(folder, lines):
+def test_many_problems_are_reported_in_linear_time(folder, lines):
     (folder / "study.toml").write_text(STUDY_OF_THREE + lines, encoding="utf-8")
     with pytest.raises(StudyError) as error:
         Study.open(folder)
@@ -134,14 +134,14 @@ def test_every_character_of_toml_is_read_once(text):
         parse_toml(text, "study.toml")
 
 
-def test_dots_outside_of_keys_are_no_long_key():
+def test_dots_in_values_do_not_count_as_key_parts():
     dots = "a." * 100
     text = f'x = \'{dots}\'\ny = """\n{dots}a = "1\n"""\n# {dots}a\nz = \'"{dots}a\'\n'
     assert parse_toml(text, "study.toml") == {"x": dots, "y": f'{dots}a = "1\n', "z": f'"{dots}a'}
 
 
 @pytest.mark.timeout(60)
-def test_a_placeholder_of_spaces_takes_no_quadratic_time(folder):
+def test_placeholders_with_many_spaces_take_linear_time(folder):
     (folder / "ask.txt").write_text("{{" + " " * 500_000 + "x")
     with pytest.raises(StudyError, match="it has the placeholders"):
         Study.open(folder, ["judge=[{model='m', prompt='ask.txt'}]"])

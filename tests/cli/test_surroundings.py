@@ -19,7 +19,7 @@ def shell(line, folder, **more):
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-def test_closed_streams_end_no_command(paired, tmp_path, closed):
+def test_commands_work_with_closed_streams(paired, tmp_path, closed):
     assert shell(f"GUARD raters add small Ann --json {closed}", tmp_path).code == 0
     ran = shell("GUARD raters list small --json", tmp_path)
     assert [rater["name"] for rater in json.loads(ran.out)["raters"]] == ["Ann"]
@@ -27,7 +27,7 @@ def test_closed_streams_end_no_command(paired, tmp_path, closed):
     assert (refused.code, "Traceback" in refused.err + refused.out) == (2, False)
 
 
-def test_a_database_gets_no_number_of_a_closed_stream(paired, tmp_path):
+def test_database_never_uses_descriptors_0_to_2(paired, tmp_path):
     """A warning that is printed to descriptor 2 must not reach the file that took its number."""
     code = (
         "import os, sys; from guard_eval.cli.start import open_missing_streams; open_missing_streams();"
@@ -63,7 +63,7 @@ def test_a_terminal_without_unicode_shows_every_name(paired, typed):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGHUP, 129), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
 )
-def test_a_stop_is_no_failure_of_what_it_stopped(monkeypatch, capsys, tmp_path, number, code):
+def test_ctrl_c_during_loading_is_not_reported_as_a_model_error(monkeypatch, capsys, tmp_path, number, code):
     """Libraries that load a model in threads turn the stop into an error of theirs."""
 
     def load(*_arguments, **_options):
@@ -80,7 +80,7 @@ def test_a_stop_is_no_failure_of_what_it_stopped(monkeypatch, capsys, tmp_path, 
     assert "--common is for" in capsys.readouterr().err
 
 
-def test_commands_of_a_module_run_as_one(paired, typed):
+def test_python_m_guard_eval_proposes_itself(paired, typed):
     """`python -m guard_eval` proposes itself where a shell does not find `guard-eval`."""
     ran = typed("status", "small", PATH="/usr/bin:/bin")
     assert f"Next: {sys.executable} -m guard_eval " in ran.out

@@ -73,7 +73,7 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_quickstart_is_run_or_says_why_not():
+def test_every_quickstart_block_runs_or_has_a_reason():
     pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "quickstart").glob("*.md")}
     assert pages == {page for page in (*PAGES, *ELSEWHERE) if "quickstart" in page}
     result = [block for page in PAGES for block in of(page)]
@@ -81,7 +81,7 @@ def test_every_quickstart_is_run_or_says_why_not():
     assert all(len(block.reason.split()) > 2 for block in result if block.reason is not None)
 
 
-def test_one_page_makes_a_study_with_this_name():
+def test_each_page_makes_my_study_at_most_once():
     counts = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
     assert max(counts) == 1
 
@@ -105,7 +105,7 @@ def test_blocks_run_in_the_order_of_the_page(page: str, clone: Path):
         assert "Traceback" not in ran.err
 
 
-def test_the_tutorial_shows_what_comes_out(monkeypatch, tmp_path, capsys):
+def test_the_tutorial_shows_the_real_output(monkeypatch, tmp_path, capsys):
     """By hand: eight pairs score 2, one -2, three 0. Of 2⁹ patterns 20 have a sum of at least 14 or -14."""
     monkeypatch.chdir(tmp_path)
     python = [block.code for block in of("docs/notebook.md") if block.language == "python"]

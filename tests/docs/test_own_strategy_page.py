@@ -104,7 +104,7 @@ def examples(own_registry, blocks):
     own.use_text("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
 
 
-def test_top_a_keeps_the_tokens_of_its_rule(examples):
+def test_top_a_keeps_tokens_with_p_above_a_times_max_squared(examples):
     p = torch.tensor([[0.6, 0.3, 0.07, 0.03]])  # a (max p)² = .2 · .36 = .072
     assert tokens_kept(logits_after(parse("top_a(a=0.2)"), p.log())) == {0, 1}
 
@@ -123,7 +123,7 @@ def test_budget_strategy_follows_hand_arithmetic(examples):
     assert 5 < forced < 55
 
 
-def test_study_toml_names_no_code(folder):
+def test_study_toml_cannot_load_python_files(folder):
     """Nothing that a study says makes its folder's Python files run."""
     (folder / "my_strategies.py").write_text("raise SystemExit('ran')", encoding="utf-8")
     for line in ('strategies = "my_strategies.py"', 'own = "my_strategies:TopA"'):

@@ -41,7 +41,7 @@ def broken(page: Path) -> list[str]:
     return result
 
 
-def test_links_lead_somewhere_in_the_repository(pages: list[Path]):
+def test_links_have_existing_targets(pages: list[Path]):
     assert {page.relative_to(ROOT).as_posix(): broken(page) for page in pages if broken(page)} == {}
 
 

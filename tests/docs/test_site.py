@@ -57,14 +57,14 @@ def test_site_with_a_missing_page_is_an_error(tmp_path: Path):
         assert message in "\n".join(build(folder))
 
 
-def test_nothing_is_fetched_from_elsewhere(site: Path):
+def test_site_loads_no_external_files(site: Path):
     fetched = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\"'> ]*")
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 25
     assert [result for page in pages for result in fetched.findall(page.read_text(encoding="utf-8"))] == []
 
 
-def test_search_answers_on_files_opened_from_a_disk(site: Path):
+def test_search_works_without_a_server(site: Path):
     if not CHROMIUM.is_file():
         pytest.skip(f"{CHROMIUM} is missing; run: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -79,7 +79,7 @@ def test_search_answers_on_files_opened_from_a_disk(site: Path):
         browser.close()
 
 
-def test_every_picture_is_there_and_they_are_small(site: Path):
+def test_pictures_exist_and_are_small(site: Path):
     images = sorted((ROOT / "docs" / "images").glob("*.png"))
     assert sum(image.stat().st_size for image in images) <= 1.5 * 2**20
     sources = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]

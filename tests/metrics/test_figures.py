@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from guard_eval.metrics.figures import draw_metric
-from guard_eval.reporting.escaping import one_line
+from guard_eval.reporting.escaping import join_lines
 from guard_eval.texts.generations import HUMAN
 
 pytestmark = pytest.mark.slow
@@ -50,4 +50,4 @@ def test_a_metric_without_scores_has_no_figure(rows):
 def test_figures_escape_names():
     names = ["$x^2_1$", "a\x00b\x1b\ufffe", "\ud800", "表情🙂"]
     labels = texts(draw_metric([score(name, 90.0) for name in names]))
-    assert not [name for name in names if one_line(name) not in labels]
+    assert not [name for name in names if join_lines(name) not in labels]

@@ -5,7 +5,7 @@ from factories import PROMPT, continuation
 from texts_measured import generation, measured, score_of
 
 from guard_eval.metrics.scores import METRICS, rows_of
-from guard_eval.texts.generations import generation_of
+from guard_eval.texts.generations import make_generation
 
 WORDS = "abcdefghijkl"
 
@@ -72,4 +72,4 @@ def test_speed_is_over_the_texts_of_all_runs():
 
 
 def test_a_text_of_generate_keeps_its_run():
-    assert [generation_of(continuation("a b", run=run), PROMPT).run for run in (1, 3)] == [1, 3]
+    assert [make_generation(continuation("a b", run=run), PROMPT).run for run in (1, 3)] == [1, 3]

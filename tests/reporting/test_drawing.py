@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from guard_eval.reporting.drawing import FONT, draw_figure, standalone
+from guard_eval.reporting.drawing import FONT, draw_figure, make_standalone_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ["$x", r"$\frac{1}{0", "<b>&", "]]>", """" font-family: 'DejaVu Sans'"""]
@@ -16,7 +16,7 @@ def draw(text, **words):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_text_is_drawn_as_it_stands_in_the_readers_font(text):
+def test_figure_text_stays_text_in_the_readers_font(text):
     (result,) = ET.fromstring(draw(text).svg).iter(f"{SVG}text")
     assert result.text == text
     assert f"font-family: {FONT};" in result.get("style")
@@ -25,7 +25,7 @@ def test_text_is_drawn_as_it_stands_in_the_readers_font(text):
 def test_same_figure_has_the_same_bytes():
     first, second = draw("x"), draw("x")
     assert (first.svg, first.pdf, first.png) == (second.svg, second.pdf, second.png)
-    assert ET.fromstring(standalone(first).encode()).tag == f"{SVG}svg"
+    assert ET.fromstring(make_standalone_svg(first).encode()).tag == f"{SVG}svg"
 
 
 def test_figure_has_a_text_alternative():

@@ -7,23 +7,23 @@ from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import (
     Escaped,
-    clean,
     csv_text,
     escape_csv,
     escape_html,
     escape_latex,
     escape_markdown,
-    one_line,
+    join_lines,
+    replace_unwritable,
 )
 
 
-def test_clean_leaves_what_a_file_can_hold():
-    assert clean("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b") == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
-    assert one_line("a\x00\ud800\ufffe\n b\t<c>") == "a\ufffd\ufffd\ufffd b <c>"
+def test_replace_unwritable_keeps_what_a_file_can_hold():
+    assert replace_unwritable("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b") == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
+    assert join_lines("a\x00\ud800\ufffe\n b\t<c>") == "a\ufffd\ufffd\ufffd b <c>"
 
 
 @given(st.text())
-def test_html_gives_back_the_text_and_no_tag(text):
+def test_escaped_html_parses_to_the_text_without_tags(text):
     parser = Page(f"<p>{escape_html(text)}</p>")
     assert parser.tags == [("p", {})]
     if text.isascii() and text.isprintable():
@@ -34,7 +34,7 @@ MARKUP = st.text(st.sampled_from("#>+-=*_~`|[]()<>!&:;.$@\\\\1 9ax\n"))
 
 
 @given(st.text() | MARKUP)
-def test_markdown_is_text_to_commonmark(text):
+def test_escaped_markdown_renders_as_plain_text(text):
     markdown_it = pytest.importorskip("markdown_it")
     tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(escape_markdown(text))
     inline = [child for token in tokens if token.type == "inline" for child in token.children]
@@ -44,7 +44,7 @@ def test_markdown_is_text_to_commonmark(text):
         assert "".join(child.content for child in inline) == " ".join(text.split())
 
 
-def test_markdown_escapes():
+def test_markdown_escapes_each_special_character():
     expected = {
         "a|b": r"a\|b",
         "# head": r"\# head",
@@ -61,7 +61,7 @@ def test_markdown_escapes():
 
 
 @given(st.text())
-def test_latex_has_no_live_special_character(text):
+def test_latex_special_characters_are_escaped(text):
     escaped = escape_latex(text)
     assert all(character.isascii() or character.isalpha() for character in escaped)
     assert "%" not in escaped.replace(r"\%", "")
@@ -102,10 +102,10 @@ LATEX = [
 ]
 
 
-def test_latex_escapes():
+def test_latex_escapes_equal_the_table():
     assert [escape_latex(text) for text, _ in LATEX] == [escaped for _, escaped in LATEX]
 
 
-def test_csv_rows():
+def test_csv_text_quotes_cells_by_rfc_4180():
     text = csv_text([("a", "b"), ("=1", 0.1), ("x,y", float("inf")), (10**400, None)])
     assert text == f'a,b\n\'=1,0.1\n"x,y",\n{10**400},\n'

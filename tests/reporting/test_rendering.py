@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import Escaped, csv_text, unescape_csv
 from guard_eval.reporting.rendering import render, render_lines
-from guard_eval.reporting.tables import Table, table_of, to_html, to_latex, to_markdown
+from guard_eval.reporting.tables import Table, make_table, to_html, to_latex, to_markdown
 
 TABLE = Table(
     columns=("name", "n", "<state>"),
@@ -20,7 +20,7 @@ TABLE = Table(
 )
 
 
-def test_a_further_column_of_words_stands_flush_left():
+def test_second_text_column_is_aligned_left():
     html = to_html(TABLE)
     assert '<th scope="col" class="figure">n</th><th scope="col">&lt;state&gt;</th>' in html
     assert '<td class="figure">1</td><td dir="auto">x &amp; y</td>' in html
@@ -44,7 +44,7 @@ def test_a_page_escapes_each_value_once(tmp_path):
     assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
 
 
-def test_value_of_a_sentence_stays_in_its_line(tmp_path):
+def test_inserted_values_cannot_break_the_line(tmp_path):
     (tmp_path / "own.txt.j2").write_text(
         "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ plural(n, 'pair') }}\n"
     )
@@ -53,7 +53,7 @@ def test_value_of_a_sentence_stays_in_its_line(tmp_path):
 
 
 def test_table_of_makes_cells_from_columns():
-    table = table_of(
+    table = make_table(
         [3, 1], {"n": lambda n: n, "twice": lambda n: 2 * n}, caption="c", strong=lambda n: n > 2
     )
     assert (table.columns, table.rows, table.strong) == (("n", "twice"), ((3, 6), (1, 2)), frozenset({0}))
@@ -74,7 +74,7 @@ def test_csv_gives_back_the_text(cells):
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row)
 
 
-def test_a_table_in_html():
+def test_html_table_equals_expected_markup():
     table = Table(
         columns=("name", "n"),
         rows=(("<b>", 1), ("x" * 40, None)),

@@ -34,7 +34,7 @@ def test_a_folder_is_made_only_when_asked_for(tmp_path):
     assert path.read_bytes() == b"x"
 
 
-def test_what_cannot_be_replaced_leaves_nothing_beside_it(tmp_path):
+def test_failed_replacement_leaves_no_temporary_file(tmp_path):
     (tmp_path / "f").mkdir()
     with pytest.raises(StudyError, match="f exists and is not a regular file; name another file"):
         write_whole(tmp_path / "f", b"x")
@@ -74,7 +74,7 @@ def study(tmp_path):
 @pytest.mark.parametrize(
     "name", ["csv/thesis.txt", "up/home/thesis.txt", "page.html", "new.html", "inner/../up/home/a", "csv/a/b"]
 )
-def test_no_writer_leaves_the_study_by_a_link(study, name):
+def test_writers_follow_no_link_outside_the_study(study, name):
     with pytest.raises(StudyError, match=r"leads out of the folder .*study, to .*home.*; remove the link"):
         write_whole(study / name, b"x", make_folder=True)
     with pytest.raises(StudyError, match="leads out of the folder"), open_to_append(study / name):
@@ -85,7 +85,7 @@ def test_no_writer_leaves_the_study_by_a_link(study, name):
     assert (study.parent / "home" / "thesis.txt").read_text() == "mine"
 
 
-def test_a_name_that_leads_out_openly_is_written(study, monkeypatch):
+def test_explicit_paths_outside_the_study_are_written(study, monkeypatch):
     monkeypatch.chdir(study)
     write_whole(Path("../out.csv"), b"x")
     assert (study.parent / "out.csv").read_bytes() == b"x"
@@ -99,7 +99,7 @@ def test_a_link_within_the_study_is_followed(study):
     assert (study / "inner" / "log").read_bytes() == b"y"
 
 
-def test_a_link_that_is_swapped_in_is_not_followed(study, monkeypatch):
+def test_a_link_created_during_writing_is_not_followed(study, monkeypatch):
     (study / "report").mkdir()
     real = os.mkdir
 
@@ -125,7 +125,7 @@ def test_only_a_regular_file_is_replaced(tmp_path, name):
     assert (tmp_path / name).exists()
 
 
-def test_a_second_name_is_not_written_through(study):
+def test_hard_links_are_not_written_through(study):
     os.link(study.parent / "home" / "thesis.txt", study / "guard.jsonl")
     with pytest.raises(StudyError, match="a second name"), open_to_append(study / "guard.jsonl"):
         pass
@@ -144,7 +144,7 @@ def test_a_database_with_a_link_beside_it_is_refused(study):
         check_database_file(study / "study.db")
 
 
-def test_results_replace_results_and_nothing_else(tmp_path):
+def test_only_files_of_earlier_results_are_replaced(tmp_path):
     folder = tmp_path / "out"
     write_folder(folder, {"index.html": "1", "csv/old.csv": "1"})
     (folder / "csv" / "mine.csv").write_text("mine")
@@ -179,7 +179,7 @@ def test_results_that_were_interrupted_are_written_again(tmp_path):
 
 
 @pytest.mark.parametrize("within", ["csv", "figures"])
-def test_results_leave_their_folder_by_no_link(tmp_path, within):
+def test_links_cannot_lead_results_outside_their_folder(tmp_path, within):
     home = tmp_path / "home"
     home.mkdir()
     (home / "a.csv").write_text("mine")

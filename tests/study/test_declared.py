@@ -39,7 +39,7 @@ def changes(study):
         f"judge=[{{{TABLE}}}, {{model='another'}}]",
     ],
 )
-def test_where_a_study_runs_and_what_it_costs_changes_no_part(changes, assignment):
+def test_device_and_budget_change_no_part(changes, assignment):
     assert changes(assignment) == {}
 
 
@@ -50,7 +50,7 @@ def test_a_judges_setting_changes_its_own_part_alone(changes):
     }
 
 
-def test_what_people_see_changes_their_part(changes):
+def test_page_settings_change_the_part_of_people(changes):
     long = OWN_WORDING + "x" * 500
     [(raters, [change])] = changes(wording=f'{long}[panel]\na = "Left is worse"\n').items()
     assert raters == PEOPLE
@@ -61,7 +61,7 @@ def test_what_people_see_changes_their_part(changes):
     }
 
 
-def test_what_all_were_told_to_compare_changes_every_part(changes):
+def test_changed_alpha_changes_every_part(changes):
     alpha = ("analysis.alpha from 0.05 to 0.01",)
     assert changes("analysis.alpha=0.01") == {PEOPLE: alpha, JUDGE: alpha}
 

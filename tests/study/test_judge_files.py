@@ -32,7 +32,7 @@ def lines(*examples):
     return "\n".join(json.dumps(example) for example in examples)
 
 
-def test_a_prompt_is_read_with_its_study_and_counts_in_the_hash(judge):
+def test_prompt_file_is_read_and_hashed_with_its_study(judge):
     first = judge('prompt = "own.txt"', text="Judge {{criteria}}.\r\n")
     assert first.settings.judge[0].prompt == StudyFile(file="own.txt", text="Judge {{criteria}}.\n")
     assert judge('prompt = "own.txt"', text="Judge {{ criteria }}.").hash != first.hash != judge().hash
@@ -90,7 +90,7 @@ def test_examples_are_checked_line_by_line(judge, text, says):
         judge('rationale = true, examples = "own.txt"', text=text)
 
 
-def test_without_a_study_a_file_is_given_as_what_it_says():
+def test_judge_without_a_study_takes_the_content_of_files():
     with pytest.raises(ValidationError, match="dictionary or instance of StudyFile"):
         Judge(model="m", prompt="prompt.txt")
     judge = Judge(model="m", prompt=StudyFile(file="p", text="{{criteria}}"))
@@ -100,7 +100,7 @@ def test_without_a_study_a_file_is_given_as_what_it_says():
 
 
 @given(st.text(), st.dictionaries(st.sampled_from([*PLACEHOLDERS]), st.text()))
-def test_what_is_filled_in_is_never_read_again(text, values):
+def test_placeholders_in_inserted_text_are_not_filled(text, values):
     values = {name: values.get(name, "{{count}}") for name in PLACEHOLDERS}
     template = "<" + text.replace("{", "(") + ">{{criteria}}|{{ judgments }}|{{count}}|{{metrics}}"
     expected = "|".join(values[name] for name in ("criteria", "judgments", "count", "metrics"))
@@ -121,7 +121,7 @@ def test_what_is_filled_in_is_never_read_again(text, values):
         ("x", date(2026, 1, 1), "not a valid JSON value"),
     ],
 )  # fmt: skip
-def test_body_cannot_add_fields_of_the_program(name, value, says):
+def test_request_body_cannot_override_reserved_fields(name, value, says):
     with pytest.raises(ValidationError, match=says):
         Judge(model="m", extra_body={name: value})
 

@@ -157,7 +157,7 @@ def test_each_mistake_is_named_with_its_remedy(study, assignments, says):
     assert "has 1 problem:" in str(error.value)
 
 
-def test_all_problems_are_said_at_once_and_each_once(study):
+def test_all_problems_are_listed_once(study):
     bad = """
 name = "s"
 seed = "3"
@@ -197,7 +197,7 @@ def test_contradictions_between_tables_are_named_at_once(study):
     ]  # fmt: skip
 
 
-def test_a_wrong_definition_is_no_unknown_criterion(study):
+def test_a_wrong_definition_is_not_reported_as_unknown_criterion(study):
     with pytest.raises(StudyError, match="has 1 problem:"):
         study("criteria.a={title=3, definition='d'}", "annotation.criteria=['a']")
 

@@ -11,20 +11,20 @@ from guard_eval.rubric import CRITERIA, Criterion
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import OwnCriterion
 from guard_eval.study.settings import Annotation, Recruitment
-from guard_eval.study.toml import with_overrides
+from guard_eval.study.toml import apply_overrides
 from guard_eval.texts.new import new
 
 WIT = Criterion(name="wit", title="Wit", definition="How witty it is.")
 JUDGE = "judge=[{model='m'}]"
 
 
-def test_names_are_read_as_signatures(study):
+def test_strategy_names_are_normalised_to_signatures(study):
     settings = study().settings
     assert settings.generation.strategies == ["greedy", "acs(q=1)", "guard"]
     assert settings.pairs.compare == [["guard", "acs(q=1)"]]
 
 
-def test_a_byte_order_mark_comments_and_order_are_no_settings(study):
+def test_comments_and_order_do_not_change_settings(study):
     first = study()
     assert study(text="\N{ZERO WIDTH NO-BREAK SPACE}" + GOOD).settings == first.settings
     assert study(text=GOOD.replace("seed = 3", "# a word\nseed = 3")).hash == first.hash
@@ -71,13 +71,13 @@ def test_batch_size_device_map_and_stop_are_read(study):
     assert [model.one_device for model in (settings.model, *models)] == ["auto", "auto", "cuda:1"]
     assert settings.generation.stop == ["\n", "é"]
     names = ("guard", "top_k", "guard(select=sample)")
-    assert [settings.runs_of(name) for name in names] == [1, 3, 3]
+    assert [settings.count_runs(name) for name in names] == [1, 3, 3]
 
 
 def test_contrastive_decoding_has_an_amateur(study):
     strategies = "generation.strategies=['guard', 'acs', 'contrastive_decoding']"
     settings = study(strategies, "model.amateur=tiny").settings
-    assert [settings.amateur_of(name) for name in settings.generation.strategies[1:]] == [None, "tiny"]
+    assert [settings.find_amateur(name) for name in settings.generation.strategies[1:]] == [None, "tiny"]
     assert settings.model.amateur_revision == "main"
     model = study("model.amateur=org/tiny@refs/pr/1").settings.model
     assert (model.amateur_name, model.amateur_revision) == ("org/tiny", "refs/pr/1")
@@ -97,7 +97,7 @@ def test_criteria_keep_the_order_and_words_of_the_study(study):
 
 
 @given(st.text(max_size=1005))
-def test_whatever_is_taken_is_shown_whole_on_one_line(text):
+def test_accepted_words_fit_on_one_line(text):
     try:
         taken = OwnCriterion(title="T", definition=text).definition
     except ValidationError:
@@ -107,7 +107,7 @@ def test_whatever_is_taken_is_shown_whole_on_one_line(text):
     assert taken == " ".join(taken.split())
 
 
-def test_pairs_are_shared_out_as_asked(study):
+def test_pairs_are_distributed_by_the_settings(study):
     plan = study("annotation={pairs_per_rater=5, gold_every=4, repeats=2}").plan
     assert (plan.quota, plan.gold_every, plan.repeats) == (5, 4, 2)
 
@@ -127,7 +127,7 @@ def test_pages_before_the_first_pair_are_off_by_default(tmp_path):
     assert settings.judge[0].orders == "both"
 
 
-def test_model_folder_is_seen_from_the_study(study):
+def test_model_folder_is_relative_to_the_study(study):
     opened = study()
     (opened.folder / "here").mkdir()
     assert opened.locate_model("here") == str(opened.folder / "here")
@@ -164,7 +164,7 @@ def test_overrides_change_settings_for_one_run(assignment, result):
     tables = {"a": {"c": 0}, "l": [{"x": 0}], "s": "t"}
     if isinstance(result, str):
         with pytest.raises(StudyError, match=result):
-            with_overrides(tables, [assignment])
+            apply_overrides(tables, [assignment])
     else:
-        assert with_overrides(tables, [assignment]) == result
+        assert apply_overrides(tables, [assignment]) == result
     assert tables == {"a": {"c": 0}, "l": [{"x": 0}], "s": "t"}

@@ -26,7 +26,7 @@ def test_a_grid_is_a_system_for_each_setting(study):
     assert settings.pairs.compare == [["guard", "top_p"]]
 
 
-def test_several_lists_are_all_combinations():
+def test_several_lists_give_all_combinations():
     grid = read_grid("dry( multiplier = [0.5,1])  + top_k(k=[5, 9])")
     assert grid.text == "dry( multiplier = [0.5,1]) + top_k(k=[5, 9])"
     assert [name.rpartition(" + ")[2] for name in grid.settings] == ["top_k(k=5)", "top_k(k=9)"] * 2
@@ -76,7 +76,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "named"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_cannot_be_tuned_is_refused(study, text, named):
+def test_untunable_settings_are_refused(study, text, named):
     with pytest.raises(StudyError, match=named):
         study(text=HEAD + text)
 
@@ -121,10 +121,10 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
     )
 
 
-def test_budgets_are_said_and_unequal_ones_warn(study):
+def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
-    assert chosen.budget == "Settings tried: top_p 3, guard 1 (it has none to choose)"
-    assert chosen.instrument == "coherence chose the settings on 99 prompts apart"
+    assert chosen.described_budgets == "Settings tried: top_p 3, guard 1 (it has none to choose)"
+    assert chosen.described_selection == "coherence chose the settings on 99 prompts apart"
     assert list(chosen.warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
     ]
@@ -142,15 +142,15 @@ def test_budgets_are_said_and_unequal_ones_warn(study):
         ),
     ],
 )
-def test_a_weak_choice_is_warned_of(study, changes, warning):
+def test_uncertain_or_unfair_choice_gives_a_warning(study, changes, warning):
     chosen = choice(study, **{"where": ["diversity >= 9"], **changes})
     assert any(line.startswith(warning) for line in chosen.warnings())
 
 
-def test_a_choice_on_the_tested_prompts_is_warned_of(study):
+def test_choosing_on_test_prompts_gives_a_warning(study):
     chosen = choice(study)
     chosen = chosen.model_copy(update={"tuning": chosen.tuning.model_copy(update={"prompts": 0})})
-    assert "also test them" in chosen.instrument
+    assert "also test them" in chosen.described_selection
     assert next(chosen.warnings()).startswith("The prompts that chose the settings also test them.")
 
 
@@ -160,7 +160,7 @@ def test_a_broken_choice_is_refused(study, content):
         study(text=HEAD + GRID + RULE + PAIRS, tuning__json=content)
 
 
-def test_what_was_chosen_is_compared_and_declared(study):
+def test_chosen_settings_are_compared_and_declared(study):
     chosen = choice(study)
     opened = study(text=HEAD + GRID + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert opened.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]

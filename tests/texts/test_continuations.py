@@ -42,7 +42,7 @@ def one_code_point_each(text):
 
 @pytest.mark.slow
 @given(st.lists(st.text(st.characters(codec=None)).filter(one_code_point_each), min_size=1, max_size=5))
-def test_any_text_comes_back(tmp_path_factory, texts):
+def test_any_text_is_read_back_unchanged(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("c")
     whole = [continuation(text) for text in texts]
     for text in whole:
@@ -50,7 +50,7 @@ def test_any_text_comes_back(tmp_path_factory, texts):
     assert list(read_continuations(file(folder))) == whole
 
 
-def test_a_line_has_the_text_and_the_folder_its_recipe(tmp_path):
+def test_lines_have_texts_and_folders_have_recipes(tmp_path):
     append_continuations(tmp_path, [continuation("é")])
     row = json.loads(file(tmp_path).read_text(encoding="utf-8"))
     assert row == {
@@ -101,7 +101,7 @@ def test_a_torn_last_line_is_skipped_and_then_cut_off(tmp_path, torn):
 @pytest.mark.parametrize(
     "line", ["{]", '{"id": "x"}', '{"strategy": "guard", "more": 1}', "[]", "[" * 100_000]
 )
-def test_a_whole_line_that_is_wrong_is_named(tmp_path, line):
+def test_a_complete_but_invalid_line_is_named(tmp_path, line):
     append_continuations(tmp_path, [continuation()])
     with file(tmp_path).open("a") as stream:
         stream.write(line + "\n")
@@ -131,7 +131,7 @@ def test_the_shards_of_a_strategy_are_read_together(tmp_path):
     assert continuation_files(tmp_path / "nowhere", "guard") == []
 
 
-def test_lines_that_found_room_before_the_disk_was_full_stay(tmp_path):
+def test_lines_written_before_the_disk_was_full_are_kept(tmp_path):
     """A limit on the size of files stands for the disk's."""
     batch = [continuation("x" * 100, Prompt(id=f"p{n}", dataset="d", text="Once")) for n in range(5)]
     append_continuations(tmp_path, batch[:1])

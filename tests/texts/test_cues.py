@@ -22,12 +22,12 @@ def cues(x, y, names=("GPT", "y")):
         (MARKED, "8 of 8 texts by GPT have Markdown, and 0 of 8 by y"),
     ],
 )
-def test_a_cue_of_one_system_is_told(texts, words):
+def test_a_cue_of_one_system_is_reported(texts, words):
     assert any(words in sentence for sentence in cues(texts, PLAIN))
     assert any(words in sentence for sentence in cues(PLAIN, texts, ("y", "GPT")))
 
 
-def test_what_both_systems_do_is_no_cue():
+def test_shared_features_are_not_cues():
     assert cues(PLAIN, PLAIN[::-1]) == []
     assert cues(OPENED, OPENED) == []
     assert cues(MARKED, MARKED) == []
@@ -42,7 +42,7 @@ def test_few_shared_openings_are_no_cue():
     assert cues(texts, [*PLAIN, "Nine.", "Ten."]) == []
 
 
-def test_endings_are_told_where_systems_differ():
+def test_different_endings_are_reported():
     cut = ["It was", "He said,", "Yes."]
     done = ["No.", "“Oh!”", "Is it?", "(so it is.)", "```\ncode\n```"]
     assert describe_endings({"A": cut, "B": done}) == "67 % of A's texts end in mid-sentence, none of B's"

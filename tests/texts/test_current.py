@@ -12,7 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, run_folder
-from guard_eval.texts.current import find_generated, other_runs
+from guard_eval.texts.current import describe_other_runs, find_generated
 from guard_eval.texts.models import folder_revision
 from guard_eval.texts.shards import Shard
 from guard_eval.texts.systems import explain_missing, find_texts
@@ -51,7 +51,7 @@ def recipes(study, **options):
     return {text.recipe for text in find(study, **options).values()}
 
 
-def test_only_what_the_settings_ask_for_is_current(study):
+def test_only_texts_of_the_current_settings_count(study):
     changes = ({"seed": 4}, {"chat": True}, {"source": "x"}, {"amateur": "x"}, {"max_new_tokens": 9})
     others = [text for change in changes for text in texts(range(6), replace(RECIPE, **change))]
     earlier_prompt = factories.continuation("x", Prompt(id="p1", dataset="d", text="Never"), RECIPE)
@@ -88,14 +88,14 @@ def test_several_matching_runs_are_named(study):
         assert recipes(study(dtype=dtype)) == {recipe}
 
 
-def test_all_strategies_are_of_one_run(study):
+def test_strategies_of_different_runs_are_not_mixed(study):
     acs = replace(RECIPE, strategy="acs(q=1)")
     write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
     chosen = find_generated(study(), ["guard", "acs(q=1)"], PROMPTS)
     assert [len(texts_of) for texts_of in chosen.values()] == [2, 1]
 
 
-def test_texts_of_other_models_replace_no_missing_model(study):
+def test_texts_of_other_models_do_not_count_for_a_missing_model(study):
     """Of two model folders' texts, neither counts for a name that does not exist, and one alone neither."""
     for name, content in (("a", "sha256:01"), ("b", "sha256:02")):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
@@ -106,7 +106,7 @@ def test_texts_of_other_models_replace_no_missing_model(study):
     assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}
 
 
-def test_the_commit_that_is_asked_for_counts(study):
+def test_only_texts_of_the_requested_commit_count(study):
     """A commit of the Hub needs no network to be known."""
     for commit in ("1" * 40, "2" * 40):
         write(study(), texts(range(6), replace(RECIPE, model="gpt2", revision=commit)))
@@ -114,7 +114,7 @@ def test_the_commit_that_is_asked_for_counts(study):
         assert {recipe.revision for recipe in recipes(study("gpt2", revision=commit))} == {commit}
 
 
-def test_the_weights_in_the_folder_decide_and_its_place_does_not(study, tmp_path):
+def test_texts_match_a_model_by_weights_not_by_path(study, tmp_path):
     """Weights are exchanged, texts made again, weights put back: the first texts are those of the folder."""
     model = study().folder / "model"
     model.mkdir()
@@ -130,7 +130,7 @@ def test_the_weights_in_the_folder_decide_and_its_place_does_not(study, tmp_path
     assert recipes(study(str(moved))) == {known_recipes[0]}
 
 
-def test_amateur_is_known_by_its_content(study, tmp_path):
+def test_amateur_is_matched_by_content(study, tmp_path):
     strategy = "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)"
     for name in ("here", "other"):
         (tmp_path / name).mkdir()
@@ -143,7 +143,7 @@ def test_amateur_is_known_by_its_content(study, tmp_path):
     assert len(find(study(amateur=str(tmp_path / "other")), strategy)) == 0
 
 
-def test_engine_continues_its_own_texts(study):
+def test_texts_of_the_same_engine_are_continued(study):
     vllm = replace(RECIPE, engine="vllm")
     write(study(), texts(range(5), vllm), texts([0]))
     assert (len(find(study())), len(find(study(), engine=None))) == (5, 1)
@@ -154,7 +154,7 @@ def test_engine_continues_its_own_texts(study):
 
 def test_texts_of_other_settings_are_named(study):
     write(study(), texts(range(6), replace(RECIPE, seed=4)))
-    (line,) = other_runs(study(), KNOWN)
+    (line,) = describe_other_runs(study(), KNOWN)
     assert line.endswith("has seed = 4, not 3")
     assert find_texts(study(), ["guard"], PROMPTS) == {"guard": {}}
     message = explain_missing(study(), "guard")

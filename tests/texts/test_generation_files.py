@@ -53,7 +53,7 @@ def flaws(path, **options):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_odd_texts_are_read_exactly(tmp_path, kind):
+def test_unusual_characters_are_read_unchanged(tmp_path, kind):
     rows = [{"text": text, "prompt": f"p{text}", "id": str(i)} for i, text in enumerate(ODD)]
     texts = read_generations(write(tmp_path, kind, rows))
     assert [(text.text, text.prompt, text.prompt_id, text.flaws) for text in texts] == [
@@ -76,7 +76,7 @@ def test_records_without_names_have_defaults(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_measurements_are_read_or_flawed(tmp_path, kind):
+def test_invalid_token_counts_and_times_are_counted_as_flaws(tmp_path, kind):
     row = {
         "text": "t",
         "tokens": 5,
@@ -109,12 +109,12 @@ def test_records_without_text_are_flawed(tmp_path, value):
     assert "no text" in text.flaws
 
 
-def test_the_second_name_serves_where_the_first_holds_nothing(tmp_path):
+def test_an_empty_key_falls_back_to_the_next_one(tmp_path):
     (text,) = read_generations(write(tmp_path, "jsonl", [{"text": None, "output": "t"}]))
     assert (text.text, text.flaws) == ("t", ())
 
 
-def test_own_files_take_prompts_from_the_study(tmp_path):
+def test_continuation_files_take_prompts_from_the_study(tmp_path):
     prompts = {"p1": Prompt(id="p1", dataset="wikitext", text="Once upon", reference=" a time")}
     made_by = recipe(strategy="top_k(k=50)")
     own_texts = [
@@ -131,7 +131,7 @@ def test_own_files_take_prompts_from_the_study(tmp_path):
     assert runs(path)[:2] == [("p1", 1, "text 1"), ("p1", 3, "text 3")]
 
 
-def test_the_records_own_prompt_goes_before_the_studys(tmp_path):
+def test_the_records_prompt_overrides_the_studys(tmp_path):
     prompts = {"1": Prompt(id="1", dataset="wikinews", text="P", reference="R")}
     (text,) = read_generations(
         write(tmp_path, "jsonl", [{"id": 1, "prompt": "own", "text": "t"}]), prompts=prompts
@@ -139,7 +139,7 @@ def test_the_records_own_prompt_goes_before_the_studys(tmp_path):
     assert (text.prompt, text.reference, text.dataset) == ("own", "R", "wikinews")
 
 
-def test_a_torn_line_is_named_and_a_whole_one_needs_no_end(tmp_path):
+def test_truncated_last_line_is_named(tmp_path):
     path = tmp_path / "f.jsonl"
     path.write_bytes(b'{"text": "a"}\n{"text": "b"}')
     assert [text for _, _, text in runs(path)] == ["a", "b"]
@@ -342,7 +342,7 @@ def test_of_several_texts_the_first_is_read(tmp_path, value):
     assert flaws(path) == [(FURTHER,)]
 
 
-def test_the_time_of_a_prompts_texts_is_no_text(tmp_path):
+def test_time_column_is_not_read_as_a_text(tmp_path):
     value = {"0": "a", "1": "b", "time_cost": 3.0}
     for written in (value, repr(value)):
         (text,) = read_generations(write(tmp_path, "json", [{"generated_result": written}]))

@@ -97,7 +97,7 @@ def find(*names, revision="main"):
     return find_models({name: (name, revision) for name in names})
 
 
-def test_what_would_be_downloaded_is_named(hub, cache):
+def test_models_to_download_are_named(hub, cache):
     lay_into(cache, "here/model")
     lay_into(cache, "half/model", weights=False)  # an interrupted download
     result = find("here/model", "far/model", "half/model")
@@ -118,7 +118,7 @@ def test_first_model_that_the_hub_refuses_is_named(hub):
 
 
 @pytest.mark.parametrize("name", ["broken/x", "portal/x"])
-def test_answer_of_another_server_is_no_answer(hub, name):
+def test_answers_of_other_servers_are_ignored(hub, name):
     assert f"Not on this machine: {name}" in find(name).problem
     assert not find(name).reachable
 
@@ -145,8 +145,8 @@ def test_a_dry_run_does_not_hang_where_the_hub_is_silent(silent_hub, cache, tmp_
     assert "here/model is on this machine" in lines
 
 
-def test_offline_lasts_as_long_as_the_work(closed_port):
-    with find("far/one").offline():
+def test_offline_mode_ends_with_its_context(closed_port):
+    with find("far/one").stay_offline():
         assert constants.HF_HUB_OFFLINE
         assert "offline mode is enabled" in find("far/one").problem
     assert not constants.HF_HUB_OFFLINE

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts.pairing import draw_prompts, drop_repeated, make_pairs, prompts_for_people
+from guard_eval.texts.pairing import (
+    choose_prompts_for_people,
+    draw_prompts,
+    drop_repeated_prompts,
+    make_pairs,
+)
 
 PROMPTS = [Prompt(id=f"{d}-{i}", dataset=d, text=f"{d} {i}") for d in ("news", "tales") for i in range(20)]
 
@@ -32,7 +37,7 @@ def test_the_draw_is_stratified_and_ignores_the_files_order():
 def test_repeated_prompts_are_one_unit():
     texts = {"1": "Once\nthere", "2": "Once\r\nthere ", "3": "Once upon", "4": "Once upon"}
     prompts = [Prompt(id=f"{d}{n}", dataset=d, text=text) for d in "ab" for n, text in texts.items()]
-    assert [prompt.id for prompt in drop_repeated(prompts)] == ["a1", "a3", "b1", "b3"]
+    assert [prompt.id for prompt in drop_repeated_prompts(prompts)] == ["a1", "a3", "b1", "b3"]
 
 
 @given(st.integers(1, 25), st.integers(1, 25), st.integers())
@@ -52,7 +57,7 @@ def test_pair_joins_texts_of_one_prompt_with_balanced_sides():
     assert set(Counter((pair.method_b, pair.dataset, pair.position % 2) for pair in pairs).values()) == {10}
 
 
-def test_more_prompts_move_no_pair():
+def test_added_prompts_do_not_change_existing_pairs():
     first = make_pairs(draw_prompts(PROMPTS, per_dataset=7, seed=1), MADE, [["guard", "greedy"]], seed=1)
     more = make_pairs(
         draw_prompts(PROMPTS, per_dataset=9, seed=1), MADE, [["guard", "greedy"]], seed=1, existing=first
@@ -61,7 +66,7 @@ def test_more_prompts_move_no_pair():
     assert len({pair.position for pair in more}) == len(more) == 18
 
 
-def test_a_text_that_changed_under_its_id_is_shown_to_the_store():
+def test_changed_text_makes_a_changed_pair():
     first = make_pairs(PROMPTS[:2], MADE, [["guard", "greedy"]], seed=1)
     name = PROMPTS[0].id
     edited = MADE["guard"] | {name: replace(MADE["guard"][name], text="edited")}
@@ -135,14 +140,14 @@ def test_which_pairs_people_rate_is_random_over_seeds():
     chosen = Counter(
         prompt
         for seed in range(400)
-        for prompt in prompts_for_people(draw_prompts(PROMPTS[:20], per_dataset=20, seed=seed), 5)
+        for prompt in choose_prompts_for_people(draw_prompts(PROMPTS[:20], per_dataset=20, seed=seed), 5)
     )
     # 400 draws of 5 of 20: 100 each, standard deviation 8.7
     assert len(chosen) == 20
     assert 65 < min(chosen.values()) <= max(chosen.values()) < 135
 
 
-def test_people_get_no_other_pairs_later():
+def test_pairs_for_people_stay_the_same_after_extension():
     compare = [["guard", "greedy"]]
     first = make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10)
     assert make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10, existing=first) == first

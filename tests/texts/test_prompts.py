@@ -21,7 +21,7 @@ def test_ids_and_datasets_have_defaults(tmp_path):
     assert (second.id, second.dataset, second.text, second.reference) == ("x", "d", "B", "r")
 
 
-def test_a_number_is_an_id(tmp_path):
+def test_numeric_ids_are_accepted(tmp_path):
     path = write(tmp_path, '{"prompt": "A", "id": 7, "dataset": 2024}', '{"prompt": "B", "id": "7"}')
     with pytest.raises(StudyError, match="line 2: an earlier prompt has the id '7'"):
         read_prompts(path)
@@ -41,7 +41,7 @@ def test_several_files_are_datasets_of_their_names(tmp_path):
 @pytest.mark.parametrize(
     ("name", "mark", "begin"), [("a.csv", ",", b""), ("a.csv", ";", b"\xef\xbb\xbf"), ("a.TSV", "\t", b"")]
 )
-def test_tables_are_read_as_spreadsheets_write_them(tmp_path, name, mark, begin):
+def test_spreadsheet_tables_are_read(tmp_path, name, mark, begin):
     rows = [["id", "prompt", "reference", "pages"], ["1", '"Once; upon, a\ttime"', "", "3"]]
     rows += [["x", '"He said ""no""\r\nand"', "left", ""]]
     path = write(tmp_path, begin + "".join(mark.join(row) + "\r\n" for row in rows).encode(), name=name)
@@ -61,12 +61,12 @@ def test_headings_match_without_case_and_signs(tmp_path):
     assert [prompt.text for prompt in read_prompts(path)] == ["a"]
 
 
-def test_a_prompt_keeps_its_own_id_beside_that_of_another_prompt(tmp_path):
+def test_id_has_priority_over_prompt_id(tmp_path):
     path = write(tmp_path, *(f'{{"prompt": "A", "id": "{name}", "prompt_id": "q"}}' for name in "ab"))
     assert [prompt.id for prompt in read_prompts(path)] == ["a", "b"]
 
 
-def test_plain_text_has_a_prompt_a_line(tmp_path):
+def test_each_line_of_plain_text_is_a_prompt(tmp_path):
     assert [p.text for p in read_prompts(write(tmp_path, "One\r", "Two", name="a.txt"))] == ["One", "Two"]
 
 

@@ -21,7 +21,7 @@ def test_every_prompt_is_in_exactly_one_shard(prompt_id, count):
     assert sum(Shard(number, count).holds(prompt_id) for number in range(1, count + 1)) == 1
 
 
-def test_a_prompts_shard_by_hand():
+def test_shard_of_a_prompt_equals_hand_calculation():
     digest = int(hashlib.sha256(b'["shard","p7"]').hexdigest()[:16], 16)
     assert Shard(digest % 5 + 1, 5).holds("p7")
 

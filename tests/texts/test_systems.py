@@ -63,7 +63,7 @@ def test_a_text_belongs_to_the_prompt_that_it_names(study, content):
     assert texts(study(content)) == BY_PROMPT
 
 
-def test_a_sample_of_prompts_finds_the_same_texts(study, tmp_path):
+def test_sampled_prompts_get_the_same_texts(study, tmp_path):
     for content in (FORMS["in their place"], FORMS["by words under wrong ids"]):
         (drawn,) = find_texts(study(content), ["x"], PROMPTS[1:2])["x"].values()
         assert drawn.text == "b"
@@ -72,12 +72,12 @@ def test_a_sample_of_prompts_finds_the_same_texts(study, tmp_path):
     assert len(pair(Study.open(tmp_path)).pairs) == 1
 
 
-def test_a_column_is_a_system(study):
+def test_a_prompts_column_can_be_a_system(study):
     wide = "id,w,x\np0,1,a\np1,2,b\np2,3,c\n"
     assert texts(study(wide, "w.csv")) == BY_PROMPT
 
 
-def test_references_are_a_system(study, tmp_path):
+def test_references_can_be_compared_as_a_system(study, tmp_path):
     study(FORMS["by id"])
     path = tmp_path / "study.toml"
     path.write_text(path.read_text().replace('"x.jsonl"', '"prompts.jsonl"\ncolumn = "reference"'))
@@ -107,7 +107,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED)
-def test_texts_that_fit_no_prompt_are_refused(study, content, message):
+def test_texts_without_matching_prompt_are_refused(study, content, message):
     with pytest.raises(StudyError, match=message):
         pair(study(content))
 
@@ -127,7 +127,7 @@ def test_texts_that_changed_after_pairing_are_noticed(study):
         pair(changed)
 
 
-def test_prompts_that_texts_repeat_are_warned_of(study):
+def test_texts_that_repeat_their_prompt_give_a_warning(study):
     rows = [{"id": p.id, "text": f"{p.text} and more."} for p in PROMPTS]
     assert "3 of 3 texts by x begin with their prompt" in "\n".join(pair(study(lines(*rows))).warnings)
 
@@ -173,7 +173,7 @@ def test_incomplete_system_tables_are_refused(tmp_path, table, message):
     assert message in str(error.value)
 
 
-def test_a_study_without_systems_declares_what_it_did(study, tmp_path):
+def test_study_without_systems_declares_no_system_keys(study, tmp_path):
     assert "system" in json.loads(study("").declared["people"])
     (tmp_path / "study.toml").write_text(
         'name = "s"\nseed = 1\n[model]\nname = "m"\n[generation]\nstrategies = ["greedy", "guard"]\n'
@@ -200,7 +200,7 @@ def test_a_system_added_later_changes_nothing_declared(study):
     assert change.startswith("pairs.compare from")
 
 
-def test_a_study_of_several_models_is_one_for_each(tmp_path):
+def test_study_of_several_models_is_split_by_model(tmp_path):
     (tmp_path / "study.toml").write_text(
         'name = "s"\nseed = 1\n[model]\nname = "m"\n[generation]\nstrategies = ["greedy"]\n'
         "max_new_tokens = 9\n"
@@ -209,7 +209,7 @@ def test_a_study_of_several_models_is_one_for_each(tmp_path):
         '[[system]]\nname = "GUARD"\nstrategy = "guard"\n'
         '[[system]]\nname = "people"\nfile = "prompts.jsonl"\ncolumn = "reference"\n'
     )
-    first, second = (model_study.settings for model_study in Study.open(tmp_path).by_model())
+    first, second = (model_study.settings for model_study in Study.open(tmp_path).split_by_model())
     assert [settings.generation.strategies for settings in (first, second)] == [
         ["greedy", "guard"],
         ["greedy"],

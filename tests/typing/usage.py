@@ -24,7 +24,7 @@ from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.study.folder import Study
 from guard_eval.study.test_plan import TestPlan
-from guard_eval.texts.pair import Paired, pair
+from guard_eval.texts.pair import PairingResult, pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -43,7 +43,7 @@ def a_study(folder: Path) -> str:
     lengths = [len(text.text) for written in texts.values() for text in written.values()]
     results: Measured = measure(study, baseline="greedy")
     scores: pd.DataFrame = results.scores[results.scores["metric"] == "diversity"]
-    pairs: Paired = pair(study)
+    pairs: PairingResult = pair(study)
     state = read_status(folder, ())
     counted: int = state.ratings.counted if state.ratings else 0
     table: pd.DataFrame = read_study_verdicts(study)

@@ -21,7 +21,16 @@ from analysis.sections.raters.likeness import likeness
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
 from guard_eval.records import TIE, record
-from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    RATERS,
+    and_list,
+    format_p_in_sentence,
+    number,
+    percent,
+    plural,
+    title,
+)
 from guard_eval.sign_flip import sign_flip
 
 Severity = Literal["note", "warning"]
@@ -184,7 +193,7 @@ def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> I
         kind=UNBALANCED,
         what=(
             f"{ahead} was shown first in {times} of {plural(n, 'showing')} ({percent(times / n)}; sign-flip "
-            f"test by pair, {equals(test.p)}): preferences for place and method mix"
+            f"test by pair, {format_p_in_sentence(test.p)}): preferences for place and method mix"
         ),
         severity="warning" if times / n > UNEVEN else "note",
     )

@@ -26,7 +26,7 @@ from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, Floats, join_notes
 from guard_eval.records import PEOPLE_OF, record
-from guard_eval.reporting.words import capital, percent
+from guard_eval.reporting.words import capitalise, percent
 
 EPSILON = 0.15
 """How much worse than an annotator a judge may be, for being cheaper: the authors' value for skilled ones."""
@@ -162,6 +162,6 @@ def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
         for key in keys
     ]
     if not alike:
-        return capital(answer)
+        return capitalise(answer)
     lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
     return f"{lead}, and {answer}"

@@ -8,7 +8,7 @@ from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
 from analysis.sections.section import Section, make_row_table, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import capital, p_value, percent, title
+from guard_eval.reporting.words import capitalise, p_value, percent, title
 
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
@@ -41,7 +41,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "Rater": remove_word_simulated(row.rater),
             "Judge": remove_word_simulated(row.judge),
-            "Criterion": capital(title(row.criterion)),
+            "Criterion": capitalise(title(row.criterion)),
         },
         lambda row: {
             "Pairs": row.pairs,

@@ -26,7 +26,7 @@ from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import capital, number, p_value, percent, plural, share_limits
+from guard_eval.reporting.words import capitalise, number, p_value, percent, plural, share_limits
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
 """What a rater's verdicts on a pair in both orders share."""
@@ -254,4 +254,4 @@ def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthR
     if pairs := sum(row.pairs for row in shares):
         won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)
         parts.append(f"the longer text won {percent(won_by_longer / pairs, 0)}")
-    return capital("; ".join(parts)) or "See the tables"
+    return capitalise("; ".join(parts)) or "See the tables"

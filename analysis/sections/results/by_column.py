@@ -22,12 +22,12 @@ from analysis.sections.section import Section, make_row_table, name_first_method
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.records import record
 from guard_eval.reporting.words import (
     and_list,
-    equals,
-    names_of,
+    format_p_in_sentence,
+    join_distinct_names,
     p_value,
     percent,
     plural,
@@ -88,7 +88,9 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
     columns = roles | {str(name): str(name) for name in frame.columns}
     allowed = {text: name for text, name in columns.items() if text and name not in RATED_COLUMNS}
     if heading not in columns:
-        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, sorted(allowed))}")
+        raise StudyError(
+            f"--by {heading}: the table has no such column; {suggest_nearest(heading, sorted(allowed))}"
+        )
     name = columns[heading]
     is_of_ratings = heading not in allowed or (
         name not in SPLITTING and all(_varies_within(frame, name, keys) for keys in (PAIR, ["rater"]))
@@ -96,7 +98,7 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
     if is_of_ratings:
         raise StudyError(
             f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
-            f"{nearest(heading, sorted(set(allowed) - {heading}))}"
+            f"{suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
         )
     if name == "rater" and not names_raters(frame):
         raise StudyError(
@@ -264,7 +266,8 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
     """Name the test, the verdicts that are left out, and the columns that support no claim."""
-    yield f"Interaction: {names_of(row.method for row in tests) or 'not tested if comparisons stop early'}."
+    methods = join_distinct_names(row.method for row in tests)
+    yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
     for name in list_columns(evidence):
         if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{plural(missing, 'verdict')} without {name} are left out."
@@ -279,5 +282,5 @@ def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> st
         f"{percent(row.win_share.value, 0)} where {row.column} is {row.value}"
         for row in (ranked[-1], ranked[0])
     )
-    interaction_p = equals(test.deciding_p)
+    interaction_p = format_p_in_sentence(test.deciding_p)
     return f"{title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {interaction_p}"

@@ -31,14 +31,14 @@ from analysis.stats.ranks.rank_sets import (
     rank_sets,
     simultaneous_line,
 )
-from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
 from guard_eval.records import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,
     and_list,
-    capital,
-    equals,
+    capitalise,
+    format_p_in_sentence,
     number,
     percent,
     plural,
@@ -251,7 +251,7 @@ def _adjust_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[Rankin
         plan = evidence.plan
         adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
         for table, p, value in zip(family, p_values, adjusted, strict=True):
-            why = why_no_p(max(smallest), plan.alpha) if p is not None and value is None else ""
+            why = explain_missing_p(max(smallest), plan.alpha) if p is not None and value is None else ""
             for row in table.rows:
                 yield replace(
                     row,
@@ -403,7 +403,7 @@ def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
             "Left after round": row.left_after,
         },
         csv="ranking",
-        caption=f"{capital(title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
+        caption=f"{capitalise(title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
         note=_describe_basis(rows[0]),
     )
 
@@ -411,6 +411,6 @@ def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
 def _describe_basis(row: RankingRow) -> str:
     """Return the comparisons and units of a ranking, the p of any difference, and the note."""
     p = row.p_any_difference_adjusted
-    difference = "no test" if p is None else equals(p)
+    difference = "no test" if p is None else format_p_in_sentence(p)
     basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
-    return f"{basis}; any difference: {difference}. {capital(row.note)}".strip()
+    return f"{basis}; any difference: {difference}. {capitalise(row.note)}".strip()

@@ -23,7 +23,7 @@ from analysis.sections.section import (
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.records import Contest, record
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
-from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, p_of_peak
+from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, first_passage_p
 
 UNSUPPORTED = "stopped on the record, and today's verdicts would not stop it: they were changed or excluded"
 HOW_TO_READ = (
@@ -100,7 +100,7 @@ def find_limits(compared: Comparison, contest: Contest) -> Estimate:
 @lru_cache
 def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
     """Return the largest statistic whose p is `alpha`."""
-    return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
+    return float(optimize.brentq(lambda peak: first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
 
 
 def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
@@ -123,7 +123,7 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
         eliminated = sorted(find_eliminated(rows, alpha))
         suffix = f"; {and_list(eliminated)} left" if eliminated else ""
         done = contest.sizes[: contest.done]
-        rated = sum(size * len(contest.playing(number)) for number, size in enumerate(done, start=1))
+        rated = sum(size * len(contest.active_couples(number)) for number, size in enumerate(done, start=1))
         yield (
             f"After {len(done)} of {len(contest.sizes)} rounds, judged by {name_raters(rows[0])}, "
             f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"

@@ -26,12 +26,12 @@ from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import (
     and_list,
-    equals,
+    format_p_in_sentence,
+    join_first,
     p_value,
     percent,
     plural,
     share_limits,
-    some_of,
     title,
 )
 
@@ -192,9 +192,10 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
     names = [
-        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})" for row in apart
+        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({format_p_in_sentence(row.deciding_p)})"
+        for row in apart
     ]
-    return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would; not {join_first(names, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:

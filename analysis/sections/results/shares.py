@@ -30,7 +30,7 @@ from analysis.sections.section import (
     name_result,
 )
 from analysis.stats.proportion import pooled_binomial
-from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
 from guard_eval.joint_flips import max_t
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
@@ -136,7 +136,7 @@ class SignFlipRow(ShareRow):
 
     def remove_unreachable_p(self, alpha: float) -> Self:
         """Remove a p that could never be below the error rate, and add a note about it."""
-        why = "" if self.p is None else why_no_p(self.smallest_p, alpha)
+        why = "" if self.p is None else explain_missing_p(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
@@ -323,7 +323,7 @@ def _make_row(
         correction=CORRECTION_NAMES[evidence.plan.correction],
         declared_beforehand=evidence.context.planned is not None,
         win_share_pooled=(wins + ties / 2) / len(scores),
-        p_pooled_binomial=None if why_no_p(smallest, evidence.plan.alpha) else pooled.p,
+        p_pooled_binomial=None if explain_missing_p(smallest, evidence.plan.alpha) else pooled.p,
         score_sum=float(score.sum()),
         score_size=float(np.abs(score).sum()),
         score_squares=float((score**2).sum()),
@@ -431,7 +431,7 @@ def conclude(row: TestedRow, alpha: float) -> str:
     share = row.win_share.value
     if row.smallest_p >= 1 and share is not None and abs(share - 0.5) < 1e-9:
         return BALANCED
-    is_unreachable = why_no_p(row.smallest_p, alpha) or "no corrected p" in row.note
+    is_unreachable = explain_missing_p(row.smallest_p, alpha) or "no corrected p" in row.note
     return TOO_FEW if is_unreachable else NO_TEST
 
 

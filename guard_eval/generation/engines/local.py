@@ -46,7 +46,7 @@ from guard_eval.texts.continuations import run_folder
 def open_local(plan: GenerationPlan) -> Iterator[Engine]:
     """Load the study's model into this process."""
     progress.notice("loading the model")
-    with plan.find_models().offline():
+    with plan.find_models().stay_offline():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and memory, which would make the first batch look slower than it is.
         check_abilities(models.loaded.model, Greedy())
@@ -99,7 +99,7 @@ class StudyModels:
                 strategy=parse(strategy),
                 settings=settings.generation,
                 seed=settings.seed,
-                amateur=self.amateur if settings.amateur_of(strategy) else None,
+                amateur=self.amateur if settings.find_amateur(strategy) else None,
                 trace=self._trace,
             )
         yield from self._writers[strategy].write(texts)

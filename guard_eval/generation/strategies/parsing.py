@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, cast
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.generation.strategies import own
 from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy, is_own, steps_of
 
@@ -112,7 +112,7 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     if kind is None:
         names = [*STRATEGIES, *own.classes()]
         remedy = "(one of your own: --code FILE.py names its file)"
-        raise StudyError(f"unknown strategy {name!r}: {nearest(name, names)} {remedy}")
+        raise StudyError(f"unknown strategy {name!r}: {suggest_nearest(name, names)} {remedy}")
     arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)
     try:
         return cast("Strategy", kind(**arguments))
@@ -129,7 +129,8 @@ def _read_arguments(name: str, parameters: list[str], keywords: list[ast.keyword
             raise SyntaxError
         if keyword.arg not in parameters:
             raise StudyError(
-                f"strategy {name!r} has no parameter {keyword.arg!r}: {nearest(keyword.arg, parameters)}"
+                f"strategy {name!r} has no parameter {keyword.arg!r}: "
+                f"{suggest_nearest(keyword.arg, parameters)}"
             )
         if keyword.arg in arguments:
             raise StudyError(f"strategy {name!r} gives {keyword.arg} twice; keep one of them")

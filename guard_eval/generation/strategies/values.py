@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 
 _Tensor: TypeAlias = Any
 """A tensor of PyTorch, which the strategies themselves do not need."""
@@ -88,7 +88,7 @@ class _Signed:
                     reason += f"; the default is {_format_value(field.default)}"
                 if first["type"] == "literal_error":
                     words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
-                    reason = f"is unknown: {nearest(str(argument), words)}"
+                    reason = f"is unknown: {suggest_nearest(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if value == 0 and isinstance(value, float):

@@ -26,7 +26,7 @@ from guard_eval.study.choice import FILE, Choice
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import make_pairs
-from guard_eval.texts.tuning import hash_choice, read_judged
+from guard_eval.texts.tuning import hash_choice, read_tuning_verdicts
 
 MOST_MISSING = 0.1
 """The share of the judgments that may be missing when settings are chosen."""
@@ -108,7 +108,7 @@ def choose_settings(
     lines = [f"{strategy}: {choice.chosen[strategy]} was chosen" for strategy in grids]
     return replace(
         measured,
-        lines=(*lines, choice.budget, f"tuning: {study.folder / FILE}, tuning.csv"),
+        lines=(*lines, choice.described_budgets, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.warnings()),
         next=(study.command("generate"),),
     )
@@ -119,13 +119,13 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
 
     If too many judgments are missing, return no shares, and the number of missing judgments.
     """
-    compared = study.of_tuning()
+    compared = study.for_tuning()
     seed = study.settings.seed
     with Store.open(compared.database, create=True) as store:
         existing = store_pairs.read(store)
         pairs = make_pairs(prompts, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
         store_pairs.add(store, pairs, compared.plan)
-    rows = read_judged(study)
+    rows = read_tuning_verdicts(study)
     expected = len(pairs) * len(study.settings.judge)
     missing = expected - len({(row.pair_id, row.rater) for row in rows})
     if missing > MOST_MISSING * expected:

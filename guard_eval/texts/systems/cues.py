@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from guard_eval.records import as_shown
-from guard_eval.reporting.escaping import one_line
+from guard_eval.records import clean_for_raters
+from guard_eval.reporting.escaping import join_lines
 
 TextsByName = Mapping[str, Sequence[str]]
 """The texts of each system."""
@@ -47,8 +47,8 @@ def describe_endings(texts: TextsByName) -> str | None:
     if difference < _LEAST_DIFFERENCE or difference * max(map(len, written.values())) < _LEAST_TEXTS:
         return None
     (first, share), *others = sorted(shares.items(), key=lambda item: -item[1])
-    parts = [f"{_format_percent(share)} of {one_line(first)}'s texts end in mid-sentence"]
-    parts += [f"{_format_percent(share)} of {one_line(name)}'s" for name, share in others]
+    parts = [f"{_format_percent(share)} of {join_lines(first)}'s texts end in mid-sentence"]
+    parts += [f"{_format_percent(share)} of {join_lines(name)}'s" for name, share in others]
     return ", ".join(parts)
 
 
@@ -92,21 +92,21 @@ def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
     if count * len(others) <= _count_matches(word, others) * len(texts):
         return ""
     return (
-        f"{count} of {len(texts)} texts by {one_line(name)} hold its name, which tells raters who wrote "
+        f"{count} of {len(texts)} texts by {join_lines(name)} hold its name, which tells raters who wrote "
         "them; write another word in its place"
     )
 
 
 def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
     """Return the opening that many of a system's texts share, and few of the other system's."""
-    openings = Counter(as_shown(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
+    openings = Counter(clean_for_raters(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
     opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
-    foreign = sum(as_shown(text)[:OPENING_CHARACTERS] == opening for text in others)
+    foreign = sum(clean_for_raters(text)[:OPENING_CHARACTERS] == opening for text in others)
     if count < _LEAST_SHARED or not _distinguishes(count, texts, foreign, others):
         return ""
     return (
-        f"{count} of {len(texts)} texts by {one_line(name)} begin with {opening!r}, and {foreign} of "
-        f"{len(others)} by {one_line(other)}: raters recognise the system"
+        f"{count} of {len(texts)} texts by {join_lines(name)} begin with {opening!r}, and {foreign} of "
+        f"{len(others)} by {join_lines(other)}: raters recognise the system"
     )
 
 
@@ -117,8 +117,8 @@ def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence
     if not _distinguishes(count, texts, foreign, others):
         return ""
     return (
-        f"{count} of {len(texts)} texts by {one_line(name)} have Markdown, and {foreign} of {len(others)} by "
-        f"{one_line(other)}: raters recognise the system by its headings, lists or bold words"
+        f"{count} of {len(texts)} texts by {join_lines(name)} have Markdown, and {foreign} of {len(others)} "
+        f"by {join_lines(other)}: raters recognise the system by its headings, lists or bold words"
     )
 
 

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.records import Prompt
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.current import find_generated, other_runs
+from guard_eval.texts.current import describe_other_runs, find_generated
 from guard_eval.texts.generation_files import TextTable
-from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.generations import Generation, make_generation
 from guard_eval.texts.prompts import read_study_prompts
-from guard_eval.texts.systems.matching import Matched, PromptIndex, SystemTexts
+from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex, SystemTexts
 from guard_eval.texts.systems.served_files import find_served
 
 
@@ -34,7 +34,7 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     unique_names = dict.fromkeys(names)
     by_id = {prompt.id: prompt for prompt in prompts}
     systems = {name: study.settings.systems[name] for name in unique_names}
-    result = _find_written(study, systems, by_id)
+    result = _find_local_texts(study, systems, by_id)
     files = [system for system in systems.values() if system.source == "file"]
     # The place of a text in its file is one among all prompts.
     index = PromptIndex(read_study_prompts(study, limited=False) if files else ())
@@ -65,25 +65,28 @@ def find_first_texts(
     return first
 
 
-def _find_written(
+def _find_local_texts(
     study: Study, systems: dict[str, System], prompts: dict[str, Prompt]
 ) -> dict[str, SystemTexts]:
     """Return the texts of the systems that are local models with a strategy."""
     result: dict[str, SystemTexts] = {}
-    for model_study in study.by_model():
+    for model_study in study.split_by_model():
         names = {
             name: str(system.strategy)
             for name, system in systems.items()
-            if system.source == "strategy" and study.settings.model_of(system) == model_study.settings.model
+            if system.source == "strategy"
+            and study.settings.find_writer(system) == model_study.settings.model
         }
         generated = find_generated(model_study, list(names.values()), prompts.values()) if names else {}
         for name, strategy in names.items():
             texts = generated[strategy].items()
-            result[name] = {key: generation_of(text, prompts[key[0]], name) for key, text in texts}
+            result[name] = {key: make_generation(text, prompts[key[0]], name) for key, text in texts}
     return result
 
 
-def read_system(study: Study, system: System, index: PromptIndex, prompt_ids: Collection[str]) -> Matched:
+def read_system(
+    study: Study, system: System, index: PromptIndex, prompt_ids: Collection[str]
+) -> MatchedTexts:
     """Return the texts in a system's file for the prompts with these ids.
 
     Raises:
@@ -123,7 +126,7 @@ def choose_system(system: System, path: Path) -> list[Generation]:
     for _, text in table.texts(columns):
         by_system[text.strategy].append(text)
     if system.name not in by_system and len(by_system) > 1:
-        raise StudyError(f"it has texts of other systems: {nearest(system.name, list(by_system))}")
+        raise StudyError(f"it has texts of other systems: {suggest_nearest(system.name, list(by_system))}")
     texts = by_system.get(system.name) or next(iter(by_system.values()))
     return [replace(text, strategy=system.name) for text in texts]
 
@@ -136,10 +139,10 @@ def explain_missing(study: Study, name: str) -> str:
     if system.source == "strategy":
         parts = [
             model_study
-            for model_study in study.by_model()
-            if model_study.settings.model == study.settings.model_of(system)
+            for model_study in study.split_by_model()
+            if model_study.settings.model == study.settings.find_writer(system)
         ]
-        if others := other_runs(parts[0]):
+        if others := describe_other_runs(parts[0]):
             return (
                 f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change "
                 f"back, or run: {study.command('generate')}"

@@ -1,6 +1,6 @@
 """Texts that others wrote, in files or data frames, read once: as a study's prompts and systems.
 
-What is not sure is refused, and what was assumed is said: `Imported.line` and the notes.
+What is not sure is refused, and what was assumed is said: `ImportedSystem.line` and the notes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from guard_eval.errors import StudyError, count_of
-from guard_eval.records import Prompt, as_shown
+from guard_eval.errors import StudyError, format_count
+from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.systems.matching import Matched, PromptIndex
+from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
 from guard_eval.texts.systems.served_files import text_file
 
 Source = Path | Any
@@ -26,7 +26,7 @@ Source = Path | Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
+class ImportedSystem:
     """A system whose texts come from a file.
 
     Attributes:
@@ -50,7 +50,7 @@ class Imported:
     def line(self) -> str:
         """Return a line with the number of texts and the remarks."""
         remarks = f" ({'; '.join(self.remarks)})" if self.remarks else ""
-        return f"{self.name}: {count_of(len(self.texts), 'text')} from {self.source}{remarks}"
+        return f"{self.name}: {format_count(len(self.texts), 'text')} from {self.source}{remarks}"
 
     def lines(self) -> bytes:
         """Return the texts as the lines of the system's file."""
@@ -71,7 +71,7 @@ def import_texts(
     columns: Sequence[str] = (),
     prompts: Sequence[Prompt] = (),
     common: bool = False,
-) -> tuple[list[Prompt], list[Imported]]:
+) -> tuple[list[Prompt], list[ImportedSystem]]:
     """Return the prompts of all files, or `prompts`, and the systems with their texts to these prompts.
 
     Args:
@@ -92,7 +92,7 @@ def import_texts(
         )
     _check_names(systems)
     index = PromptIndex(prompts or _find_prompts(systems))
-    has_one_order = bool(prompts) or _have_one_order(systems)
+    has_one_order = bool(prompts) or _share_prompt_order(systems)
     matched = {name: index.match(system.texts, by_place=has_one_order) for name, system in systems.items()}
     shared = [prompt for prompt in index.prompts if all((prompt.id, 1) in m.texts for m in matched.values())]
     if len(shared) < len(index.prompts) and not (common and shared):
@@ -101,13 +101,13 @@ def import_texts(
     return shared, [_choose_texts(systems[name], result, ids) for name, result in matched.items()]
 
 
-def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, Imported]:
+def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
     """Return the texts of all files by system, in the order in which the systems come.
 
     Raises:
         StudyError: A file cannot be read, two files have one system, or a column is in none of the files.
     """
-    result: dict[str, Imported] = {}
+    result: dict[str, ImportedSystem] = {}
     unused = set(columns)
     for number, source in enumerate(sources, start=1):
         table = TextTable.open(source)
@@ -115,7 +115,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
         used = [column for column in columns if column in table.records[0].row]
         unused -= set(used)
         for _, text in table.texts(used):
-            system = result.setdefault(text.strategy, Imported(name=text.strategy, source=name))
+            system = result.setdefault(text.strategy, ImportedSystem(name=text.strategy, source=name))
             if system.source != name:
                 raise StudyError(
                     f"{name} and {system.source} both have texts by {text.strategy!r}; name the system in "
@@ -128,7 +128,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
     return result
 
 
-def _check_names(systems: Mapping[str, Imported]) -> None:
+def _check_names(systems: Mapping[str, ImportedSystem]) -> None:
     """Refuse systems whose names mean something else in tables of verdicts and scores."""
     for name, system in systems.items():
         if name.strip().casefold() in NO_SYSTEM:
@@ -139,7 +139,7 @@ def _check_names(systems: Mapping[str, Imported]) -> None:
             )
 
 
-def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
+def _find_prompts(systems: Mapping[str, ImportedSystem]) -> list[Prompt]:
     """Return the different prompts of all texts, in their order.
 
     The same words are one prompt, whatever ids they have: several ids are several texts, not independent
@@ -154,7 +154,7 @@ def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
     for text in chain.from_iterable(system.texts for system in systems.values()):
         if text.prompt is None:
             continue
-        words = as_shown(text.prompt)
+        words = clean_for_raters(text.prompt)
         first.setdefault(words, text)
         if text.prompt_id:
             ids.setdefault(words, text.prompt_id)
@@ -181,17 +181,23 @@ def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
     return prompts
 
 
-def _have_one_order(systems: Mapping[str, Imported]) -> bool:
+def _share_prompt_order(systems: Mapping[str, ImportedSystem]) -> bool:
     """Return whether all systems with prompts beside their texts have one order of prompts."""
     orders = {
-        tuple(dict.fromkeys(as_shown(text.prompt) for text in system.texts if text.prompt is not None))
+        tuple(
+            dict.fromkeys(clean_for_raters(text.prompt) for text in system.texts if text.prompt is not None)
+        )
         for system in systems.values()
     }
     return len(orders - {()}) == 1
 
 
 def _explain_missing(
-    systems: Mapping[str, Imported], matched: Mapping[str, Matched], prompts: Sequence[Prompt], *, shared: int
+    systems: Mapping[str, ImportedSystem],
+    matched: Mapping[str, MatchedTexts],
+    prompts: Sequence[Prompt],
+    *,
+    shared: int,
 ) -> str:
     """Return the message about a system without texts to some prompts, with possible causes.
 
@@ -210,8 +216,8 @@ def _explain_missing(
     if all(text.prompt is None and not text.prompt_id for text in texts):
         return (
             f"{where} has texts without ids and prompts, so only their order could say which prompts they "
-            f"belong to; {count_of(len(texts), 'text')} and {count_of(len(prompts), 'prompt')} have no "
-            "common order. Add the prompts to the file, or name a file with them in the same order: "
+            f"belong to; {format_count(len(texts), 'text')} and {format_count(len(prompts), 'prompt')} have "
+            "no common order. Add the prompts to the file, or name a file with them in the same order: "
             "--prompts FILE"
         )
     causes = ""
@@ -227,17 +233,17 @@ def _explain_missing(
     )
 
 
-def _count_reworded(systems: Mapping[str, Imported]) -> int:
+def _count_reworded(systems: Mapping[str, ImportedSystem]) -> int:
     """Return how many ids name prompts with different words."""
     words: dict[str, set[str]] = defaultdict(set)
     for system in systems.values():
         for text in system.texts:
             if text.prompt_id and text.prompt is not None:
-                words[text.prompt_id].add(as_shown(text.prompt))
+                words[text.prompt_id].add(clean_for_raters(text.prompt))
     return sum(len(wordings) > 1 for wordings in words.values())
 
 
-def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> Imported:
+def _choose_texts(system: ImportedSystem, matched: MatchedTexts, ids: Collection[str]) -> ImportedSystem:
     """Return a system with its texts to the prompts of these ids, and remarks on them."""
     texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
     unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)
@@ -249,12 +255,12 @@ def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> I
     prompts = len({text.prompt_id for text in texts})
     empty = sum(not text.text.strip() for text in texts)
     remarks = [
-        (prompts < len(texts), count_of(prompts, "prompt")),
+        (prompts < len(texts), format_count(prompts, "prompt")),
         (matched.in_place, "in the order of the prompts"),
         (all_echo, "each began with its prompt, which is cut off"),
         (flaws[ECHO] and not all_echo, f"{flaws[ECHO]} begin with their prompt: look at them"),
         (empty, f"{empty} empty"),
-        (matched.duplicates, f"{count_of(matched.duplicates, 'exact duplicate')} left out"),
+        (matched.duplicates, f"{format_count(matched.duplicates, 'exact duplicate')} left out"),
         (flaws[FURTHER], f"of {flaws[FURTHER]} prompts only the first of several texts in a record is read"),
         (unused, f"{unused} more to other prompts left out"),
     ]

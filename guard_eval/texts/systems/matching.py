@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
-from guard_eval.records import Prompt, as_shown, content_id
+from guard_eval.records import Prompt, clean_for_raters, content_id
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 
@@ -25,7 +25,7 @@ _NO_TEXT = "no text"
 
 
 @dataclass(kw_only=True)
-class Matched:
+class MatchedTexts:
     """The texts of a system with their prompts.
 
     Attributes:
@@ -53,10 +53,10 @@ class PromptIndex:
         self.by_id = {prompt.id: prompt for prompt in self.prompts}
 
     @cached_property
-    def _by_words(self) -> Mapping[str, list[Prompt]]:
+    def _prompts_by_words(self) -> Mapping[str, list[Prompt]]:
         by_words: dict[str, list[Prompt]] = defaultdict(list)
         for prompt in self.prompts:
-            by_words[as_shown(prompt.text)].append(prompt)
+            by_words[clean_for_raters(prompt.text)].append(prompt)
         return by_words
 
     def match(
@@ -65,7 +65,7 @@ class PromptIndex:
         *,
         by_place: bool = True,
         prompt_ids: Collection[str] | None = None,
-    ) -> Matched:
+    ) -> MatchedTexts:
         """Match each text to its prompt.
 
         Args:
@@ -73,7 +73,7 @@ class PromptIndex:
             by_place: Whether the order of the prompts is that of a file without ids and prompts.
             prompt_ids: The ids of the prompts whose texts are returned; by default all.
         """
-        result = Matched()
+        result = MatchedTexts()
         if by_place and all(text.prompt is None and not text.prompt_id for text in texts):
             result.in_place = len(texts) == len(self.prompts)
         if result.in_place:
@@ -83,7 +83,7 @@ class PromptIndex:
         seen: set[tuple[str, str]] = set()
         # The toolkit's own files number the texts of a prompt, and write them in the order of batches.
         for text in sorted(texts, key=attrgetter("run")):
-            owner = self._find_owner(text, counts, result)
+            owner = self._find_prompt(text, counts, result)
             if owner is None or _NO_TEXT in text.flaws:
                 continue
             if (owner.id, text.text) in seen:
@@ -92,11 +92,11 @@ class PromptIndex:
             seen.add((owner.id, text.text))
             counts[owner.id] += 1
             if prompt_ids is None or owner.id in prompt_ids:
-                result.texts[owner.id, counts[owner.id]] = adopt(text, owner, counts[owner.id])
+                result.texts[owner.id, counts[owner.id]] = assign_prompt(text, owner, counts[owner.id])
         result.prompts = len(counts)
         return result
 
-    def _find_owner(self, text: Generation, counts: Counter[str], result: Matched) -> Prompt | None:
+    def _find_prompt(self, text: Generation, counts: Counter[str], result: MatchedTexts) -> Prompt | None:
         """Return the prompt that a text belongs to, or note why there is none."""
         owner = self.by_id.get(text.prompt_id)
         if text.prompt is None:
@@ -105,17 +105,17 @@ class PromptIndex:
             return owner
         if owner is not None and owner.text == text.prompt:
             return owner
-        words = as_shown(text.prompt)
-        if owner is not None and as_shown(owner.text) == words:
+        words = clean_for_raters(text.prompt)
+        if owner is not None and clean_for_raters(owner.text) == words:
             return owner
-        candidates = self._by_words.get(words)
+        candidates = self._prompts_by_words.get(words)
         if candidates:  # of several prompts with the same words, the one with fewest texts
             return min(candidates, key=lambda prompt: counts[prompt.id])
         (result.strangers if owner is None else result.reworded).append(text)
         return None
 
 
-def adopt(text: Generation, prompt: Prompt, number: int) -> Generation:
+def assign_prompt(text: Generation, prompt: Prompt, number: int) -> Generation:
     """Return a text with the prompt that it belongs to, as its text of this number."""
     flaws = tuple(flaw for flaw in text.flaws if flaw != ECHO)
     if prompt.text and text.text.startswith(prompt.text):

@@ -17,7 +17,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.journal import append_lines, read_lines
-from guard_eval.texts.systems.matching import SystemTexts, adopt
+from guard_eval.texts.systems.matching import SystemTexts, assign_prompt
 
 TEXTS = "texts"
 """The folder of a study in which texts lie that no local model wrote."""
@@ -73,7 +73,7 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     Raises:
         StudyError: A whole line of the file cannot be read.
     """
-    runs = study.settings.runs_of(system.name)
+    runs = study.settings.count_runs(system.name)
     texts: dict[tuple[str, int], Generation] = {}
     for row in _read_rows(served_path(study, system), _OF_TEXTS):
         prompt = prompts.get(row["id"])
@@ -90,7 +90,7 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
                 finish=row.get("finish"),
                 seconds=row.get("seconds"),
             )
-            texts.setdefault((prompt.id, number), adopt(text, prompt, number))
+            texts.setdefault((prompt.id, number), assign_prompt(text, prompt, number))
     return texts
 
 
@@ -104,7 +104,7 @@ def append_attempt(study: Study, system: System, attempt: str, cost: int) -> Non
     append_lines(_attempts_path(study, system), [{"attempt": attempt, "cost": cost}])
 
 
-def read_spent(study: Study) -> int:
+def read_total_cost(study: Study) -> int:
     """Return the cost of all served systems, in billionths of a dollar.
 
     A request without an answer counts with the most that it can have cost.
