@@ -37,7 +37,7 @@ if not TYPE_CHECKING:
     }
 
     def __getattr__(name: str) -> object:
-        """Return what has this name, from the module that is loaded now."""
+        """Import a public name when it is first used."""
         from importlib import import_module, metadata  # noqa: PLC0415
 
         if name == "__version__":

@@ -53,7 +53,7 @@ class Comparison:
 
     @property
     def behind(self) -> str:
-        """Return the system that is not ahead."""
+        """Return the system with the lower score."""
         first, second = self.couple
         return second if self.ahead == first else first
 

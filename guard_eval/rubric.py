@@ -61,7 +61,7 @@ def criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tuple[Cri
 
 
 def check_name(name: str, rubric: Collection[str]) -> None:
-    """Raise a `StudyError` that offers the nearest name if a criterion is not known by this one."""
+    """Check that a criterion with this name exists. The error suggests the nearest name."""
     if name not in rubric:
         raise StudyError(f"unknown criterion {name!r}: {suggest_nearest(name, list(rubric))}")
 

@@ -237,7 +237,7 @@ def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:
 def _run_command(
     command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]
 ) -> object:
-    """Call a command. A function that takes files and not a study gets what `--set` says as `overrides`."""
+    """Call a command. A function that takes files instead of a study receives `--set` as `overrides`."""
     gc.freeze()  # what is imported lives as long as the process: collections need not walk through it
     from guard_eval.study import Study  # noqa: PLC0415
 

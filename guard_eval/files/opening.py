@@ -148,7 +148,7 @@ def _measure_size(file: BinaryIO) -> int:
 
 
 def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None = None) -> bytes:
-    """Return what a file holds. No more memory is taken than it fills.
+    """Read a file in blocks, so that memory grows only with its real size.
 
     Args:
         file: The file.
@@ -171,7 +171,7 @@ def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None 
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Turn what the system or an unpacker says of a file into a `StudyError`."""
+    """Convert errors of the system or of decompression to a `StudyError`."""
     try:
         yield
     except StudyError:

@@ -180,7 +180,7 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
 
 
 def _latex_column(column: int, table: Table) -> str:
-    """Return the type of a LaTeX column: numbers at the right, words at the left, long words in lines."""
+    """Return the type of a LaTeX column: r for numbers, l for text, p{…} for long text that wraps."""
     if not table.holds_words(column):
         return "r"
     long = any(len(NOTHING if row[column] is None else str(row[column])) > LONG_CELL for row in table.rows)

@@ -78,7 +78,7 @@ def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) ->
 
 
 def share_limits(share: Estimate, decimals: int = 1) -> str:
-    """Return the limits of a share in percent. Limits without a distance say nothing."""
+    """Return the limits of a share in percent. An interval of width zero is left out."""
     if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
         return NOTHING
     return number_limits(share, decimals, scale=100)

@@ -104,7 +104,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
 
 
 def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
-    """Claim a folder for results before anything is written into it. Return the files on its list.
+    """Claim a folder for results before anything is written into it. Return the results that it lists.
 
     Args:
         folder: The folder. It is new, empty, or holds results.

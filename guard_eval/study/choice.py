@@ -57,7 +57,7 @@ class Search(SettingsTable):
 
     @property
     def extreme_values(self) -> Iterator[str]:
-        """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
+        """Yield each parameter whose chosen value is the smallest or largest of the tried values."""
         tried = [_read_numbers(setting.name) for setting in self.settings]
         for key, value in _read_numbers(self.chosen).items():
             values = sorted({setting[key] for setting in tried if key in setting})
@@ -76,7 +76,7 @@ class Search(SettingsTable):
 
 
 class Choice(SettingsTable):
-    """What `measure --tune` chose.
+    """The result of `measure --tune`.
 
     Attributes:
         tuning: The table of study.toml by which it chose.
@@ -94,7 +94,7 @@ class Choice(SettingsTable):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """Return the chosen setting of each strategy; a system without settings is its own."""
+        """Return the chosen setting of each strategy. A system that is not tuned is returned unchanged."""
         return {search.strategy: search.chosen for search in self.searches}
 
     @property
@@ -108,14 +108,14 @@ class Choice(SettingsTable):
 
     @property
     def described_selection(self) -> str:
-        """Return the metric or judge that chose, and the number of prompts."""
+        """Return the metric or judge by which settings were chosen, and the number of prompts, in words."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
         where = "apart" if self.tuning.prompts else "that also test them"
         return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
 
     @property
     def same_prompts_warning(self) -> str:
-        """Return the warning for settings chosen on the prompts that test them; else nothing."""
+        """Return a warning if settings were chosen and tested on the same prompts; otherwise ""."""
         return "" if self.tuning.prompts else SAME_PROMPTS
 
     @property
@@ -139,7 +139,7 @@ class Choice(SettingsTable):
 
 
 def find_strategy(name: str) -> str:
-    """Return the strategy of which a system's name is a setting: the name without its parameters.
+    """Return the strategy of a system: the system's name without parameters.
 
     >>> find_strategy("top_p(p=0.9)"), find_strategy("dry(base=2) + top_k(k=[5, 9])")
     ('top_p', 'dry + top_k')

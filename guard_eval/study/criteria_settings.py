@@ -109,7 +109,7 @@ CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 
 
 def _check_distinct(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
-    """Check that no criterion could be taken for another, by its name or title in whatever spelling."""
+    """Check that no two criteria have names or titles that differ only in spelling."""
     words = [{spelling(criterion.name), spelling(criterion.title)} for criterion in rubric(criteria).values()]
     refuse_duplicates(["rationale", COMPOSITE, *chain(*words)])
     return criteria

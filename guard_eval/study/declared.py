@@ -24,7 +24,7 @@ _EXTENDED = {"pairs.compare", "generation.strategies"}
 def declared_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
     """Return the settings of each part as JSON. Comments and the order of keys change nothing.
 
-    Settings that change no verdict and no test are excluded where they are defined.
+    Fields that affect neither verdicts nor tests are left out; their definitions have `exclude=True`.
 
     Args:
         settings: The settings.

@@ -177,7 +177,7 @@ class Study:
         """Return the database's URL: the study's own file unless study.toml names a server.
 
         Raises:
-            StudyError: study.toml names a place that the user's environment does not.
+            StudyError: study.toml names a database server that the user's environment does not allow.
         """
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
         if self.settings.database is not None and not typed:
@@ -190,7 +190,7 @@ class Study:
 
 
 def _read_choice(folder: Path, settings: Settings) -> Choice | None:
-    """Return the stored choice of [tuning], or None if there is none or its settings are gone.
+    """Return the stored choice of [tuning], or None without one whose settings study.toml has.
 
     Raises:
         StudyError: The file cannot be used.

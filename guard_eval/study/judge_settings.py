@@ -53,7 +53,7 @@ class _Examples(SettingsTable):
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with its placeholders filled in, once: what is filled in is not read again.
+    """Return a template with its placeholders filled in. Placeholders in inserted values stay unchanged.
 
     >>> fill('{{count}} of {{ criteria }}, as {"json": {}}', {"count": "two", "criteria": "{{count}}"})
     'two of {{count}}, as {"json": {}}'

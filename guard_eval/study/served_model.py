@@ -29,10 +29,12 @@ _REFUSED_VALUE = re.compile(
 
 
 def refuse_reserved_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
-    """Refuse additions to requests under these names, which are written without `-` and `_`."""
+    """Refuse extra fields or headers of requests with reserved names, whatever their case, `-` and `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
-            raise ValueError(f"{name!r} cannot be added; set a key's variable in api_key_env, or remove it")
+            raise ValueError(
+                f"{name!r} cannot be set here; name a key's variable in api_key_env, or remove it"
+            )
     return added
 
 

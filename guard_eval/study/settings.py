@@ -341,7 +341,7 @@ class Settings(SettingsTable):
 
     @property
     def grids(self) -> dict[str, list[str]]:
-        """Return the settings of each strategy of which [tuning] chooses one, by the strategy's name."""
+        """Return, for each tuned strategy, the settings among which [tuning] chooses."""
         grids: dict[str, list[str]] = {}
         for system in self.systems.values() if self.tuning else ():
             if system.setting_of is not None:
@@ -350,7 +350,7 @@ class Settings(SettingsTable):
 
     @property
     def rule(self) -> str:
-        """Return the hash of the rule by which [tuning] chooses, and of what it chooses from."""
+        """Return the hash of the rule of [tuning] and of the settings among which it chooses."""
         by_judge = self.tuning is not None and JUDGE in self.tuning.scores
         metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
         judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
@@ -358,7 +358,7 @@ class Settings(SettingsTable):
         return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
 
     def replace_grids(self, chosen: Mapping[str, str]) -> Self:
-        """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""
+        """Replace each grid in pairs.compare and metrics.baseline by its chosen setting."""
         couples = [[chosen.get(name, name) for name in couple] for couple in self.pairs.compare]
         baseline = self.metrics.baseline
         metrics = self.metrics.model_copy(update={"baseline": chosen.get(baseline or "", baseline)})
@@ -377,7 +377,7 @@ class Settings(SettingsTable):
         return self.model_copy(update={"model": model, "generation": generation, "system": []})
 
     def find_amateur(self, strategy: str) -> str | None:
-        """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
+        """Return the amateur model of a strategy, or None if the strategy is not contrastive decoding."""
         return self.model.amateur_name if needs_amateur(strategy) else None
 
     def count_runs(self, name: str) -> int:

@@ -55,7 +55,7 @@ def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
     """Return the tables of a TOML text, in time that grows with its length.
 
     Raises:
-        StudyError: It is not TOML, or has keys, nesting or numbers without a sensible end.
+        StudyError: It is not TOML, or a key, a number or the nesting exceeds the limits.
     """
     try:
         if any(token["deep"] for token in _TOKEN.finditer(text)):

@@ -179,7 +179,7 @@ def shipped_wording(language: str) -> dict[str, Any]:
 
 
 def fill(text: str, **values: object) -> str:
-    """Return `text` with its placeholders filled in; any other brace is a brace.
+    """Return `text` with its placeholders filled in. Other braces stay unchanged.
 
     >>> fill("Pair {number} of {total} {sic}", number=3, total=12)
     'Pair 3 of 12 {sic}'

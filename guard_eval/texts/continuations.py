@@ -140,7 +140,7 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
 
 
 def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
-    """Return the means over tokens of what each text's trace records, by the text's id and by name.
+    """Return the mean over tokens of each traced value: for each text's id, the means by name.
 
     Raises:
         StudyError: A whole line cannot be read.

@@ -171,7 +171,7 @@ class TextTable:
 
 
 class Fields:
-    """The values of a record, under whichever key they are, and what was wrong with them.
+    """The values of a record, whose keys have several spellings, and the flaws of these values.
 
     Attributes:
         flaws: What was wrong with the values that were read so far.
@@ -308,7 +308,7 @@ class Fields:
         return value if isinstance(value, list) else [value]
 
     def _read_text(self, key: str, value: object) -> str:
-        """Return a value as a text, without the prompt where the key is of both."""
+        """Return a value as a text, without the prompt if the key is for a prompt with its continuation."""
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")
         if not isinstance(value, str):

@@ -116,7 +116,7 @@ def _find_snapshot(name: str, revision: str) -> Path | None:
 
 
 def check_name(name: str, location: str) -> None:
-    """Check that a model's name, of which `locate_model` makes `location`, is a folder or can be a Hub id.
+    """Check that a model's name is a folder or can be a Hub id; `location` is `locate_model` of the name.
 
     Raises:
         StudyError: It is neither.
@@ -203,7 +203,7 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
 
 
 def _ask_hub(name: str, revision: str) -> tuple[str, bool]:
-    """Return why the Hub does not give a model ("" if it does), and whether it answered."""
+    """Ask the Hub for a model. Return why it is not available ("" if it is), and whether the Hub answered."""
     try:
         from huggingface_hub import HfApi  # noqa: PLC0415 (an extra brings it)
 

@@ -121,7 +121,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
 
 
 def _check_ratings(settings: Settings, prompts: int) -> None:
-    """Check that the ratings that people are to give, each a row of the database, are not absurdly many."""
+    """Check that the number of planned ratings is below the limit: each is a row of the database."""
     pairs = len(settings.pairs.compare) * min(settings.pairs.human_pairs or prompts, prompts)
     ratings = pairs * settings.annotation.raters_per_pair
     if ratings > _MOST_RATINGS:
@@ -132,7 +132,7 @@ def _check_ratings(settings: Settings, prompts: int) -> None:
 
 
 def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Generation]]) -> Iterator[str]:
-    """Yield what in the compared texts could tell raters which system wrote them, or be unfair to one."""
+    """Yield a warning for each feature of the texts that could reveal a system to raters or favour it."""
     for name, by_prompt in texts.items():
         if echoes := sum(ECHO in text.flaws for text in by_prompt.values()):
             yield (

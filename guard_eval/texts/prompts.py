@@ -78,7 +78,7 @@ def _read_cached_prompts(path: Path, _changed: int, _size: int) -> tuple[Prompt,
 
 
 def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
-    """Return what the file says of each prompt, by its id and by column.
+    """Return the columns of a file of prompts: for each prompt's id, its values by column.
 
     `prompt_length`, in characters, is a column too.
 

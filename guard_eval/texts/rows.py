@@ -93,9 +93,9 @@ def plain_key(key: str) -> str:
 
 
 def use_plain_keys(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row in which a key such as "Prompt ID" is the `prompt_id` it means.
+    """Return a row in which keys such as "Prompt ID" are renamed to `prompt_id`.
 
-    An exact key stays, and of several that mean the same the first has the name.
+    An exact key has priority. Otherwise the first key with this meaning is renamed.
     """
     result: dict[str, Any] = {}
     for key, value in row.items():

@@ -56,8 +56,8 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     texts = [key for key, fault in faults.items() if not fault] or candidates
     options = " ".join(f"--column {key!r}" for key in texts)
     raise StudyError(
-        f"{source} has no column of texts, and its columns are systems only if all of them hold texts: "
-        f"{', '.join(doubtful)}. Say which are systems, such as {options}"
+        f"{source} has no column named text. Its columns could be systems, but some do not hold texts: "
+        f"{', '.join(doubtful)}. Name the columns that are systems, such as {options}"
     )
 
 
@@ -84,14 +84,14 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
 
 
 def _differ_only_in_side(first: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two headings, as words, differ only in the word for the side."""
+    """Return whether two headings, as lists of words, differ only in the word for the side."""
     different = [{a.casefold(), b.casefold()} for a, b in zip(first, other, strict=False) if a != b]
     is_only_a_letter = len(first) == 1 and len(first[0]) == 1
     return len(first) == len(other) and len(different) == 1 and different[0] in SIDES and not is_only_a_letter
 
 
 def find_system_column(records: Sequence[Record]) -> str:
-    """Return the column of models that names each text's system; "" if there is none, or no need of it."""
+    """Return the column of models that names each text's system; "" if the file has none or needs none."""
     rows = [record.row for record in records]
     prompts = [_find_prompt(row) for row in rows]
     if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
@@ -202,7 +202,7 @@ def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_innermost_value(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
-    """Return the first value in lists and objects in each other."""
+    """Return the first value inside nested lists and objects."""
     for _ in range(8):
         if isinstance(value, Mapping):
             value = list(value.values())

@@ -19,7 +19,7 @@ TUNE = ("measure", "--tune")
 
 
 def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
-    """Return the prompts that choose the settings, none without [tuning], and those that are compared.
+    """Return two lists: the prompts for tuning (empty without [tuning]), and the prompts to compare.
 
     What was drawn once stays drawn, whatever is added to the file of prompts.
 

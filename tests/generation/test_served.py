@@ -291,9 +291,9 @@ def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("body = {max_tokens = 9}", "'max_tokens' cannot be added"),
-        ("body = {user = 'SYSTEM'}", "'user' cannot be added"),
-        ("headers = {Authorization = 'Bearer x'}", "'Authorization' cannot be added"),
+        ("body = {max_tokens = 9}", "'max_tokens' cannot be set here"),
+        ("body = {user = 'SYSTEM'}", "'user' cannot be set here"),
+        ("headers = {Authorization = 'Bearer x'}", "'Authorization' cannot be set here"),
         ("strategy = 'greedy'", "base_url and strategy; give it one of"),
         ("column = 'x'", "column, which is not for a model behind a server"),
     ],

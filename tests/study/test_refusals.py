@@ -17,7 +17,7 @@ TABLES = [
     ("model.nam=x", "model.nam: is not a setting; did you mean 'name'?"),
     (f"criteria.x={{{A_OR_B}, titl='X'}}", "criteria.x.titl: is not a setting; did you mean 'title'?"),
     ("judge=[{model='m', usd_per_milion_tokens=[1, 2]}]", "did you mean 'usd_per_million_tokens'?"),
-    ("judge=[{model='m', headers={Cookie='x'}}]", "judge[1].headers: 'Cookie' cannot be added"),
+    ("judge=[{model='m', headers={Cookie='x'}}]", "judge[1].headers: 'Cookie' cannot be set here"),
     (
         "model.device=tpu",
         "model.device: 'tpu': input should be 'auto', 'cpu', 'cuda', 'balanced', 'balanced_low_0' or",

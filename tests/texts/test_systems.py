@@ -94,7 +94,7 @@ def test_of_several_texts_the_first_is_compared(study):
 REFUSED = [
     (
         lines({"id": "p0", "prompt": "Another", "text": "a"}),
-        "1 of 1 texts name a prompt that has other words",
+        "1 of 1 texts have the id of a prompt that is worded differently",
     ),
     (lines({"id": "q", "text": "a"}), "none of its 1 texts belongs to a prompt of the study"),
     (lines(*({"id": "p0", "method": s, "text": "a"} for s in "zw")), "texts of other systems: choose from"),

@@ -57,7 +57,7 @@ def _format_percent(share: float) -> str:
 
 
 def _count_matches(pattern: re.Pattern[str], texts: Sequence[str]) -> int:
-    """Return how many texts have what a pattern finds."""
+    """Count the texts in which a pattern matches."""
     return sum(pattern.search(text) is not None for text in texts)
 
 

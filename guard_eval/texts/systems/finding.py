@@ -102,8 +102,8 @@ def read_system(
     if matched.reworded:
         text = matched.reworded[0]
         raise StudyError(
-            f"{where}: {len(matched.reworded)} of {len(texts)} texts name a prompt that has other words in "
-            f"the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
+            f"{where}: {len(matched.reworded)} of {len(texts)} texts have the id of a prompt that "
+            f"is worded differently in the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
         )
     if not matched.prompts:
         raise StudyError(

@@ -116,7 +116,7 @@ class PromptIndex:
 
 
 def assign_prompt(text: Generation, prompt: Prompt, number: int) -> Generation:
-    """Return a text with the prompt that it belongs to, as its text of this number."""
+    """Return a text with its prompt and its number among the prompt's texts."""
     flaws = tuple(flaw for flaw in text.flaws if flaw != ECHO)
     if prompt.text and text.text.startswith(prompt.text):
         flaws = (*flaws, ECHO)

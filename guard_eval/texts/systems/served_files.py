@@ -100,7 +100,7 @@ def append_served(study: Study, system: System, row: Mapping[str, Any]) -> None:
 
 
 def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
-    """Note before a request what it can cost at most, and after a failure without an answer what it did."""
+    """Record the highest cost before a request, and the real cost after a failure without an answer."""
     append_lines(_attempts_path(study, system), [{"attempt": attempt, "cost": cost}])
 
 
@@ -134,7 +134,7 @@ def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
 
     def check(row: dict[str, Any]) -> dict[str, Any]:
         if any(type(row[key]) is not kind for key, kind in kinds.items()):
-            raise TypeError(f"{', '.join(kinds)} have other types")
+            raise TypeError(f"{', '.join(kinds)} have wrong types")
         return row
 
     return list(read_lines(path, check, "served text")) if path.exists() else []
