@@ -21,7 +21,7 @@ from annotation_app import markup, state
 from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 from guard_eval.store import handout, raters
-from guard_eval.study.wording import fill
+from guard_eval.study.wording import fill_placeholders
 
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
 
@@ -38,7 +38,7 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
     rated = len(visit.trail) if visit else 0
     if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
         state.note_progress(app, visit, "finished", {"rated": rated})
-    with markup.show_page(texts.title, fill(texts.lead, count=rated)):
+    with markup.show_page(texts.title, fill_placeholders(texts.lead, count=rated)):
         _show_code(app, ending)
         if ending == "no_place":
             st.button(escape_label(texts.button), key="look-again")
@@ -70,7 +70,7 @@ def show_waiting_or_end(app: App, visit: Visit) -> str:
         return show_ending(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))
-    with markup.show_page(texts.title, fill(texts.lead, minutes=minutes)):
+    with markup.show_page(texts.title, fill_placeholders(texts.lead, minutes=minutes)):
         st.button(escape_label(texts.button), key="more", type="primary")
     markup.reload_page(time.monotonic())
     return "waiting"

@@ -14,7 +14,7 @@ from annotation_app.panel import Submission
 from annotation_app.state import App, Visit
 from guard_eval.records import BlindPair, content_id
 from guard_eval.store.notes import CHECK_ATTEMPTS
-from guard_eval.study.wording import FormQuestion, PracticePair, fill
+from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
 
 ANSWER_LENGTH = 300
 """Characters of an answer in the rater's own words."""
@@ -147,7 +147,9 @@ def _show_practice(app: App, visit: Visit) -> str:
     pair = _list_remaining_practice_pairs(app, visit)[0]
     number = app.practice.index(pair) + 1
     panel.load_panel(app.words)
-    blind_pair = BlindPair.of(-number, pair.prompt, pair.a, pair.b)  # no presentation has a number below 1
+    blind_pair = BlindPair.from_texts(
+        -number, pair.prompt, pair.a, pair.b
+    )  # no presentation has a number below 1
     view = {"where": app.words.practice.position, "done": number - 1, "total": len(app.practice)}
     panel.show_pair(app, visit, blind_pair, view, {"submit": _note_practice})
     return "pair"
@@ -180,7 +182,9 @@ def _show_feedback(app: App, visit: Visit) -> str:
             expected = pair.expected[name]
             agreed = chosen == expected
             sentence = texts.agreed if agreed else texts.differed
-            result = fill(sentence, given=getattr(words, chosen), expected=getattr(words, expected))
+            result = fill_placeholders(
+                sentence, given=getattr(words, chosen), expected=getattr(words, expected)
+            )
             st.html(markup.format_feedback(criterion.title, f"{result} {pair.because[name]}", agreed=agreed))
         if show_forward_button(
             texts.button if _list_remaining_practice_pairs(app, visit) else texts.last, key="next"
@@ -189,7 +193,7 @@ def _show_feedback(app: App, visit: Visit) -> str:
             st.rerun()
         st.html(markup.format_text(words.prompt, pair.prompt))
         for letter, text in (("A", pair.a), ("B", pair.b)):
-            st.html(markup.format_text(fill(words.side, letter=letter), text))
+            st.html(markup.format_text(fill_placeholders(words.side, letter=letter), text))
     return "feedback"
 
 

@@ -45,7 +45,7 @@ from annotation_app.sign_in import BROWSER_COOKIE
 from guard_eval.errors import StudyError
 from guard_eval.records import MESSAGE_BYTES
 from guard_eval.store import settings
-from guard_eval.study.wording import fill
+from guard_eval.study.wording import fill_placeholders
 
 OPTIONS: dict[str, object] = {
     # Streamlit calls home, and asks the internet for its own address, unless these forbid it.
@@ -252,7 +252,7 @@ async def serve_shell(request: Request) -> HTMLResponse:
     texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
     texts["title"] = words.instructions.title
     escaped = {name: escape(text) for name, text in texts.items()}
-    page = fill(markup.read_asset("shell.html"), assets=_read_assets(), **escaped)
+    page = fill_placeholders(markup.read_asset("shell.html"), assets=_read_assets(), **escaped)
     response = HTMLResponse(page, headers={"Cache-Control": "no-cache"})
     if not any(name.startswith(BROWSER_COOKIE) for name in request.cookies):
         response.set_cookie(

@@ -238,7 +238,7 @@ class BlindPair:
     text_b: str
 
     @classmethod
-    def of(cls, presentation: int, prompt: str, text_a: str, text_b: str) -> Self:
+    def from_texts(cls, presentation: int, prompt: str, text_a: str, text_b: str) -> Self:
         """Return stored texts as they are shown."""
         prompt, text_a, text_b = map(clean_for_raters, (prompt, text_a, text_b))
         return cls(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)

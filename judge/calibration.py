@@ -42,7 +42,7 @@ def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
             pair_id=pair.id,
             number=number,
             check=check,
-            blind=BlindPair.of(0, pair.prompt, text_a, text_b),
+            blind=BlindPair.from_texts(0, pair.prompt, text_a, text_b),
         )
         for pair in drawn
         for number, (check, text_a, text_b) in enumerate(_make_texts(pair, seed))

@@ -183,7 +183,7 @@ def _describe_step(step: str, **values: object) -> str:
 def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
-    served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
+    served = [system.served_model.model for system in chosen.systems.values() if system.source == "server"]
     models = [*(part.settings.model.name for part in study.split_by_model()), *served]
     described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []

@@ -133,7 +133,7 @@ class ServedPlan:
     @cached_property
     def price(self) -> Price | None:
         """The price of the model's tokens; None if it is unknown."""
-        served = self.system.served
+        served = self.system.served_model
         return find_price(served, find_url(served))
 
     def body(self, prompt: Prompt, number: int) -> Fields:
@@ -153,7 +153,7 @@ class ServedPlan:
     def forecast(self) -> Generated:
         """Describe the requests, the server and the price, and show the first request in full."""
         name = self.system.name
-        served = self.system.served
+        served = self.system.served_model
         if not self.missing:
             return self.result(0, [f"{name}: no request is needed"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
@@ -241,9 +241,12 @@ def _confirm_requests(
     for plan in plans:
         if plan.price is None or (budget_usd is not None and plan.price.assumed):
             raise StudyError(
-                f"the price of {plan.system.served.model!r} of {plan.system.name!r} is unknown; {REMEDY}"
+                f"the price of {plan.system.served_model.model!r} of {plan.system.name!r} is unknown; "
+                f"{REMEDY}"
             )
-        servers[plan.system.name] = connect_to(plan.system.served, plain_http={url for url, _ in send_key})
+        servers[plan.system.name] = connect_to(
+            plan.system.served_model, plain_http={url for url, _ in send_key}
+        )
     if not may_send_keys(servers.values(), send_key):
         return None
     cost = sum(plan.max_total for plan in plans)
@@ -280,7 +283,7 @@ class ServedRun:
         self._advance = advance
         self._changes: set[str] = set()
         self._failed_in_a_row = 0
-        self._workers = Workers(server, concurrency=plan.system.served.concurrency)
+        self._workers = Workers(server, concurrency=plan.system.served_model.concurrency)
 
     def describe(self) -> list[str]:
         """Describe the written texts and the failures, line by line."""
@@ -306,7 +309,7 @@ class ServedRun:
 
     def _list_warnings(self) -> Iterator[str]:
         """Yield warnings about the answers."""
-        model = self._plan.system.served.model
+        model = self._plan.system.served_model.model
         others = [name for name in self.models if model.casefold() not in name.casefold()]
         if others:
             yield (
@@ -327,7 +330,7 @@ class ServedRun:
         """
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
-        concurrency = self._plan.system.served.concurrency
+        concurrency = self._plan.system.served_model.concurrency
         queue = deque(self._plan.missing)
         async with Client(self._server, concurrency=concurrency) as self._client:
             await self._workers.run([self._request_queue(queue, first=True)])

@@ -116,7 +116,7 @@ def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
         texts = (row.text_a, row.text_b)
         if row.first == "b":
             texts = (row.text_b, row.text_a)
-        blind_pairs[row.id] = BlindPair.of(row.id, row.prompt, *texts)
+        blind_pairs[row.id] = BlindPair.from_texts(row.id, row.prompt, *texts)
     return [blind_pairs[number] for number in numbers]
 
 

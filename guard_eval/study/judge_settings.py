@@ -52,10 +52,10 @@ class _Examples(SettingsTable):
     example: list[JudgedExample] = Field(min_length=1, max_length=64)
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
+def fill_template(template: str, values: Mapping[str, str]) -> str:
     """Return a template with its placeholders filled in. Placeholders in inserted values stay unchanged.
 
-    >>> fill('{{count}} of {{ criteria }}, as {"json": {}}', {"count": "two", "criteria": "{{count}}"})
+    >>> fill_template('{{count}} of {{ all }}, as {"json": {}}', {"count": "two", "all": "{{count}}"})
     'two of {{count}}, as {"json": {}}'
     """
     return _PLACEHOLDER.sub(lambda match: values[match[1].strip()], template)

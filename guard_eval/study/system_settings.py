@@ -162,7 +162,7 @@ class System(ServerSettings):
         return "server" if self.base_url is not None else "strategy"
 
     @property
-    def served(self) -> ServedModel:
+    def served_model(self) -> ServedModel:
         """Return the model of a server, and how it is reached."""
         reached = {name: getattr(self, name) for name in ServerSettings.model_fields}
         return ServedModel(model=self.model.name if self.model else "", **reached)

@@ -125,10 +125,10 @@ def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
     instructions = words["instructions"]
     panel = words["panel"]
     if settings.texts != CONTINUATIONS:
-        instructions = instructions | {"lead": fill(named["lead"], texts=settings.texts)}
+        instructions = instructions | {"lead": fill_placeholders(named["lead"], texts=settings.texts)}
         panel = panel | {"prompt": named["prompt"], "side": named["side"]}
     if settings.task is not None:
-        task = fill(named["task"], task=settings.task)
+        task = fill_placeholders(named["task"], task=settings.task)
         instructions = instructions | {"lead": f"{instructions['lead']} {task}"}
     return words | {"instructions": instructions, "panel": panel}
 
@@ -178,10 +178,10 @@ def shipped_wording(language: str) -> dict[str, Any]:
     return words
 
 
-def fill(text: str, **values: object) -> str:
+def fill_placeholders(text: str, **values: object) -> str:
     """Return `text` with its placeholders filled in. Other braces stay unchanged.
 
-    >>> fill("Pair {number} of {total} {sic}", number=3, total=12)
+    >>> fill_placeholders("Pair {number} of {total} {sic}", number=3, total=12)
     'Pair 3 of 12 {sic}'
     """
     return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)

@@ -11,7 +11,7 @@ from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.servers.answers import shorten
-from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill, read_examples
+from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill_template, read_examples
 from judge.prompts.sanitize import RULES, neutralise_markup
 
 APPENDIX_F = """\
@@ -174,7 +174,7 @@ class JudgePrompt:
         form = _describe_format(self, lines=lines)
         task = "" if self.task is None else f" The task was: {self.task}"
         values = _fill_values(self.criteria) | {"texts": self.texts, "task": task}
-        return f"{fill(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
+        return f"{fill_template(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
     def question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
         """Return the user message: the texts as data, and the format of the answer."""
@@ -330,7 +330,7 @@ def hash_paper_prompt() -> str:
     """Return a hash (12 hexadecimal digits) of the paper's words, our words and our rules."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
-    instructions = fill(APPENDIX_F, _fill_values(tuple(CRITERIA.values())))
+    instructions = fill_template(APPENDIX_F, _fill_values(tuple(CRITERIA.values())))
     return _digest([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import LARGEST_TEXT
 from guard_eval.study.criteria_settings import StudyFile
-from guard_eval.study.judge_settings import PLACEHOLDERS, Judge, fill
+from guard_eval.study.judge_settings import PLACEHOLDERS, Judge, fill_template
 
 EXAMPLE = {"prompt": "p", "a": "x", "b": "y", "verdict": {"fluency": "A", "wit": "tie"}}
 
@@ -104,7 +104,7 @@ def test_placeholders_in_inserted_text_are_not_filled(text, values):
     values = {name: values.get(name, "{{count}}") for name in PLACEHOLDERS}
     template = "<" + text.replace("{", "(") + ">{{criteria}}|{{ judgments }}|{{count}}|{{metrics}}"
     expected = "|".join(values[name] for name in ("criteria", "judgments", "count", "metrics"))
-    assert fill(template, values) == "<" + text.replace("{", "(") + ">" + expected
+    assert fill_template(template, values) == "<" + text.replace("{", "(") + ">" + expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 import annotation_app
-from guard_eval.study.wording import fill
+from guard_eval.study.wording import fill_placeholders
 
 PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 
@@ -50,7 +50,7 @@ def view(page: AppTest) -> dict[str, Any]:
     proto = panel(page)
     assert proto is not None, words(page)
     (data,) = json.loads(proto.json)
-    where = fill(data["where"], number=data["done"] + 1, total=data["total"])  # as panel.js does
+    where = fill_placeholders(data["where"], number=data["done"] + 1, total=data["total"])  # as panel.js does
     return {**data, "where": where}
 
 

@@ -321,7 +321,7 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
 def _make_question(row: SqlRow, number: int) -> Question:
     turned = (number + row.position) % 2 == 1
     texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
-    blind = BlindPair.of(0, row.prompt, *texts)
+    blind = BlindPair.from_texts(0, row.prompt, *texts)
     return Question(pair_id=row.pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 

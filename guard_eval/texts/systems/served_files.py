@@ -47,7 +47,7 @@ def served_path(study: Study, system: System) -> Path:
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
     """Return the body of the request for a system's text to a prompt: 1, 2, …."""
     generation = study.settings.generation
-    served = system.served
+    served = system.served_model
     body: dict[str, Any] = {"model": served.model}
     if system.chat:
         body["messages"] = [{"role": "user", "content": prompt.text}]
