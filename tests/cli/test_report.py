@@ -175,5 +175,5 @@ def test_study_splits_by_prompts_and_traces(paired):
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: .* verdicts have one of the same name"):
+        with pytest.raises(StudyError, match=f"--by {name}: the verdicts have a column of this name"):
             report(paired, by=(name,))
