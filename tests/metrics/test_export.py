@@ -108,7 +108,7 @@ def rows_in(path):
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""), strict=True))
 
 
-def test_one_table_has_every_measured_metric():
+def test_the_score_table_has_every_measured_metric():
     rows = rows_of(RESULTS.scores)
     table = score_table(rows)
     assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%)", "Coh. (nats)")
@@ -134,7 +134,7 @@ SHOWN = [
 ]
 
 
-def test_no_scores_are_a_table_without_rows():
+def test_a_score_table_without_scores_is_empty():
     assert (score_table([]).rows, score_table([]).caption) == ((), "Scores")
 
 
@@ -144,7 +144,7 @@ def test_values_have_the_decimals_of_their_metric():
     ]
 
 
-def test_closest_scores_are_the_papers_bold_ones():
+def test_scores_closest_to_human_equal_the_papers_bold_scores():
     table = published("tab:ablation_resultglacs")
     rows = [
         score(row.metric, row.number, strategy=row.strategy)
@@ -224,7 +224,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("ending", BY_HAND)
-def test_pages_equal_pages_by_hand(ending):
+def test_pages_equal_handwritten_pages(ending):
     lines = metrics_page(RESULTS, ending).splitlines()
     assert not [line for line in BY_HAND[ending] if line not in lines]
 
@@ -251,7 +251,7 @@ def test_html_escapes_markup_in_names(folder):
     assert not {"\x1b", "\x00"} & {*text}
 
 
-def test_latex_comments_stay_on_their_line():
+def test_line_breaks_cannot_end_a_latex_comment():
     tables, comments = metrics_page(NASTY, ".tex").rsplit("\\end{table*}\n", 1)
     assert all(line.startswith("% ") for line in comments.splitlines())
     assert "\\input{x}" not in tables

@@ -92,9 +92,12 @@ def test_too_few_texts_have_no_mauve():
         assert reason in result.reason
 
 
-def test_mauve_of_constant_or_nan_features():
+def test_equal_constant_features_have_a_mauve_of_100():
     same = np.full((40, 6), 0.3, dtype=np.float32)
     assert mauve(same, same).value == pytest.approx(100, abs=1e-9)
+
+
+def test_mauve_of_nan_features_is_undefined():
     p, q = features(13, 40, 40, 6, 0.0)
     q[3, 2] = np.nan
     assert "not finite" in mauve(p, q).reason

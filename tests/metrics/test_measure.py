@@ -114,7 +114,7 @@ def test_an_impossible_test_counts_in_the_family():
     assert dull.p_holm == pytest.approx(2 * dull.p_value)
 
 
-def test_a_difference_has_interval_test_correction():
+def test_each_difference_has_interval_p_and_corrected_p():
     results, rows = differences_of(many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3))
     assert {row.strategy for row in rows.values()} == {"dull", "same"}
     dull, same = rows["diversity", "dull", "d"], rows["diversity", "same", "d"]
@@ -151,7 +151,7 @@ def test_the_mean_over_datasets_has_equal_weights():
     assert whole.high - whole.low < tales.high - tales.low
 
 
-def test_a_repeated_text_changes_no_score():
+def test_repeated_texts_of_a_prompt_change_no_score():
     """Nor does a text of the same prompt under another id: the words of the prompt are the unit."""
     once = many("guard", 1, words=8)
     renamed = [replace(text, prompt_id=f"row {text.prompt_id}") for text in once]
