@@ -12,7 +12,7 @@ from texts_measured import generation, measured, score_of
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import write_results
 from guard_eval.metrics.measurement import MODULES
-from guard_eval.metrics.scores import OVERALL, rows_of
+from guard_eval.metrics.scores import OVERALL, list_rows
 from guard_eval.study.settings import MetricName
 from guard_eval.texts.generations import HUMAN
 
@@ -59,7 +59,7 @@ def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh
 
 def differences_of(texts, baseline="guard", **options):
     results = measured(texts, compute=["diversity", "length"], baseline=baseline, **options)
-    return results, {(row.metric, row.strategy, row.dataset): row for row in rows_of(results.differences)}
+    return results, {(row.metric, row.strategy, row.dataset): row for row in list_rows(results.differences)}
 
 
 def test_missing_intervals_have_a_reason():

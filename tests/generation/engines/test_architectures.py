@@ -72,7 +72,7 @@ def test_contrastive_search_equals_the_definition(kind):
     expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
     assert continue_rows(model, PROMPTS, "contrastive(k=6, alpha=0.6)").tokens == expected
     windowed = kind in {"mistral", "qwen2-window"}
-    assert Abilities.of(model).choose_passes(64) is (RepeatedPasses if windowed else TreePasses)
+    assert Abilities.for_model(model).choose_passes(64) is (RepeatedPasses if windowed else TreePasses)
 
 
 @pytest.mark.parametrize("q", [1.0, 3.0])
@@ -165,5 +165,5 @@ def test_beam_search_with_a_cache_equals_search_without_one(kind):
 def test_an_amateur_with_a_cache_equals_one_without(kind, monkeypatch):
     strategy, expert = "contrastive_decoding(beams=3, amateur_prompt=whole)", tiny("llama")
     cached = continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens
-    monkeypatch.setattr(Abilities, "extends_rows", lambda *_: False)
+    monkeypatch.setattr(Abilities, "can_use_cache_as_amateur", lambda *_: False)
     assert continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens == cached

@@ -51,7 +51,7 @@ def test_a_static_cache_has_one_shape(loaded, monkeypatch):
     shapes = []
 
     def seen(model, batch, strategy, **more):
-        shapes.append(tuple(batch.padded()[0].shape))
+        shapes.append(tuple(batch.pad_prompts()[0].shape))
         return decode(model, batch, strategy, **more)
 
     monkeypatch.setattr(local, "decode", seen)

@@ -22,10 +22,10 @@ from written_texts import collect_notices, write
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.encoding import (
-    absent_ids,
     control_tokens,
     encode,
     eos_ids,
+    list_ids_without_text,
     stop_ids,
 )
 from guard_eval.generation.engines.loading import load
@@ -152,8 +152,8 @@ def test_an_end_token_without_a_spelling_ends_a_text(folder):
     """The model has 320 tokens and its tokenizer 288. One of the others is a likely end token."""
     loaded = load(str(folder))
     loaded.model.generation_config.eos_token_id = 310
-    assert 310 not in absent_ids(loaded)
-    assert 311 in absent_ids(loaded)
+    assert 310 not in list_ids_without_text(loaded)
+    assert 311 in list_ids_without_text(loaded)
     with torch.no_grad():
         loaded.model.get_output_embeddings().weight[310] *= 9
     (text,) = write_texts(loaded, "temperature(tau=3)", max_new_tokens=80)
