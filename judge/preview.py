@@ -15,7 +15,7 @@ from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.forms import show_request
-from judge.prompts.prompt import describe_special, make_prompt
+from judge.prompts.prompt import describe_differences, make_prompt
 from judge.questions import RequestBuilder, check_criteria, check_examples, describe_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
@@ -106,7 +106,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     longest = judge.max_output_tokens or REASONING_TOKENS
     price = find_price(judge, url)
     name = visible(judge.rater_name)
-    special = describe_special(judge)
+    special = describe_differences(judge)
     lines = [
         f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {make_prompt(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",

@@ -99,7 +99,7 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
     """Return the price today of a model's tokens at the server of this address, or None if it is unknown."""
     stated = settings.usd_per_million_tokens
     if stated is None:
-        listed = _find_listed(settings.model, url)
+        listed = _find_catalogue_price(settings.model, url)
         if listed is not None or locate(url) == "far":
             return listed
         source = "its server is in this network, and its model in no list of prices"
@@ -113,7 +113,7 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
     return Price(online=prices, batch=prices, source="study.toml")
 
 
-def _find_listed(model: str, url: str) -> Price | None:
+def _find_catalogue_price(model: str, url: str) -> Price | None:
     """Return the catalogue's price.
 
     An unknown provider's server may forward requests: there a model that only its maker serves has the

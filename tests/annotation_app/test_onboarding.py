@@ -119,7 +119,7 @@ def test_an_unsaved_practice_answer_stays_on_the_form(prepared, full_disk):
     assert "What we would choose" in words(rate(page, "A", "A"))
 
 
-def test_custom_words_are_plain_text_and_german_works(prepared, tmp_path):
+def test_custom_and_german_wording_is_shown_as_plain_text(prepared, tmp_path):
     own_pages = (
         '[consent]\nlead = "<img src=x> **not bold**"\nagree = "*Ja* $x$"\npoints = ["<b>dick</b>"]\n'
         '[[background.questions]]\nname = "q"\nask = "![x](y)"\nanswers = { a = "[a](b)", b = ":red[b]" }\n'
