@@ -61,7 +61,7 @@ class Biller:
         return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
 
     def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
-        """Return the values that complete the row of an answer, of which only the tokens have been read."""
+        """Return the values that complete the row of an answer. Only its token counts are read."""
         usage = read_usage(body)
         cost = None if self._price is None else self._price.cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)

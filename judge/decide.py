@@ -234,7 +234,7 @@ def finish_question(run: RunState, step: Verdict | Failure) -> RunState:
 
 
 def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
-    """Return whether the server failed whatever the texts are; before a verdict a rejection counts, too."""
+    """Return whether a failure is not due to the texts. Before the first verdict, rejections count, too."""
     says_nothing = error.kind == "rejected" and not (run.is_settled or run.has_verdicts)
     return says_nothing or error.kind in OF_THE_SERVER
 
@@ -264,7 +264,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def stop_after_useless_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return the stop of a run after this number of answers without a verdict."""
+    """Return a stop that says how many answers brought no verdict, and what may help."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "

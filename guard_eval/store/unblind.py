@@ -143,7 +143,7 @@ _PAIRS = query("""
 def read_tidy_rows(
     store: Store, *, include_surplus: bool = False, include_excluded: bool = False
 ) -> list[TidyRow]:
-    """Return the study's current verdicts, un-blinded, by position, rater, presentation and criterion.
+    """Return the study's current verdicts with methods, sorted by position, rater and criterion.
 
     Gold pairs and repeats are not part of the study. Surplus verdicts and those of excluded raters are left
     out by default.
@@ -155,7 +155,7 @@ def read_tidy_rows(
 
 
 def read_history(store: Store) -> list[TidyRow]:
-    """Return every revision of every verdict, gold pairs and repeats too, by presentation and criterion."""
+    """Return every revision of all verdicts, with gold pairs and repeats, sorted by presentation."""
     return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
 
 

@@ -47,7 +47,7 @@ class OpenSlot:
 
 
 def compute_imbalance_change(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
-    """Return by how much a showing on this side changes each method's lead as text A.
+    """Return how a showing on this side changes the side imbalance of each method.
 
     >>> compute_imbalance_change("guard", "greedy", "b")
     {'guard': -1, 'greedy': 1}
