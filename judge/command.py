@@ -242,12 +242,12 @@ class JudgeCommand:
                     self.servers[preview.judge.rater_name] = server
         if not may_send_keys(self.servers.values(), self.allowed):
             return False
-        if yes or not self.servers:
+        confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
+        if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
             return True
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
-        confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
         if self.budget is not None:
             cost = f"for never more than {show_usd(self.budget)} over all runs"
         else:
@@ -336,12 +336,12 @@ def _show_spending(spending: Sequence[SqlRow]) -> Table:
     """Return a table of the requests and costs of each judge over all runs."""
     facts = {
         "requests": "requests",
-        "of these lost": "lost",
-        "of these under way, or in a batch": "open",
+        "without an answer": "lost",
+        "under way, or in a batch": "open",
         "prompt tokens": "input_tokens",
         "completion tokens": "output_tokens",
         "US dollars": "usd",
-        "set aside for lost or open": "held_usd",
+        "reserved for requests without an answer": "held_usd",
     }
     rows = [
         (title, *(f"{getattr(row, name):{'.4f' if 'usd' in name else ''}}" for row in spending))

@@ -64,7 +64,8 @@ def test_onboarding_asks_each_question_once(prepared):
     page = press(rate(page, "A", "tie"), "next")
     # Who errs reads the instructions once more, and what for; the attempt counts.
     page = answer(page, WRONG)
-    assert "Not all answers were right" in words(page)
+    assert "Not all answers were right: “" in words(page)
+    assert "if an answer is wrong again, the study ends for you" in words(page)
     page = press(page, "start")
     assert [question.value for question in page.radio] == [None] * 4
     answer(visit(ann), RIGHT, attempt=1)

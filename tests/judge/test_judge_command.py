@@ -151,6 +151,17 @@ def test_an_unknown_price_must_be_declared(folder, study, guard_eval):
     assert f"the price of 'nobody-knows' is {remedy}" in guard_eval("judge", "s", "--yes").refused()
 
 
+def test_a_free_judge_needs_no_confirmation(guard_eval, study, pair):
+    study(table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
+    assert "2 judged, 2 requests sent, $0.00" in guard_eval("judge", "s").out
+    study(table("unlisted", model="nobody-knows"))
+    assert (
+        "price: free (a server in your network, and no listed price)"
+        in guard_eval("judge", "s", "--dry-run").out
+    )
+    assert "2 judged" in guard_eval("judge", "s").out
+
+
 def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))

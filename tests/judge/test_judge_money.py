@@ -54,8 +54,8 @@ def test_reasoning_is_detected_by_answers_and_not_by_name(study, pair, guard_eva
 def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     out = guard_eval("judge", "s", "--dry-run").out
-    assert f"answer tokens: at most {4 * 8192:,}" in out
-    expected = re.search(r"if the model reasons, expect \$([\d.]+) online", out)[1]
+    assert f"answer tokens: at most {4 * 8192:,} (8,192 each, if the model reasons)" in out
+    expected = re.search(r"online, if the model reasons +\$([\d.]+)", out)[1]
     assert float(expected) > 4 * 1000 * 8e-6
 
 
