@@ -79,7 +79,7 @@ class PrintedRow:
 
 
 @record
-class Checked(Result):
+class CheckedFigures(Result):
     """What a paper's printed figures support.
 
     Attributes:
@@ -105,7 +105,7 @@ def check(
     icc: float = 0.41,
     alpha: float = 0.05,
     percentages: tuple[str, ...] = (),
-) -> Checked:
+) -> CheckedFigures:
     """Check whether printed counts or percentages support a claim.
 
     No study is needed.
@@ -153,7 +153,7 @@ def check(
         lines.append(_count_significant(claims, icc, alpha, tests))
     if rows:
         lines.append(_list_totals(totals, ratings))
-    return Checked(
+    return CheckedFigures(
         lines=tuple(lines),
         tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
         claims=claims,

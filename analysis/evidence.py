@@ -87,7 +87,7 @@ class MetricRow:
     meaning: str
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions of the software that an analysis uses."""
     packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
@@ -184,7 +184,7 @@ class Context:
     with_excluded: pd.DataFrame | None = None
     people: Facts | None = None
     conduct: Conduct = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=versions)
+    versions: Mapping[str, str] = field(default_factory=list_versions)
     settings: str = ""
     command: str = ""
 
@@ -203,13 +203,13 @@ class Context:
         }
 
     @property
-    def changed_judges(self) -> tuple[str, ...]:
+    def changed_judge_settings(self) -> tuple[str, ...]:
         """Describe the settings of judges that changed after the first verdict, one text for each judge."""
         changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
         return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
 
     @property
-    def why_exploratory(self) -> tuple[str, ...]:
+    def exploratory_reasons(self) -> tuple[str, ...]:
         """Return the reasons why the results are exploratory; none if they follow the declared analysis."""
         reasons = [
             f"settings were changed after the first verdict: {'; '.join(people.changes)}"
@@ -233,7 +233,7 @@ UNNAMED_RATERS = (
 )
 R = TypeVar("R")
 
-HONOURED: dict[Callable[..., object], frozenset[str]] = {}
+USED_PLAN_KEYS: dict[Callable[..., object], frozenset[str]] = {}
 """The keys of the plan that each analysis uses."""
 
 
@@ -251,7 +251,7 @@ class Evidence:
     _rows: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
+    def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Evidence:
         """Score a validated table as `context` declares it.
 
         Raises:
@@ -326,7 +326,7 @@ class Evidence:
         return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
 
     @cached_property
-    def in_full(self) -> tuple[tuple[str, str], ...]:
+    def comparisons_in_full(self) -> tuple[tuple[str, str], ...]:
         """Return the comparisons that are analysed in every way: those asked for, or all if they are few.
 
         Raises:
@@ -339,9 +339,9 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def in_full_only(self) -> Evidence:
+    def evidence_in_full(self) -> Evidence:
         """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
-        return self.only(self.in_full) if self.in_full else self
+        return self.restrict_to(self.comparisons_in_full) if self.comparisons_in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, in the order of its methods."""
@@ -351,13 +351,13 @@ class Evidence:
         names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
         raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
 
-    def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
+    def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence on these comparisons only."""
         scored = self.scored.only(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 
-def honours(
+def declare_plan_keys(
     *uses: str,
     refuses: Mapping[str, str] = MappingProxyType({}),
     needs: Callable[[Evidence], object] = lambda _: True,
@@ -366,24 +366,24 @@ def honours(
 
     Args:
         uses: The keys that change its rows.
-        refuses: Why the analysis cannot honour a key, and the remedy.
+        refuses: Why the analysis cannot use a key, and the remedy.
         needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """
     if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
-    def declare(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
+    def wrap(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)
-        def checked(evidence: Evidence) -> list[R]:
+        def analyse_if_allowed(evidence: Evidence) -> list[R]:
             if not needs(evidence):
                 return []
             for key in sorted(evidence.plan.chosen()):
                 if key in refuses or key not in DECIDED.union(uses):
-                    why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
+                    why = refuses.get(key, f"{analyse.__name__} does not use it; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
             return analyse(evidence)
 
-        HONOURED[checked] = frozenset(uses)
-        return checked
+        USED_PLAN_KEYS[analyse_if_allowed] = frozenset(uses)
+        return analyse_if_allowed
 
-    return declare
+    return wrap

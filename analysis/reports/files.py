@@ -12,8 +12,8 @@ from analysis.reports.first_screen import FirstScreen, build_first_screen
 from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
 from analysis.scores.scores import by_cell, with_judges
 from analysis.sections import ANALYSES, SECTIONS
-from analysis.sections.results.answering import answering
-from analysis.sections.section import group_name, make_frame
+from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.section import make_frame, name_raters
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, Pair, record
@@ -68,7 +68,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     """
     context = evidence.context
     with use_titles(context.titles):
-        if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(answering)):
+        if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(select_answer_rows)):
             raise StudyError(UNKNOWN_RATERS)
         screen = build_first_screen(evidence)
         page = _collect_page(evidence, screen)
@@ -119,7 +119,7 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
     for key, rows in by_cell(with_judges(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
-        counted.append(f"{title(key.criterion)} ({group_name(key)}): {text}")
+        counted.append(f"{title(key.criterion)} ({name_raters(key)}): {text}")
     return counted
 
 
@@ -136,7 +136,7 @@ def _collect_facts(context: Context, screen: FirstScreen) -> dict[str, object]:
         "question": context.question,
         "answer": screen.summary,
         "composite": context.plan.composite,
-        "exploratory_because": list(context.why_exploratory),
+        "exploratory_because": list(context.exploratory_reasons),
         "seed": context.seed,
         "study_hash": context.study_hash,
         "parts": [asdict(settings) for settings in context.parts],

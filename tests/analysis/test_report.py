@@ -61,7 +61,7 @@ def context(**changes):
 
 
 def write(frame, folder, *, paper=False, **changes):
-    return write_report(Evidence.of(validate(frame), context(**changes)), folder, paper=paper)
+    return write_report(Evidence.from_verdicts(validate(frame), context(**changes)), folder, paper=paper)
 
 
 def contents(folder):
@@ -94,7 +94,7 @@ def test_report_json_has_the_numbers_of_every_csv(written):
         assert len(pd.read_csv(path)) == len(numbers(folder)["tables"][name])
 
 
-def test_page_loads_nothing_and_runs_nothing(written):
+def test_page_has_no_external_files_and_no_scripts(written):
     page = page_of(written[0])
     assert not {tag for tag, _ in page.tags} & {"script", "img", "link", "iframe", "object"}
     for _, attributes in page.tags:
@@ -107,7 +107,7 @@ def test_page_loads_nothing_and_runs_nothing(written):
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
 
 
-def test_ids_are_unique_and_links_lead_somewhere(written):
+def test_ids_are_unique_and_links_have_targets(written):
     page = page_of(written[0])
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -115,7 +115,7 @@ def test_ids_are_unique_and_links_lead_somewhere(written):
     assert len(words_of(written[0]).split()) < 3000  # a reader reaches the end
 
 
-def test_untrusted_text_is_shown_and_not_obeyed(written):
+def test_markup_in_texts_is_shown_and_not_interpreted(written):
     page = page_of(written[0])
     assert EVIL in page.texts
     markdown = (written[0] / "report.md").read_text(encoding="utf-8")
@@ -199,7 +199,7 @@ def compared(*more):
     return pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
 
 
-def test_first_screen_keeps_comparisons_apart(tmp_path):
+def test_first_screen_shows_each_comparison_separately(tmp_path):
     summary = analysis.report(compared(), tmp_path).summary
     assert "No difference between a1 and a2 was found" in summary
     assert "b2 was preferred to b1 on coherence (b1 10\u00a0%)" in summary
@@ -224,7 +224,9 @@ def test_first_screen_shows_a_ranking_and_a_comparison(tmp_path):
 def test_first_screen_and_tables_have_one_orientation(tmp_path):
     """y is ahead: the page gives the share of x, the first method, and names it where y is the subject."""
     frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
-    screen = build_first_screen(Evidence.of(validate(frame), context(planned=(("x", "y", "coherence"),))))
+    screen = build_first_screen(
+        Evidence.from_verdicts(validate(frame), context(planned=(("x", "y", "coherence"),)))
+    )
     (line,) = screen.bars[0].lines
     # Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie.
     assert (line.won, line.tied) == (pytest.approx(10 / 90), pytest.approx(30 / 90))
@@ -235,7 +237,7 @@ def test_first_screen_and_tables_have_one_orientation(tmp_path):
 
 
 @pytest.mark.browser
-def test_wins_fill_the_bar_from_the_end_of_their_method(chromium, tmp_path):  # noqa: F811
+def test_bar_of_wins_starts_at_the_side_of_its_method(chromium, tmp_path):  # noqa: F811
     """Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie."""
     frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
     analysis.report(frame, tmp_path)
@@ -275,12 +277,12 @@ def test_declared_comparisons_come_before_a_ranking(tmp_path):
     three = [({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a, b) for a, b in ("cd", "ce", "de")]
     frame = pd.concat([table(letters, a=a, b=b).astype(object) for letters, a, b in three], ignore_index=True)
     planned = (("c", "d", "coherence"), ("c", "e", "coherence"))
-    declared = build_first_screen(Evidence.of(validate(frame), context(planned=planned)))
+    declared = build_first_screen(Evidence.from_verdicts(validate(frame), context(planned=planned)))
     assert [bars.heads[0] for bars in declared.bars] == ["Criterion", "Criterion", "Coherence"]
     assert declared.answer == "No difference between c and d or between c and e was found."
     assert "there is no evidence that one of 3 methods is better" in declared.more
     assert "sign-flip" in declared.foot
-    explored = build_first_screen(Evidence.of(validate(frame), context(planned=None)))
+    explored = build_first_screen(Evidence.from_verdicts(validate(frame), context(planned=None)))
     assert explored.bars[0].heads[0] == "Coherence"
     assert "Davidson’s model" in explored.foot
     assert "sign-flip" not in explored.foot
@@ -312,7 +314,7 @@ def test_sides_are_called_balanced_only_if_all_pairs_are(verdicts, raters, sente
     assert ("balanced" in summary) == ("balanced" in sentence)
 
 
-def test_interval_against_its_test_is_explained(tmp_path):
+def test_contradiction_of_interval_and_test_is_explained(tmp_path):
     # 15 of 20 pairs for x: p = .041, and of two criteria Holm's is .083; the interval is above .5.
     first = table({f"{pair}": "x" if pair < 15 else "y" for pair in range(20)}, criterion="a")
     second = table({f"{pair}": "xy"[pair % 2] for pair in range(20)}, criterion="b")
@@ -331,7 +333,7 @@ def test_interval_and_test_never_disagree_for_one_result(tmp_path):
     assert "can exclude" not in " ".join(page_of(tmp_path).texts)
 
 
-def test_many_methods_are_ranked_first(tmp_path):
+def test_ranking_of_many_methods_comes_first(tmp_path):
     frame = validate(drawn_verdicts(prompts=20, compared=COMPARED))
     analysis.report(frame, tmp_path, paper=True)
     # Its p are people's alone, so no judge is named.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
-from analysis.sections.results.shares import ShareRow, correct, make_share_cells, order_by_plan
+from analysis.sections.results.shares import ShareRow, correct_p_values, make_share_cells, order_by_plan
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
@@ -39,7 +39,7 @@ class SequentialRow(ShareRow):
     method: str
 
 
-@honours("alpha", "correction", "sequential", "panel", "composite")
+@declare_plan_keys("alpha", "correction", "sequential", "panel", "composite")
 def sequential(evidence: Evidence) -> list[SequentialRow]:
     """Return a row per comparison and criterion, of people and of each judge.
 
@@ -53,7 +53,7 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
     items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
     rows = [_make_row(evidence, key, group) for key, group in by_cell(items)]
     rows.sort(key=order_by_plan(evidence.context.planned))
-    return correct(rows, evidence)
+    return correct_p_values(rows, evidence)
 
 
 def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
@@ -125,7 +125,7 @@ def _note_unequal_raters(counts: pd.Series) -> str:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether the ratings may stop."""
+    """Make the section "May we stop now?"."""
     return make_table_section(
         evidence.rows(sequential),
         name_result,
