@@ -10,6 +10,7 @@ from rating import people
 from analysis.reports.command import report
 from analysis.reports.study_report import make_study_context
 from guard_eval.errors import StudyError
+from guard_eval.reporting.data import plain
 from guard_eval.store import Store, handout, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
@@ -45,6 +46,20 @@ def test_several_tables_are_one_report(judged):
     second.write_text(f"{HEADER}\n{ROWS.replace('eve', 'bob')}")
     result = report(judged, second, overrides=["rater_kind=person"])
     assert result.answer.startswith("2\u00a0people rated 6\u00a0pairs")
+
+
+def test_share_interval_and_p_are_printed(judged):
+    """15 of 20 pairs: p is that of the binomial test, and the interval is that of the table of results."""
+    rows = [f"{pair},d,x,y,eve,coherence,{'x' if pair < 15 else 'y'}" for pair in range(20)]
+    judged.write_text("\n".join([HEADER, *rows]))
+    result = report(judged)
+    [row] = json.loads((result.folder / "report.json").read_text())["tables"]["win_shares"]
+    limits = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
+    line = f"x against y · Coherence: 75.0 % (95 % interval: {limits}), p = .041 · evidence"
+    assert line in [text.replace("\u00a0", " ") for text in result.lines]
+    [printed] = plain(result)["results"]
+    assert (printed["interval"]["low"], printed["interval"]["high"]) == (row["low"], row["high"])
+    assert printed["p"] == pytest.approx(2 * 21_700 / 2**20)
 
 
 def test_command_line_overrides_report_toml(judged):
@@ -163,5 +178,5 @@ def test_study_splits_by_prompts_and_traces(paired):
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: .* verdicts have one of the same name"):
+        with pytest.raises(StudyError, match=f"--by {name}: the verdicts have a column of this name"):
             report(paired, by=(name,))
