@@ -20,7 +20,7 @@ from pydantic import (
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
+from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, read_grid
 from guard_eval.records import RoundPlan, content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import strategy_of
@@ -387,7 +387,7 @@ class Settings(SettingsTable):
         """
         system = self.systems.get(name)
         if system is None or system.source == "strategy":
-            drawn = draws(parse(name if system is None else str(system.strategy)))
+            drawn = draws_tokens(parse(name if system is None else str(system.strategy)))
         else:
             drawn = system.source == "server" and system.temperature != 0
         return self.generation.runs if drawn else 1

@@ -100,7 +100,7 @@ def test_a_study_declares_everything_itself(paired):
 def test_a_study_declares_margin_and_correction(paired):
     opened = Study.open(paired, ["analysis.correction=bh", "analysis.margin=0.04"])
     with Store.open(opened.database, declared=opened.declared) as store:
-        context = make_study_context(opened, store, unblind.tidy(store))
+        context = make_study_context(opened, store, unblind.read_tidy_rows(store))
     assert (context.plan.correction, context.plan.margin) == ("bh", 0.04)
 
 
@@ -115,10 +115,13 @@ def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
         ratings = pairs * opened.settings.annotation.raters_per_pair
-        (unfinished,) = make_study_context(opened, store, unblind.tidy(store)).unfinished
-        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * ratings)]
+        (unfinished,) = make_study_context(opened, store, unblind.read_tidy_rows(store)).unfinished
+        every = [
+            replace(row, rater=f"r{index}")
+            for index, row in enumerate(unblind.read_tidy_rows(store) * ratings)
+        ]
         with monkeypatch.context() as rated:
-            rated.setattr(unblind, "tidy", lambda *_, **__: every)
+            rated.setattr(unblind, "read_tidy_rows", lambda *_, **__: every)
             assert make_study_context(opened, store, every).unfinished == ()
     assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")

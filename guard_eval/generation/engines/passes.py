@@ -88,7 +88,7 @@ def read_states(
 
 
 class RowPasses:
-    """The forward passes of texts. Each text continues some text of the pass before.
+    """The forward passes of texts. Each text continues one of the texts of the previous pass.
 
     Attributes:
         cache: The model's cache of the texts, or None.
@@ -158,7 +158,7 @@ class TreePasses:
         present = self._present[:, : self._length]
         return degeneration_penalty(self._directions, context, present)
 
-    def take(self, index: Tensor) -> Tensor:
+    def append_candidates(self, index: Tensor) -> Tensor:
         """Append the candidates `index` `[R]`, and return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
         logits = self._choose_candidates(rows, index)
