@@ -320,5 +320,5 @@ def test_instruction_for_all_rows_is_not_the_prompt():
     """With one prompt alone, all pairs share it."""
     rows = [{"prompt": f"Why {n}?", **AB, "winner": "alpha", "instruction": "Pick one."} for n in range(24)]
     assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
-    one = pd.DataFrame(rows).drop(columns="prompt").assign(item=range(24), rater="ann")
-    assert counts(one) == ("24/0/0", 1)
+    without_prompts = pd.DataFrame(rows).drop(columns="prompt").assign(item=range(24), rater="ann")
+    assert counts(without_prompts) == ("24/0/0", 1)
