@@ -15,7 +15,7 @@ from analysis.stats.printed import (
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import and_list, equals, number, percent, plural

@@ -19,7 +19,8 @@ from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_sig
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import RaterKind, record
+from guard_eval.frozen import record
+from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_conduct

@@ -15,7 +15,8 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, count_of
-from guard_eval.records import PEOPLE, Pair, Prompt, record, settings_part
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table

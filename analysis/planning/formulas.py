@@ -17,7 +17,7 @@ from statsmodels.stats.power import normal_power_het
 from analysis.stats.assisted import PRIOR_UNITS, effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
-from guard_eval.records import record
+from guard_eval.frozen import record
 
 MAX_ITEMS = 1_000_000
 """Items up to which a plan looks for the power wanted."""

@@ -12,7 +12,8 @@ from analysis.reports.command import read_table_evidence
 from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED, record
+from guard_eval.frozen import record
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
 

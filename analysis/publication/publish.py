@@ -22,7 +22,8 @@ from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.records import SIMULATED, Pair, record
+from guard_eval.frozen import record
+from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import csv_text, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole

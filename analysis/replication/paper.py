@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from guard_eval.errors import StudyError, nearest
-from guard_eval.records import record
+from guard_eval.frozen import record
 
 FOLDER = Path(__file__).parent / "tables"
 _CONTENT: dict[str, Any] = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))

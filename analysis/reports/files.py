@@ -16,7 +16,8 @@ from analysis.sections.results.answering import answering
 from analysis.sections.section import group_name, make_frame
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED, Pair, record
+from guard_eval.frozen import record
+from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render

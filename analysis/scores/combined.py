@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
+from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import and_list, title
 from guard_eval.rubric import COMPOSITE
@@ -30,7 +30,7 @@ _JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_i
 """What all judges' scores of a pair on one criterion share."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Composite:
     """A weighted mean of criteria.
 
@@ -77,7 +77,7 @@ class Composite:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FormedPanel:
     """A panel of judges with its verdicts.
 

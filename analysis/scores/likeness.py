@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
 from analysis.stats.likeness import compare_with_judge
 from guard_eval.estimate import adjust
+from guard_eval.frozen import record
 
 RARE = 0.001
 """Agreement with judges is a sign if chance gives it to no honest rater in all but this share of studies."""
@@ -27,7 +28,7 @@ BY_TASTE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JudgeLikeness:
     """The agreement of a person with a judge on one criterion.
 

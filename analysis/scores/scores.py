@@ -20,6 +20,7 @@ from analysis.scores.combined import (
 )
 from analysis.verdicts.checks import orient
 from guard_eval.estimate import Floats, sum_by_unit
+from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.study.test_plan import PanelRule
@@ -271,7 +272,7 @@ def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class UnitScores:
     """The independent units of the items of a result: prompts if these are known, else pairs.
 

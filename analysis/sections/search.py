@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.evidence import Evidence, honours
 from analysis.sections.results.answering import answering
 from analysis.sections.section import Section, group_by, group_name, make_labelled_table, make_row_table
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, capital, number, percent, spaced

@@ -9,7 +9,7 @@ part).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
+from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
@@ -24,7 +25,7 @@ PRIOR_UNITS = 2
 everywhere else (as Agresti and Coull's two successes and failures in an interval of a proportion)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AssistedShare:
     """People's mean, assisted by a judge.
 

@@ -24,6 +24,7 @@ from scipy import optimize
 from scipy.sparse import csr_array
 
 from guard_eval.estimate import Floats
+from guard_eval.frozen import record
 
 FEWEST_RATERS = 3
 """Fewer raters say nothing about the population from which they come."""
@@ -39,7 +40,7 @@ CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite'
 Numbers = NDArray[np.integer]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TwoWayMean:
     """A mean over items and raters, and its error.
 

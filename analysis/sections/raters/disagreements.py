@@ -10,7 +10,8 @@ from analysis.evidence import Evidence, honours
 from analysis.scores.scores import CELL, count_verdicts, item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
 from analysis.stats.agreement import agreement_by_item
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import percent
 
 SHOWN = 10

@@ -12,7 +12,8 @@ from analysis.sections.raters.audits import audits
 from analysis.sections.section import MAX_NOTES, Section, limits, make_table_section, plain_name
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import TIE, record
+from guard_eval.frozen import record
+from guard_eval.records import TIE
 from guard_eval.reporting.words import number, percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}

@@ -25,7 +25,8 @@ from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, Floats, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, percent
 
 EPSILON = 0.15

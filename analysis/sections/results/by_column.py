@@ -23,7 +23,7 @@ from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
 from guard_eval.errors import StudyError, nearest
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import (
     and_list,
     equals,

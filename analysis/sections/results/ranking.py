@@ -32,7 +32,7 @@ from analysis.stats.ranks.rank_sets import (
     simultaneous_line,
 )
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,

@@ -22,7 +22,8 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import (
     and_list,

@@ -13,7 +13,7 @@ from analysis.sections.results.shares import ShareRow, correct, make_share_cells
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import number, plural
 from guard_eval.rubric import COMPOSITE
 

@@ -31,8 +31,9 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.frozen import record
 from guard_eval.joint_flips import max_t
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
 from guard_eval.rubric import COMPOSITE
 
