@@ -28,6 +28,7 @@ from guard_eval.store.showings.rounds import count_closed, count_playing, read_s
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
+from guard_eval.study.judge_settings import Judge
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -154,12 +155,13 @@ def _summarise(
     width = max(len(step.name) for step in steps)
     lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in steps]
     is_broken = any(step.state == "broken" for step in steps)
+    is_rated = ratings is not None and ratings.counted > 0
     unfinished = [] if is_broken else [step for step in steps if step.next]
     needed = [step for step in unfinished if step.name not in OPTIONAL][:1]
     choices = [step for step in unfinished if step.name in OPTIONAL]
+    choices.sort(key=lambda step: is_rated and step.name == "metrics")  # who has ratings wants more of them
     if not is_broken and not unfinished:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
-    is_rated = ratings is not None and ratings.counted > 0
     if ratings is not None and is_rated:
         lines += ["", write_headline(ratings)]
     return Status(
@@ -342,7 +344,11 @@ def _verdict_steps(
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_remaining(study, store, rated)
     if any(remaining.values()):
-        text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
+        asked = {judge.rater_name: _requests_per_pair(judge) for judge in study.settings.judge}
+        text = ", ".join(
+            f"{name}: {count_of(count, 'request')} left ({asked[name]} for each pair)"
+            for name, count in remaining.items()
+        )
         yield Step("judges", "partial", text, (study.command("judge", "--dry-run"),))
     elif remaining:
         yield Step("judges", "complete", f"{', '.join(remaining)}: all judged")
@@ -359,15 +365,20 @@ def _verdict_steps(
     yield _report_step(study, is_rated=is_rated, missing=missing)
 
 
+def _requests_per_pair(judge: Judge) -> int:
+    """Return how often a judge is asked about a pair: each sample of each order is a request."""
+    orders = 2 if judge.orders == "both" else 1
+    return orders * judge.samples
+
+
 def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
-    """Return an upper limit for the number of presentations that each judge has not judged yet."""
+    """Return an upper limit for the number of requests that each judge has not answered yet."""
     remaining = {}
     for judge in study.settings.judge:
-        orders = 2 if judge.orders == "both" else 1
         name = judge.rater_name
         with store.read() as db:
             playing = count_playing(db, settings_part(name, "model"))
-        remaining[name] = max(0, playing * orders * judge.samples - rated.get(name, 0))
+        remaining[name] = max(0, playing * _requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 
 
@@ -429,7 +440,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
             "ties %": number(row.ties, 0, scale=100),
             "same %": number(row.same, 0, scale=100),
             "κ (95 %)": number_limits(row.kappa),
-            "A % (95 %)": number_limits(row.first, 0, scale=100),
+            "chose A, % (95 %)": number_limits(row.first, 0, scale=100),
         }
         lines.append(label | figures)
     notes = {row.kappa.note: spaced(row.criterion) for row in rows if row.kappa.note}
@@ -461,7 +472,7 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
         columns=tuple(heads),
         rows=tuple(tuple(line[name] for name in heads) for line in cells),
         words=frozenset(index for index, name in enumerate(heads) if name in {"state", "look at"}),
-        note=". ".join(map(capital, notes)),
+        note=". ".join(capital(note.rstrip(".")) for note in notes),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from analysis.stats.likeness import compare_with_judge
+from guard_eval.errors import count_of
 from guard_eval.estimate import adjust
 from guard_eval.frozen import record
 
@@ -16,9 +17,9 @@ RARE = 0.001
 ADVANCE = 0.175
 """It is a sign from so much more agreement than expected: people of one taste agree somewhat more, too."""
 CONDUCT = {
-    "copies": ("copies", 3),
-    "untrusted": ("events of a program", 3),
-    "driven": ("a driven browser", 1),
+    "copies": ("copied text and left the page", 3),
+    "untrusted": ("a program clicked or typed", 3),
+    "driven": ("a program controlled the browser", 1),
 }
 """The events that the app counts: their description, and the number of pairs that makes them a sign."""
 Conduct = Mapping[str, Mapping[str, int]]
@@ -110,7 +111,11 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
         closest = nearest.get(name)
         if is_used or (closest is not None and closest.is_sign):
-            said = [f"{words} on {counts[what]}" for what, (words, _) in CONDUCT.items() if counts.get(what)]
-            said = said or ["no copies or events of a program were counted"]
+            said = [
+                f"{words} on {count_of(counts[what], 'pair')}"
+                for what, (words, _) in CONDUCT.items()
+                if counts.get(what)
+            ]
+            said = said or ["no copied text and no program on the page was counted"]
             signs[name] = "; ".join([*(closest.describe() if closest else ()), *said])
     return signs

@@ -313,5 +313,7 @@ def test_owner_sees_who_answers_like_a_judge(study, tmp_path):
         "cas": (),
     }
     assert lines["ann"].signs.startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
-    assert lines["ann"].signs.endswith("expected); copies on 4; events of a program on 4")
+    assert lines["ann"].signs.endswith(
+        "expected); copied text and left the page on 4 pairs; a program clicked or typed on 4 pairs"
+    )
     assert lines["ann"].state == ""

@@ -29,7 +29,7 @@ def test_status_follows_a_study_to_its_report(run, study):
     assert result["continuations"]["text"] == "24 of 24"
     assert result["pairs"]["text"] == "3 pairs"
     assert result["people"]["text"] == "0 of 6 ratings, 0 raters"
-    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 presentations left"
+    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 requests left (2 for each pair)"
     # nothing is needed any more; what goes on is a choice
     assert then == [
         "guard-eval measure small",

@@ -111,7 +111,7 @@ def rows_in(path):
 def test_one_table_has_every_measured_metric():
     rows = rows_of(RESULTS.scores)
     table = score_table(rows)
-    assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%)", "Coh. (nats)")
+    assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%) ↑", "Coh. (nats) ↑")
     assert table.rows == (
         ("wikitext", "guard", 100, "92.86*", "−2.61*"),
         ("wikitext", "cs", 90, "89.50", "–"),
@@ -196,13 +196,13 @@ BY_HAND = {
         "# Metrics",
         "> Two batches differ.",
         "## wikitext",
-        "| Strategy | Texts | Div. (%) | Coh. (nats) |",
+        "| Strategy | Texts | Div. (%) ↑ | Coh. (nats) ↑ |",
         "| --- | ---: | ---: | ---: |",
         r"| guard | 100 | 92.86\* \[92.00, 93.50\] | −2.61\* |",
         "| cs | 90 | 89.50 | – |",
         "| guard | 5 | 0.00 |",
-        r"| Div. (%) | wikitext | guard | +1.50 | \[−0.25, 3.00\] | \< .001 | .042 | 90 |",
-        r"| Coh. (nats) | wikitext | guard | – | \[−0.25, 3.00\] | none | none | 90 |",
+        r"| Div. (%) ↑ | wikitext | guard | +1.50 | \[−0.25, 3.00\] | \< .001 | .042 | 90 |",
+        r"| Coh. (nats) ↑ | wikitext | guard | – | \[−0.25, 3.00\] | none | none | 90 |",
         "| seed | 7 |",
         "| cut | – |",
         "| diversity | simctg |",
@@ -212,7 +212,7 @@ BY_HAND = {
     ],
     ".tex": [
         r"\begin{tabular}{lrrr}",
-        r"Strategy & Texts & Div. (\%) & Coh. (nats) \\",
+        r"Strategy & Texts & Div. (\%) $\uparrow$ & Coh. (nats) $\uparrow$ \\",
         r"guard & 100 & 92.86{*} & $-$2.61{*} \\",
         r"cs & 90 & 89.50 & -- \\",
         "% Two batches differ.",

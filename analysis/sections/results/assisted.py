@@ -195,4 +195,5 @@ def _answer_question(rows: Sequence[AssistedRow]) -> str:
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"
-    return f"As much as {plural(max(0, round(max(gained))), 'more rating')} would"
+    most = round(max(gained))
+    return f"Yes: as much as {plural(most, 'more rating')} would" if most > 0 else "No"

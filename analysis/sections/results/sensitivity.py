@@ -192,10 +192,12 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
-    names = [
-        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})" for row in apart
+    found = [
+        f"{'a' if row.is_significant(alpha) else 'no'} difference on {title(row.criterion)} "
+        f"({equals(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
+        for row in apart
     ]
-    return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would. The others find {some_of(found, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
