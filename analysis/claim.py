@@ -79,7 +79,7 @@ class PrintedRow:
 
 
 @record
-class Checked(Result):
+class CheckedFigures(Result):
     """What a paper's printed figures support.
 
     Attributes:
@@ -105,7 +105,7 @@ def check(
     icc: float = 0.41,
     alpha: float = 0.05,
     percentages: tuple[str, ...] = (),
-) -> Checked:
+) -> CheckedFigures:
     """Check whether printed counts or percentages support a claim.
 
     No study is needed.
@@ -153,7 +153,7 @@ def check(
         lines.append(_count_significant(claims, icc, alpha, tests))
     if rows:
         lines.append(_list_totals(totals, ratings))
-    return Checked(
+    return CheckedFigures(
         lines=tuple(lines),
         tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
         claims=claims,
@@ -257,7 +257,7 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
 
 
 def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
-    """Count the comparisons that are significant after the correction."""
+    """Describe how many comparisons stay significant after the correction."""
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
     return (
@@ -267,7 +267,7 @@ def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests:
 
 
 def _list_totals(totals: Sequence[int], ratings: int) -> str:
-    """List the numbers of ratings that fit the percentages."""
+    """List the numbers of ratings for which these percentages are possible."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
     listed = and_list([f"{n:,}" for n in totals[:MAX_TOTALS]])

@@ -96,7 +96,7 @@ def generate_texts(study: Study) -> Result:
 
 
 def compare_texts(study: Study) -> Result:
-    """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
+    """Return the prompt with the most repetitive greedy continuation, and both continuations of it."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
     worst = min(prompts, key=lambda prompt: measure_appeal(greedy[prompt.id, 1].text))

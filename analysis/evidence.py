@@ -204,13 +204,13 @@ class Context:
         }
 
     @property
-    def changed_judges(self) -> tuple[str, ...]:
+    def judge_changes(self) -> tuple[str, ...]:
         """Describe the settings of judges that changed after the first verdict, one text for each judge."""
         changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
         return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
 
     @property
-    def why_exploratory(self) -> tuple[str, ...]:
+    def exploratory_reasons(self) -> tuple[str, ...]:
         """Return the reasons why the results are exploratory; none if they follow the declared analysis."""
         reasons = [
             f"settings were changed after the first verdict: {'; '.join(people.changes)}"
@@ -252,13 +252,13 @@ class Evidence:
     _rows: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
+    def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Evidence:
         """Score a validated table as `context` declares it.
 
         Raises:
             StudyError: Raters are declared to be a sample, and the table does not tell them apart.
         """
-        scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
+        scored = ScoredVerdicts.from_verdicts(table, context.planned, context.plan.panel, context.composite)
         evidence = cls(scored=scored, context=context)
         if context.plan.raters == "random" and not evidence.are_raters_known:
             raise StudyError(UNNAMED_RATERS)
@@ -327,7 +327,7 @@ class Evidence:
         return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
 
     @cached_property
-    def in_full(self) -> tuple[tuple[str, str], ...]:
+    def full_comparisons(self) -> tuple[tuple[str, str], ...]:
         """Return the comparisons that are analysed in every way: those asked for, or all if they are few.
 
         Raises:
@@ -340,9 +340,9 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def in_full_only(self) -> Evidence:
+    def limited_to_full_comparisons(self) -> Evidence:
         """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
-        return self.only(self.in_full) if self.in_full else self
+        return self.restrict_to(self.full_comparisons) if self.full_comparisons else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, in the order of its methods."""
@@ -352,9 +352,9 @@ class Evidence:
         names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
         raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
 
-    def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
+    def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence on these comparisons only."""
-        scored = self.scored.only(tuple(comparisons))
+        scored = self.scored.restrict_to(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 

@@ -103,7 +103,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         study = Study.open(folder, overrides)
     except StudyError as error:
         return _summarise(folder, [Step("settings", "broken", str(error))])
-    steps, texts = _text_steps(study)
+    steps, texts = _read_preparation_steps(study)
     if study.settings.database is not None or (folder / "study.db").exists():
         try:
             with Store.open(study.database, declared=study.declared) as store:
@@ -117,7 +117,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
 def _read_store(
     study: Study, store: Store, drawn: Sequence[Pair], steps: list[Step], texts: Mapping[str, SystemTexts]
 ) -> Status:
-    """Return the state of a study whose pairs are drawn."""
+    """Return the state of a study that already has pairs."""
     everybody = raters.read(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(
@@ -151,7 +151,10 @@ def _summarise(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    """Return the steps as lines, and the next commands: those of the first needed step, then the choices."""
+    """Return the steps as lines, and the next commands.
+
+    The commands of the first unfinished step come first, then those of the optional steps.
+    """
     width = max(len(step.name) for step in steps)
     lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in steps]
     is_broken = any(step.state == "broken" for step in steps)
@@ -183,7 +186,7 @@ def _describe_step(step: str, **values: object) -> str:
     return line
 
 
-def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
+def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
@@ -196,7 +199,7 @@ def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
         prompts_step = Step("prompts", "broken", str(error))
     else:
         prompts_step = Step("prompts", "complete", _describe_step("prompts", prompts=prompts))
-    texts_step, texts = _texts_step(study, prompts)
+    texts_step, texts = _read_texts_step(study, prompts)
     metrics = _metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Step("settings", "complete", described), prompts_step, texts_step]
     return [*steps, *_tuning_steps(study, texts_step), metrics], texts
@@ -214,7 +217,7 @@ def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> l
     return replaced
 
 
-def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
+def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts. They are complete if every system has all of them."""
     name = "texts" if study.settings.system else "continuations"
     try:

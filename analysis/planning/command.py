@@ -191,11 +191,12 @@ def plan_study(
 
 def _find_need(design: Design, raters: int) -> Need:
     items = find_items_needed(design, raters)
+    simpler = design.for_these_raters_alone()
     return Need(
         raters=raters,
         items=items,
         verdicts=None if items is None else items * raters * design.results,
-        without=None if design == design.only() else find_items_needed(design.only(), raters),
+        without=None if design == simpler else find_items_needed(simpler, raters),
     )
 
 
@@ -243,7 +244,7 @@ def _make_table(
 ) -> Table:
     """Return the needs as a table, with the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
-    is_wider = design != design.only()
+    is_wider = design != design.for_these_raters_alone()
     if is_wider:
         heads.append("These raters alone" if design.judge_r is None else "Without the judge")
     heads += [f"{size} items" for size in items]

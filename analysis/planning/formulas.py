@@ -93,8 +93,8 @@ class Design:
         """
         return self.rating_variance * (1 + (raters - 1) * self.icc) / raters
 
-    def only(self) -> Design:
-        """Return the design for these raters, without a judge."""
+    def for_these_raters_alone(self) -> Design:
+        """Return the design for these raters alone, without a judge."""
         return replace(self, rater_sd=None, judge_r=None)
 
 

@@ -75,8 +75,8 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
-    scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
-    cells = list(by_cell(scored.by_kind))
+    scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
+    cells = list(by_cell(scored.scores_by_kind))
     criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
     pilots = [
         _summarise_criterion(

@@ -74,7 +74,9 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
             people = read_people(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:
-                evidence = Evidence.of(validate(table_of(counted)), make_study_context(study, store, counted))
+                evidence = Evidence.from_verdicts(
+                    validate(table_of(counted)), make_study_context(study, store, counted)
+                )
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
     hashes = hash_plan(study, pairs)
     line = f"{path}: the description"

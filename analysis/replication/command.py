@@ -17,7 +17,7 @@ from analysis.replication.compare import (
     make_tables,
 )
 from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
-from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
+from analysis.replication.paper import SEARCH, PaperTable, find_published_figures, find_table, paper_tables
 from analysis.replication.study import find_differences, name_model, plan_replication, write_study
 from analysis.reports.study_report import table_of
 from analysis.verdicts.sources import read as read_verdicts
@@ -206,7 +206,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
         ours = figures_from_metrics(measured.to_frame())
         model = name_model(table, study)
         datasets = set(ours["dataset"])
-        printed = set(published(table.label)["dataset"])
+        printed = set(find_published_figures(table.label)["dataset"])
         if missing := sorted(printed - datasets):
             notes.append(f"not run: {', '.join(missing)}")
         if others := sorted(datasets - printed):
@@ -226,7 +226,7 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     model: str = "",
 ) -> Replication:
     """Show our figures with the paper's, and write them as Markdown if there is a folder."""
-    figures = published(table.label)
+    figures = find_published_figures(table.label)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(

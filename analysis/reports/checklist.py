@@ -84,7 +84,7 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
         coverage=rows,
         agreement=agreed.tables if agreed else (),
         exclusions=evidence.context.exclusions if evidence else (),
-        changes=evidence.context.why_exploratory if evidence else (),
+        changes=evidence.context.exploratory_reasons if evidence else (),
         shown_first=_count_first_showings(evidence) if evidence else {},
     )
 

@@ -150,7 +150,7 @@ def _read_study_evidence(
     if paper:
         with Store.open(study.database) as store:
             context = replace(context, people=read_people(study, store))
-    return Evidence.of(table, context), study.report
+    return Evidence.from_verdicts(table, context), study.report
 
 
 def read_table_evidence(
@@ -171,7 +171,7 @@ def read_table_evidence(
     )
     if source is not None:
         context = replace(context, settings=read_text(source))
-    return Evidence.of(table, context)
+    return Evidence.from_verdicts(table, context)
 
 
 def _name_table(table: Path) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import FirstScreen, build_first_screen
 from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
-from analysis.scores.scores import by_cell, with_judges
+from analysis.scores.scores import add_judge_column, by_cell
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import answering
 from analysis.sections.section import group_name, make_frame
@@ -117,7 +117,7 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
     ]
     counted = []
-    for key, rows in by_cell(with_judges(example)):
+    for key, rows in by_cell(add_judge_column(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
         counted.append(f"{title(key.criterion)} ({group_name(key)}): {text}")
@@ -137,7 +137,7 @@ def _collect_facts(context: Context, screen: FirstScreen) -> dict[str, object]:
         "question": context.question,
         "answer": screen.summary,
         "composite": context.plan.composite,
-        "exploratory_because": list(context.why_exploratory),
+        "exploratory_because": list(context.exploratory_reasons),
         "seed": context.seed,
         "study_hash": context.study_hash,
         "parts": [asdict(settings) for settings in context.parts],

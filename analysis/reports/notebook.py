@@ -118,6 +118,6 @@ def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) ->
     table = read_verdicts(verdicts, settings.reading())
     if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # `read` has said it
         warn_of(table)
-    return Evidence.of(
+    return Evidence.from_verdicts(
         *make_table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

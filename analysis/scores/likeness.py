@@ -56,7 +56,7 @@ class JudgeLikeness:
     p_adjusted: float | None = None
 
     @property
-    def is_sign(self) -> bool:
+    def is_suspicious(self) -> bool:
         """Return whether honest raters would hardly ever agree so often."""
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
@@ -110,7 +110,7 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
         counts = conduct.get(name, {})
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
         closest = nearest.get(name)
-        if is_used or (closest is not None and closest.is_sign):
+        if is_used or (closest is not None and closest.is_suspicious):
             said = [
                 f"{words} on {count_of(counts[what], 'pair')}"
                 for what, (words, _) in CONDUCT.items()

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.scores.win_share import fixed_share
+from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.stats.proportion import unit_proportion
 
 
 def share_of(means, datasets, level=0.95):
     units = -1 - np.arange(len(means))
-    return fixed_share(pd.DataFrame({"share": means, "dataset": datasets, "unit": units}), level=level)
+    return estimate_share_of_these_raters(
+        pd.DataFrame({"share": means, "dataset": datasets, "unit": units}), level=level
+    )
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))

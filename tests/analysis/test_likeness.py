@@ -70,7 +70,7 @@ def test_report_shows_both_signs_and_excludes_nobody():
     collected = evidence(
         verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}}
     )
-    [row] = [row for row in likeness(collected) if row.is_sign]
+    [row] = [row for row in likeness(collected) if row.is_suspicious]
     assert (row.rater, row.judge, row.pairs, row.same) == ("ann", "gpt", 60, 60)
     findings = {row.where: row.what for row in audits(collected) if row.kind == "like a model"}
     assert findings["rater ann"].startswith("agrees with gpt on 60 of 60 pairs (fluency; ")

@@ -79,7 +79,7 @@ def outcome(name, **declared):
         contests={("person", ""): CONTEST} if name == "rounds" else {},
     )
     try:
-        return make_frame(BY_NAME[name](Evidence.of(frame, context))).to_csv()
+        return make_frame(BY_NAME[name](Evidence.from_verdicts(frame, context))).to_csv()
     except StudyError as error:
         return str(error)
 

@@ -61,7 +61,7 @@ def context(**changes):
 
 
 def write(frame, folder, *, paper=False, **changes):
-    return write_report(Evidence.of(validate(frame), context(**changes)), folder, paper=paper)
+    return write_report(Evidence.from_verdicts(validate(frame), context(**changes)), folder, paper=paper)
 
 
 def contents(folder):
@@ -224,7 +224,9 @@ def test_first_screen_shows_a_ranking_and_a_comparison(tmp_path):
 def test_first_screen_and_tables_have_one_orientation(tmp_path):
     """y is ahead: the page gives the share of x, the first method, and names it where y is the subject."""
     frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
-    screen = build_first_screen(Evidence.of(validate(frame), context(planned=(("x", "y", "coherence"),))))
+    screen = build_first_screen(
+        Evidence.from_verdicts(validate(frame), context(planned=(("x", "y", "coherence"),)))
+    )
     (line,) = screen.bars[0].lines
     # Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie.
     assert (line.won, line.tied) == (pytest.approx(10 / 90), pytest.approx(30 / 90))
@@ -275,12 +277,12 @@ def test_declared_comparisons_come_before_a_ranking(tmp_path):
     three = [({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a, b) for a, b in ("cd", "ce", "de")]
     frame = pd.concat([table(letters, a=a, b=b).astype(object) for letters, a, b in three], ignore_index=True)
     planned = (("c", "d", "coherence"), ("c", "e", "coherence"))
-    declared = build_first_screen(Evidence.of(validate(frame), context(planned=planned)))
+    declared = build_first_screen(Evidence.from_verdicts(validate(frame), context(planned=planned)))
     assert [bars.heads[0] for bars in declared.bars] == ["Criterion", "Criterion", "Coherence"]
     assert declared.answer == "No difference between c and d or between c and e was found."
     assert "there is no evidence that one of 3 methods is better" in declared.more
     assert "sign-flip" in declared.foot
-    explored = build_first_screen(Evidence.of(validate(frame), context(planned=None)))
+    explored = build_first_screen(Evidence.from_verdicts(validate(frame), context(planned=None)))
     assert explored.bars[0].heads[0] == "Coherence"
     assert "Davidson’s model" in explored.foot
     assert "sign-flip" not in explored.foot

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from analysis.replication.compare import KEYS, SettingDifference, compare, explain_marks, make_tables
-from analysis.replication.paper import published
+from analysis.replication.paper import find_published_figures
 
-MAIN = published("tab:ablation_resultglacs")
+MAIN = find_published_figures("tab:ablation_resultglacs")
 GUARD = MAIN[
     (MAIN["dataset"] == "Wikitext") & (MAIN["strategy"] == "guard") & (MAIN["metric"] == "diversity")
 ]
@@ -60,7 +60,7 @@ def test_results_from_the_papers_counts_are_the_papers(printed, value, expected)
 
 
 def test_ticks_are_shown_as_words():
-    judged = published("tab:llm_with_human")
+    judged = find_published_figures("tab:llm_with_human")
     tick = judged[judged["value"] == "yes"].head(1)
     assert [state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
     assert compare(tick, ours(tick, value=0.0, is_exact=True))["cell"].item() == "no ≠"
@@ -78,7 +78,7 @@ def test_main_table_has_the_papers_layout():
 
 
 def test_table_of_models_has_the_papers_groups():
-    figures = published("tab:model_size_results")
+    figures = find_published_figures("tab:model_size_results")
     gemma = figures[figures["model"] == "Gemma-7B"]
     tables = make_tables(compare(gemma, ours(gemma)))
     assert [table.caption for table in tables] == ["Diversity", "MAUVE", "Coherence"]

@@ -74,7 +74,7 @@ def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"
 def evidence(frame, **declared):
     """Return the evidence of a validated table with keys of the plan, and with other facts of its study."""
     plan = {key: declared.pop(key) for key in PLAN_KEYS if key in declared}
-    return Evidence.of(frame, Context(name="n", plan=TestPlan(**plan), **declared))
+    return Evidence.from_verdicts(frame, Context(name="n", plan=TestPlan(**plan), **declared))
 
 
 def as_table(analyse):

@@ -99,11 +99,11 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    in_full = evidence.in_full_only
-    choices = count_choices(in_full)
+    limited = evidence.limited_to_full_comparisons
+    choices = count_choices(limited)
     return [
         _make_row(key, scores, choices, evidence.plan.level)
-        for key, scores in by_cell(in_full.scored.by_kind)
+        for key, scores in by_cell(limited.scored.scores_by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 
@@ -111,7 +111,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
     """Return the agreement on one result."""
     item, first = item_numbers(scores)
-    by_unit = UnitScores.of(scores.iloc[first])
+    by_unit = UnitScores.from_items(scores.iloc[first])
     counts = count_verdicts(scores)
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)

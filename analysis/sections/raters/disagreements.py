@@ -44,7 +44,7 @@ class DisagreementRow(ComparisonRow):
 @honours()
 def disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the worst first."""
-    scores = evidence.in_full_only.scored.raters
+    scores = evidence.limited_to_full_comparisons.scored.raters
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
     people = _describe_pairs(scores[~is_judge])
     judged = _compare_with_people(scores[is_judge], people)

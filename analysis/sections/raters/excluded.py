@@ -26,7 +26,7 @@ def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
     """Return the win shares with the verdicts of the excluded raters."""
     if evidence.context.with_excluded is None:
         return []
-    return totals(Evidence.of(evidence.context.with_excluded, evidence.context))
+    return totals(Evidence.from_verdicts(evidence.context.with_excluded, evidence.context))
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, by_raters, side_of_a, with_units
+from analysis.scores.scores import ResultKey, UnitScores, add_unit_column, by_cell, group_by_raters, side_of_a
 from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
@@ -104,8 +104,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
         return []
     level = evidence.plan.level
     rows = []
-    by_order = _group_by_order(with_units(frame[frame["shown_first"].notna()]))
-    for key, group in by_raters(by_order, "judge", "criterion"):
+    by_order = _group_by_order(add_unit_column(frame[frame["shown_first"].notna()]))
+    for key, group in group_by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
@@ -146,13 +146,13 @@ def length(evidence: Evidence) -> list[LengthRow]:
 
     Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
     """
-    frame = evidence.in_full_only.frame
+    frame = evidence.limited_to_full_comparisons.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
         return []
     lengths = _measure_lengths(frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.in_full_only.scored
+    scored = evidence.limited_to_full_comparisons.scored
     items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
     rows = [_make_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
@@ -182,7 +182,7 @@ def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, l
     share = slope = Estimate(level=level, note="no pair has both lengths")
     if len(measured):
         strata = pd.factorize(measured["dataset"], sort=True)[0]
-        units = UnitScores.of(measured).codes
+        units = UnitScores.from_items(measured).codes
         share, slope = share_at_equal_length(measured["share"], measured["ratio"], strata, units, level=level)
     unknown = len(items) - len(measured)
     left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""

@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, judged_by_both
-from analysis.scores.win_share import fixed_share
+from analysis.scores.scores import ResultKey, UnitScores, by_cell, pair_people_with_judges
+from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.sections.results.shares import TestedRow, correct
 from analysis.sections.section import (
     Section,
@@ -85,9 +85,9 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
     """
     items = dict(by_cell(evidence.scored.items))
     rows = []
-    for key, scores, judged in judged_by_both(evidence.scored.scores):
+    for key, scores, judged in pair_people_with_judges(evidence.scored.scores):
         people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
-        if len(judged) > len(people) and UnitScores.of(people).n >= FEWEST_RATED:
+        if len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = int(scores["rater"].nunique())
             rows.append(_make_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
@@ -110,7 +110,7 @@ def _make_row(
             people.set_index("pair_id")["share"].reindex(judged["pair_id"]).to_numpy(dtype=float),
             judged["share"].to_numpy(),
             pd.factorize(judged["dataset"], sort=True)[0],
-            UnitScores.of(judged).codes,
+            UnitScores.from_items(judged).codes,
             level=level,
         )
         if result.share.n < CALIBRATED:
@@ -120,9 +120,9 @@ def _make_row(
         people=raters,
         pairs_rated=rated,
         pairs_judged=len(judged),
-        units_rated=UnitScores.of(people).n,
-        people_alone=fixed_share(people, level=level),
-        judge_alone=fixed_share(judged, level=level),
+        units_rated=UnitScores.from_items(people).n,
+        people_alone=estimate_share_of_these_raters(people, level=level),
+        judge_alone=estimate_share_of_these_raters(judged, level=level),
         people_assisted=result.share,
         level=level,
         p=result.share.p,

@@ -190,7 +190,7 @@ def _split_evidence(evidence: Evidence, column: str) -> Iterator[tuple[str, Evid
     plan = evidence.plan.model_copy(update={"panel": None})
     context = replace(evidence.context, plan=plan, by=(), explored=())
     for number, value in enumerate(values.categories):
-        yield str(value), Evidence.of(evidence.frame[values.codes == number], context)
+        yield str(value), Evidence.from_verdicts(evidence.frame[values.codes == number], context)
 
 
 def _group_values(cells: pd.Series, column: str) -> pd.Categorical:

@@ -10,7 +10,12 @@ import pandas as pd
 
 from analysis.evidence import SHARE_KEYS, Evidence, honours
 from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
-from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
+from analysis.scores.win_share import (
+    estimate_share_of_all_raters,
+    estimate_share_of_these_raters,
+    leave_out_each_rater,
+    weigh_by_precision,
+)
 from analysis.sections.results.shares import FlippedRow, correct, coverage, order_by_plan
 from analysis.sections.section import (
     Cells,
@@ -77,14 +82,14 @@ class SensitivityRow(FlippedRow):
 @honours(*SHARE_KEYS)
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges are never a sample of raters."""
-    if not evidence.in_full or evidence.stops_early:
+    if not evidence.full_comparisons or evidence.stops_early:
         return []
     included = {}
     if evidence.context.with_excluded is not None:
-        everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
+        everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
         included = dict(by_cell(everybody.scored.scores))
     rows = []
-    for key, scores in by_cell(evidence.in_full_only.scored.scores):
+    for key, scores in by_cell(evidence.limited_to_full_comparisons.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _analyse_otherwise(evidence, key, scores, included.get(key)):
@@ -119,12 +124,12 @@ def _analyse_otherwise(
     ways = {FIXED: items}
     if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
         ways[PRECISION] = weigh_by_precision(items, scores)
-    fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
+    fixed = {name: estimate_share_of_these_raters(weighed, level=level) for name, weighed in ways.items()}
     yield from fixed.items()
     are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF and evidence.are_raters_known
     if are_sample:
         name = SHARES[plan.weights]
-        yield RANDOM, random_share(scores, ways[name], fixed[name])
+        yield RANDOM, estimate_share_of_all_raters(scores, ways[name], fixed[name])
     wins, ties, losses = count_outcomes(scores)
     share = (wins + ties / 2) / len(scores)
     yield POOLED, replace(pooled_binomial(wins, losses), value=share)
@@ -133,16 +138,16 @@ def _analyse_otherwise(
         items_left = item_scores(untied)
         lost = len(items) - len(items_left)
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
-        yield UNTIED, fixed_share(items_left, level=level).with_note(note)
+        yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _leave_out_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
-        yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
+        yield WITH_EXCLUDED, estimate_share_of_these_raters(item_scores(with_excluded), level=level)
 
 
 def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. A note gives the change."""
-    cases = list(without_each_rater(scores, level=level))
+    cases = list(leave_out_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
     def place_case(case: tuple[str, Estimate]) -> tuple[bool, float, float]:

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honours
-from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
+from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, count_outcomes, group_by_raters
 from analysis.scores.win_share import (
-    fixed_share,
-    random_share,
-    unequal_weight_note,
+    estimate_share_of_all_raters,
+    estimate_share_of_these_raters,
     unit_scores,
+    warn_of_unequal_weights,
     weigh_by_precision,
 )
 from analysis.sections.section import (
@@ -248,7 +248,7 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
 @honours_shares
 def win_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets and, of the comparisons in full, in each dataset."""
-    return _add_datasets(evidence, evidence.in_full)
+    return _add_datasets(evidence, evidence.full_comparisons)
 
 
 @honours_shares
@@ -289,13 +289,13 @@ def _make_row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
     """Return the win share of one result, over all datasets or in one."""
-    share = fixed = fixed_share(items, level=evidence.plan.level)
+    share = fixed = estimate_share_of_these_raters(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
     notes = [uneven if fewest < largest else ""]
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
-        share = random_share(scores, items, share)
-        notes.append(unequal_weight_note(scores, share))
+        share = estimate_share_of_all_raters(scores, items, share)
+        notes.append(warn_of_unequal_weights(scores, share))
     if evidence.stops_early:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
@@ -398,7 +398,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
-    for (kind, judge), group in by_raters(scores, "judge"):
+    for (kind, judge), group in group_by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
         times = frame.loc[is_by_them, "at"].dropna().astype(str) if "at" in frame else pd.Series(dtype=str)
         days = set(times.str[:10]) - {""}
@@ -408,7 +408,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
                 judge,
                 raters=evidence.count_raters(group),
                 pairs=len(group[pair].drop_duplicates()),
-                unit=UnitScores.of(group).name,
+                unit=UnitScores.from_items(group).name,
                 units=int(group["unit"].nunique()),
                 ratings=len(group[["rater", *pair]].drop_duplicates()),
                 criteria=len(set(group["criterion"]) - {COMPOSITE}),
@@ -496,5 +496,5 @@ def make_section(evidence: Evidence) -> Section | None:
 def _select_rows(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
     """Return the rows for the page. With many methods they are the requested comparisons, or the totals."""
     if evidence.context.compare:
-        return [row for row in rows if row.methods == evidence.in_full[0]]
+        return [row for row in rows if row.methods == evidence.full_comparisons[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]
