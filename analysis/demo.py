@@ -96,7 +96,7 @@ def generate_texts(study: Study) -> Result:
 
 
 def compare_texts(study: Study) -> Result:
-    """Return the prompt with the most repetitive greedy continuation, and both continuations of it."""
+    """Return the prompt with the most repetitive greedy continuation, and the texts of greedy and GUARD."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
     worst = min(prompts, key=lambda prompt: measure_appeal(greedy[prompt.id, 1].text))

@@ -88,7 +88,7 @@ class MetricRow:
     meaning: str
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions of the software that an analysis uses."""
     packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
@@ -185,7 +185,7 @@ class Context:
     with_excluded: pd.DataFrame | None = None
     people: Facts | None = None
     conduct: Conduct = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=versions)
+    versions: Mapping[str, str] = field(default_factory=list_versions)
     settings: str = ""
     command: str = ""
 
@@ -204,7 +204,7 @@ class Context:
         }
 
     @property
-    def judge_changes(self) -> tuple[str, ...]:
+    def changed_judge_settings(self) -> tuple[str, ...]:
         """Describe the settings of judges that changed after the first verdict, one text for each judge."""
         changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
         return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
@@ -234,7 +234,7 @@ UNNAMED_RATERS = (
 )
 R = TypeVar("R")
 
-HONOURED: dict[Callable[..., object], frozenset[str]] = {}
+USED_PLAN_KEYS: dict[Callable[..., object], frozenset[str]] = {}
 """The keys of the plan that each analysis uses."""
 
 
@@ -327,7 +327,7 @@ class Evidence:
         return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
 
     @cached_property
-    def full_comparisons(self) -> tuple[tuple[str, str], ...]:
+    def comparisons_in_full(self) -> tuple[tuple[str, str], ...]:
         """Return the comparisons that are analysed in every way: those asked for, or all if they are few.
 
         Raises:
@@ -340,9 +340,9 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def limited_to_full_comparisons(self) -> Evidence:
+    def evidence_in_full(self) -> Evidence:
         """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
-        return self.restrict_to(self.full_comparisons) if self.full_comparisons else self
+        return self.restrict_to(self.comparisons_in_full) if self.comparisons_in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, in the order of its methods."""
@@ -358,7 +358,7 @@ class Evidence:
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 
-def honours(
+def declare_plan_keys(
     *uses: str,
     refuses: Mapping[str, str] = MappingProxyType({}),
     needs: Callable[[Evidence], object] = lambda _: True,
@@ -367,24 +367,24 @@ def honours(
 
     Args:
         uses: The keys that change its rows.
-        refuses: Why the analysis cannot honour a key, and the remedy.
+        refuses: Why the analysis cannot use a key, and the remedy.
         needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """
     if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
-    def declare(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
+    def wrap(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)
-        def checked(evidence: Evidence) -> list[R]:
+        def analyse_if_allowed(evidence: Evidence) -> list[R]:
             if not needs(evidence):
                 return []
             for key in sorted(evidence.plan.chosen()):
                 if key in refuses or key not in DECIDED.union(uses):
-                    why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
+                    why = refuses.get(key, f"{analyse.__name__} does not use it; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
             return analyse(evidence)
 
-        HONOURED[checked] = frozenset(uses)
-        return checked
+        USED_PLAN_KEYS[analyse_if_allowed] = frozenset(uses)
+        return analyse_if_allowed
 
-    return declare
+    return wrap

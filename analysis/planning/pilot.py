@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.reports.command import read_table_evidence
-from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
+from analysis.scores.scores import ResultKey, ScoredVerdicts, group_by_result, item_numbers
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -76,7 +76,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
         raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
-    cells = list(by_cell(scored.scores_by_kind))
+    cells = list(group_by_result(scored.scores_by_kind))
     criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
     pilots = [
         _summarise_criterion(

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.evidence import Evidence
-from analysis.reports.checklist import FILE_NAME, read_people, write_checklist
+from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_checklist
 from analysis.reports.preregistration import HASH, PLAN, hash_plan
-from analysis.reports.study_report import make_study_context, table_of
+from analysis.reports.study_report import make_study_context, make_verdict_table
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -65,17 +65,17 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     pairs: list[Pair] = []
     rows: list[TidyRow] = []
     raters: list[RaterProgress] = []
-    people = read_people(study, None)
+    people = collect_rater_facts(study, None)
     evidence = None
     if study.settings.database is not None or (study.folder / "study.db").exists():
         with Store.open(study.database, declared=study.declared) as store:
             pairs = store_pairs.read(store)
             raters = store_raters.read(store)
             rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
-            people = read_people(study, store)
+            people = collect_rater_facts(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:
                 evidence = Evidence.from_verdicts(
-                    validate(table_of(counted)), make_study_context(study, store, counted)
+                    validate(make_verdict_table(counted)), make_study_context(study, store, counted)
                 )
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
     hashes = hash_plan(study, pairs)

@@ -19,7 +19,7 @@ from analysis.replication.compare import (
 from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
 from analysis.replication.paper import SEARCH, PaperTable, find_published_figures, find_table, paper_tables
 from analysis.replication.study import find_differences, name_model, plan_replication, write_study
-from analysis.reports.study_report import table_of
+from analysis.reports.study_report import make_verdict_table
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
@@ -197,7 +197,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             )
         if all(row.rater_kind in SIMULATED for row in rows):
             notes.append("SIMULATED raters: no person rated")
-        ours = figures_from_verdicts(table_of(rows))
+        ours = figures_from_verdicts(make_verdict_table(rows))
     else:
         measured = load("measure")(study)
         progress.show(replace(measured, next=()))

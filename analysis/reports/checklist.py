@@ -27,7 +27,7 @@ FEWEST = 5
 PEOPLE = ("person", "simulated")
 
 
-def read_people(study: Study, store: Store | None) -> Facts:
+def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     """Return the facts about the people who rated, and the texts that they read."""
     words = of_study(study)
     people: list[RaterProgress] = []
@@ -73,7 +73,7 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
     """Return the page in Markdown.
 
     Args:
-        people: The facts from `read_people`.
+        people: The facts from `collect_rater_facts`.
         evidence: The verdicts; None if there are none yet.
     """
     agreed = evidence and make_section(evidence)

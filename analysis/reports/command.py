@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import command_line, make_table_context, read_settings
+from analysis.reports.declared import make_table_context, read_settings, write_command_line
 from analysis.reports.files import write_report
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_column
@@ -89,7 +89,7 @@ def report(
             raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")
         evidence, folder = _read_study_evidence(paths[0], overrides, by, paper=paper)
     else:
-        folder = Path(f"{_name_table(paths[0])}-report")
+        folder = Path(f"{_strip_extensions(paths[0])}-report")
         evidence = read_table_evidence(paths, overrides=overrides, by=by)
     folder = output or folder
     reading = reading_of(evidence.frame)
@@ -140,7 +140,7 @@ def _read_study_evidence(
 ) -> tuple[Evidence, Path]:
     """Return the verdicts of a study and the folder of its report."""
     # Only for a study: a table's report would wait half a second for SQLAlchemy.
-    from analysis.reports.checklist import read_people  # noqa: PLC0415
+    from analysis.reports.checklist import collect_rater_facts  # noqa: PLC0415
     from analysis.reports.study_report import read_study  # noqa: PLC0415
     from guard_eval.store import Store  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
@@ -149,7 +149,7 @@ def _read_study_evidence(
     table, context = read_study(study, by)
     if paper:
         with Store.open(study.database) as store:
-            context = replace(context, people=read_people(study, store))
+            context = replace(context, people=collect_rater_facts(study, store))
     return Evidence.from_verdicts(table, context), study.report
 
 
@@ -158,15 +158,15 @@ def read_table_evidence(
 ) -> Evidence:
     """Return the verdicts of tables, read as their report.toml and the overrides declare."""
     declared, source = read_settings(paths[0], overrides)
-    table = read_verdicts(paths, declared.reading(by))
+    table = read_verdicts(paths, declared.select_reading_settings(by))
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
     )
     table, context = make_table_context(
         table,
         declared,
-        name=_name_table(paths[0]),
-        command=command_line(paths, overrides),
+        name=_strip_extensions(paths[0]),
+        command=write_command_line(paths, overrides),
         source=where,
     )
     if source is not None:
@@ -174,6 +174,6 @@ def read_table_evidence(
     return Evidence.from_verdicts(table, context)
 
 
-def _name_table(table: Path) -> str:
-    """Return a table's name without its endings."""
+def _strip_extensions(table: Path) -> str:
+    """Return a table's file name without its extensions."""
     return table.name.removesuffix(".gz").rsplit(".", 1)[0] or table.name

@@ -76,7 +76,7 @@ class TableSettings(SplitPlan):
     ties: bool | None = None
     random_part: bool = False
 
-    def reading(self, by: Sequence[str] = ()) -> Declared:
+    def select_reading_settings(self, by: Sequence[str] = ()) -> Declared:
         """Return the declarations that decide how a table is read."""
         return Declared(
             columns=self.columns or {},
@@ -156,7 +156,7 @@ def make_table_context(
     )
 
 
-def command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
+def write_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
     """Return the command line that was given, for a shell."""
     settings = [word for assignment in overrides for word in ("--set", assignment)]
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])

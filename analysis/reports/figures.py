@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence
 from analysis.reports.sentences import is_simulated
-from analysis.sections.results.answering import answering
-from analysis.sections.results.ranking import RankingRow, rankings
+from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.ranking import RankingRow, group_rankings
 from analysis.sections.results.shares import WinShareRow, win_shares
-from analysis.sections.section import Cells, drop_shared_labels, group_by, group_name
+from analysis.sections.section import Cells, drop_shared_labels, group_by, name_raters
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import (
     FIRST,
@@ -37,9 +37,9 @@ SHORT_LABEL = 20
 def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
     """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
     if evidence.is_ranked:
-        names = {f"ranking-{n}": rows for n, rows in enumerate(rankings(evidence), start=1)}
+        names = {f"ranking-{n}": rows for n, rows in enumerate(group_rankings(evidence), start=1)}
         return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
-    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
+    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.rater_group, row.methods))
     shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
     return {name: draw_share_figure(evidence, rows, name) for name, rows in shares.items()}
 
@@ -47,16 +47,16 @@ def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
 def draw_main_figure(evidence: Evidence) -> Drawing:
     """Return the figure of a paper."""
     if evidence.is_ranked:
-        return draw_ranking_figure(evidence, rankings(evidence)[0], "figure")
-    return draw_share_figure(evidence, evidence.rows(answering), "figure")
+        return draw_ranking_figure(evidence, group_rankings(evidence)[0], "figure")
+    return draw_share_figure(evidence, evidence.rows(select_answer_rows), "figure")
 
 
-def name_share(row: WinShareRow) -> Cells:
-    """Return the labels of a share in a paper, where names of criteria begin with a small letter."""
+def label_share(row: WinShareRow) -> Cells:
+    """Return the labels of a share in a paper. Names of criteria begin with a small letter."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
         "Criterion": title(row.criterion),
-        "Judged by": group_name(row),
+        "Judged by": name_raters(row),
         "Dataset": row.dataset,
     }
 
@@ -66,7 +66,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
     rows = rows[:MAX_LINES]
     first = rows[0]
     alpha = evidence.plan.alpha
-    words = drop_shared_labels([name_share(row) for row in rows])
+    words = drop_shared_labels([label_share(row) for row in rows])
     strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:
@@ -89,7 +89,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
 def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
     """Return expected win shares with intervals, the best on top, and the possible ranks."""
     rows = rows[:MAX_LINES]
-    who = f"{title(rows[0].criterion)}, judged by {group_name(rows[0])}"
+    who = f"{title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
     level = f"{100 * evidence.plan.level:g} %"
     return _draw_lines(
         evidence,

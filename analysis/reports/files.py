@@ -10,10 +10,10 @@ import pandas as pd
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import FirstScreen, build_first_screen
 from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
-from analysis.scores.scores import add_judge_column, by_cell
+from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
-from analysis.sections.results.answering import answering
-from analysis.sections.section import group_name, make_frame
+from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.section import make_frame, name_raters
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -69,7 +69,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     """
     context = evidence.context
     with use_titles(context.titles):
-        if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(answering)):
+        if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(select_answer_rows)):
             raise StudyError(UNKNOWN_RATERS)
         screen = build_first_screen(evidence)
         page = _collect_page(evidence, screen)
@@ -117,10 +117,10 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
     ]
     counted = []
-    for key, rows in by_cell(add_judge_column(example)):
+    for key, rows in group_by_result(add_judge_column(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
-        counted.append(f"{title(key.criterion)} ({group_name(key)}): {text}")
+        counted.append(f"{title(key.criterion)} ({name_raters(key)}): {text}")
     return counted
 
 

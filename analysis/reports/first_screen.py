@@ -16,9 +16,9 @@ from analysis.reports.sentences import (
 )
 from analysis.sections.raters.audits import UNBALANCED, audits
 from analysis.sections.raters.judge_run import calibration
-from analysis.sections.results.answering import answering
+from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.equivalence import equivalence
-from analysis.sections.results.ranking import RankingRow, ranking, rankings
+from analysis.sections.results.ranking import RankingRow, group_rankings, ranking
 from analysis.sections.results.rounds import describe_rounds
 from analysis.sections.results.shares import (
     BALANCED,
@@ -28,11 +28,11 @@ from analysis.sections.results.shares import (
     ShareRow,
     WinShareRow,
     conclude,
+    conclude_in_words,
     coverage,
-    word_conclusion,
 )
 from analysis.sections.search import describe_search
-from analysis.sections.section import group_by, group_name, plain_name
+from analysis.sections.section import group_by, name_raters, remove_word_simulated
 from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
@@ -139,17 +139,17 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     # Of people and of each judge, the results of the family, or all of them.
     groups = [
         [row for row in rows if row.family] or rows
-        for rows in group_by(evidence.rows(answering), lambda row: row.who).values()
+        for rows in group_by(evidence.rows(select_answer_rows), lambda row: row.rater_group).values()
     ]
     first = groups[0]
     is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
     ranks_first = evidence.is_ranked and not is_declared
     # A ranking that comes first speaks of the comparisons of its methods, too.
-    ranked = {(*row.who, row.criterion, row.method) for row in evidence.rows(ranking) if ranks_first}
-    told = [row for row in chain(*groups) if (*row.who, row.criterion, row.method_a) not in ranked]
-    answered = [row for row in told if row.who == first[0].who]
+    ranked = {(*row.rater_group, row.criterion, row.method) for row in evidence.rows(ranking) if ranks_first}
+    told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
+    answered = [row for row in told if row.rater_group == first[0].rater_group]
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
-    bars = [_make_ranking_bars(rows) for rows in rankings(evidence)]
+    bars = [_make_ranking_bars(rows) for rows in group_rankings(evidence)]
     bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences("warning", evidence)),
@@ -192,11 +192,11 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
 def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
     """Return the results of one comparison by conclusion. Those with a preferred method come first."""
 
-    def conclusion(row: WinShareRow) -> tuple[str, str]:
+    def get_conclusion(row: WinShareRow) -> tuple[str, str]:
         is_clear = row.is_significant(alpha)
         return (PREFERRED, row.leader) if is_clear else (conclude(row, alpha), "")
 
-    groups = [(word, rows) for (word, _), rows in group_by(rows, conclusion).items()]
+    groups = [(word, rows) for (word, _), rows in group_by(rows, get_conclusion).items()]
     return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
 
 
@@ -218,7 +218,11 @@ def _write_remarks(
     first, *others = groups
     alpha = evidence.plan.alpha
     unclear = [row for row in answered if conclude(row, alpha) == NO_EVIDENCE]
-    same = [row for row in evidence.rows(equivalence) if row.who == first[0].who and row.is_equivalent]
+    same = [
+        row
+        for row in evidence.rows(equivalence)
+        if row.rater_group == first[0].rater_group and row.is_equivalent
+    ]
     sides = [row for row in evidence.rows(audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
     return write_sentences(
@@ -234,7 +238,7 @@ def _write_remarks(
         unclear=unclear,
         equivalent=same,
         judges=[
-            _answer_judge(rows, evidence, also=any(row.is_significant(alpha) for row in first))
+            _describe_judge_result(rows, evidence, also=any(row.is_significant(alpha) for row in first))
             for rows in judges
         ],
         uneven=sides,
@@ -256,16 +260,16 @@ def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
 def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
     """Return a line for each criterion of one comparison, with the share of its first method."""
     first = rows[0]
-    has_many_raters = len({row.who for row in rows}) > 1
+    has_many_raters = len({row.rater_group for row in rows}) > 1
     has_many_sizes = len({row.units for row in rows}) > 1
     lines = []
     for row in rows:
         label = [capital(title(row.criterion))]
         if has_many_raters:
-            label.append(group_name(row))
+            label.append(name_raters(row))
         if has_many_sizes:
             label.append(f"n = {row.units}")
-        word = word_conclusion(row, evidence.plan.alpha)
+        word = conclude_in_words(row, evidence.plan.alpha)
         lines.append(
             AnswerLine(
                 label=" · ".join(label),
@@ -299,7 +303,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
         for row in rows
     )
     first = rows[0]
-    who = f" · {group_name(first)}" if first.judge else ""
+    who = f" · {name_raters(first)}" if first.judge else ""
     return ResultBars(
         lines=lines,
         heads=(
@@ -314,7 +318,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
 
 def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
     """Say which method won more often, in results without evidence of a difference."""
-    clear = [row for row in rows if row.lead >= CLEAR_LEAD]
+    clear = [row for row in rows if row.leading_share >= CLEAR_LEAD]
     leads = group_by(clear, lambda row: (row.leader, row.other_method))
     return [
         f"{leader} won more often than {other} on {_list_shares(led)}"
@@ -345,8 +349,8 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
     return some_of(parts, MAX_CRITERIA)
 
 
-def _answer_judge(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
-    """Give the result of a judge in a sentence, with "also" if people's result is of this kind."""
+def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
+    """Describe the result of a judge. The sentence has "also" if people found a difference, too, or none."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
         f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
@@ -359,7 +363,7 @@ def _answer_judge(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     """Describe the failed calibration checks of the judges in the report."""
-    judges = {row.judge for row in evidence.rows(answering)}
+    judges = {row.judge for row in evidence.rows(select_answer_rows)}
     checked = [row for row in evidence.rows(calibration) if row.judge in judges]
     failed: dict[str, list[str]] = {}
     for (judge, check), rows in group_by(checked, lambda row: (row.judge, row.check)).items():
@@ -372,8 +376,8 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
 
 
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
-    """Return the unit, the test and its correction, and the raters about whom the answer is."""
-    covered = next(row for row in evidence.rows(coverage) if row.who == rows[0].who)
+    """Describe the unit, the test, its correction, and the raters that the answer is about."""
+    covered = next(row for row in evidence.rows(coverage) if row.rater_group == rows[0].rater_group)
     shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     return write_sentences(
         "foot",
@@ -382,7 +386,7 @@ def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_fir
         covered=covered,
         results=rows,
         ranks_first=ranks_first and not evidence.stops_early,
-        judge=plain_name(covered.judge),
+        judge=remove_word_simulated(covered.judge),
         raters=count_raters(covered.raters, covered.rater_kind),
         excludes_half=any(
             share.low is not None and share.high is not None and not share.low <= 0.5 <= share.high

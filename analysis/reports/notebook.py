@@ -115,7 +115,7 @@ def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) ->
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
-    table = read_verdicts(verdicts, settings.reading())
+    table = read_verdicts(verdicts, settings.select_reading_settings())
     if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # `read` has said it
         warn_of(table)
     return Evidence.from_verdicts(

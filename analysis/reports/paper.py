@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
-from analysis.reports.figures import draw_main_figure, name_share
+from analysis.reports.figures import draw_main_figure, label_share
 from analysis.reports.sentences import (
     TEMPLATES,
     count_raters,
@@ -18,16 +18,16 @@ from analysis.reports.sentences import (
     write_sentences,
 )
 from analysis.sections.raters.agreement import agreement
-from analysis.sections.results.answering import answering
+from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.equivalence import equivalence
-from analysis.sections.results.ranking import RankingRow, rankings
-from analysis.sections.results.shares import CoverageRow, WinShareRow, coverage, win_shares, word_conclusion
+from analysis.sections.results.ranking import RankingRow, group_rankings
+from analysis.sections.results.shares import CoverageRow, WinShareRow, conclude_in_words, coverage, win_shares
 from analysis.sections.section import (
     Cells,
     drop_shared_labels,
     group_by,
-    group_name,
     make_labelled_table,
+    name_raters,
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
@@ -64,9 +64,9 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     if is_simulated(evidence):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
-    notes = _write_methods(evidence)
+    notes = _write_methods_section(evidence)
     cited = {key: entry for note in notes for key, entry in _find_citations(note).items()}
-    tables = (table, *paper_tables(evidence))
+    tables = (table, *make_paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
@@ -106,24 +106,24 @@ def _read_references() -> list[tuple[str, str, str]]:
 
 def _name_raters(rows: Sequence[CoverageRow]) -> str:
     """Return the kind of raters."""
-    names = [group_name(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
+    names = [name_raters(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
     return and_list(names)
 
 
 def _make_share_table(evidence: Evidence) -> Table:
     """Return a row for each result: wins, ties and losses in percent, the share, its interval and its p."""
-    rows = evidence.rows(answering)
+    rows = evidence.rows(select_answer_rows)
     context = evidence.context
     first = rows[0]
     margin = evidence.plan.margin
-    labels = drop_shared_labels([name_share(row) for row in rows])
+    labels = drop_shared_labels([label_share(row) for row in rows])
     conclusions = {row.key: row.conclusion for row in evidence.rows(equivalence)}
     is_mixed = "Comparison" in labels[0]
     of = "the first-named method" if is_mixed else first.method_a
     against = "" if is_mixed else f": {short(first.method_a)} against {short(first.method_b)}"
     overall = "" if context.composite is None else f" The composite: {context.composite}."
 
-    def figures(row: WinShareRow) -> Cells:
+    def make_cells(row: WinShareRow) -> Cells:
         cells = {
             "Wins": number(100 * row.wins / row.ratings, 1),
             "Ties": number(100 * row.ties / row.ratings, 1),
@@ -140,7 +140,7 @@ def _make_share_table(evidence: Evidence) -> Table:
     raters = _name_raters(evidence.rows(coverage))
     return make_labelled_table(
         labels,
-        [figures(row) for row in rows[:MAX_ROWS]],
+        [make_cells(row) for row in rows[:MAX_ROWS]],
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. "
         f"n: {_describe_sizes(rows)}. p: {_describe_tests(rows)}. "
@@ -181,11 +181,11 @@ def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
 def _write_sentence(evidence: Evidence) -> str:
     """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
     covered = evidence.rows(coverage)
-    rows = evidence.rows(answering)
+    rows = evidence.rows(select_answer_rows)
     ranked = _select_rankings(evidence)
     test = _describe_tests(rows, ", two-sided")
     if ranked:
-        covered = [row for row in covered if row.who == ranked[0][0].who]
+        covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
         test = ranked[0][0].any_difference_test
     if len(ranked) > 1:
         test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(ranked)} criteria"
@@ -198,15 +198,15 @@ def _write_sentence(evidence: Evidence) -> str:
         most=MAX_RESULTS,
         test=test,
         sizes=_describe_sizes,
-        verdict_word=word_conclusion,
+        verdict_word=conclude_in_words,
     )
     return "".join(lines)
 
 
 def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
-    tables = rankings(evidence)
-    return [rows for rows in tables if rows[0].who == tables[0][0].who]
+    tables = group_rankings(evidence)
+    return [rows for rows in tables if rows[0].rater_group == tables[0][0].rater_group]
 
 
 def _make_ranking_table(evidence: Evidence) -> Table:
@@ -232,17 +232,17 @@ def _make_ranking_table(evidence: Evidence) -> Table:
     return Table(
         columns=tuple(heads),
         rows=tuple(map(tuple, list(lines.values())[:MAX_ROWS])),
-        caption=f"Methods ranked by {group_name(first)}",
+        caption=f"Methods ranked by {name_raters(first)}",
         note=f"Rank: with the possible ranks, all at once at {level}. Share: expected win share against the "
         f"average other method, in percent.{_note_missing_rows(lines, 'methods')}",
     )
 
 
-def _write_methods(evidence: Evidence) -> tuple[str, ...]:
-    """Return the page's sentences on methods, and further sentences for a paper."""
+def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
+    """Return the sentences of a paper's section on methods: the page's, and further ones."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
-    rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
+    rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))
     return write_sentences(
         "paper_methods",
         evidence,
@@ -265,7 +265,7 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
         yield f"{mean} on {title(criterion)}{span if len(values) > 1 else ''}"
 
 
-def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
+def make_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test treats ratings of one pair as independent, which they are not. `sensitivity.csv` has it together
@@ -273,7 +273,7 @@ def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """
     if evidence.stops_early:
         return ()
-    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
+    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.rater_group, row.methods))
     return tuple(_make_paper_table(rows) for rows in comparisons.values())
 
 
@@ -290,7 +290,7 @@ def _make_paper_table(rows: Sequence[WinShareRow]) -> Table:
             }
             for row, p in zip(rows, p_values, strict=True)
         ],
-        caption=f"Share of {group_name(rows[0])} favouring a strategy, ties split, %",
+        caption=f"Share of {name_raters(rows[0])} favouring a strategy, ties split, %",
         note="Exact binomial test on non-tied ratings, taken as independent.",
         strong=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
     )

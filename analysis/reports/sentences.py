@@ -10,10 +10,16 @@ from analysis.sections.raters.agreement import agreement
 from analysis.sections.raters.excluded import describe_exclusions
 from analysis.sections.raters.judge_run import describe_mixed_forms, failures
 from analysis.sections.raters.order_and_length import position
-from analysis.sections.results.answering import answering
-from analysis.sections.results.ranking import NO_RANK, rankings
+from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.ranking import NO_RANK, group_rankings
 from analysis.sections.results.shares import CoverageRow, WinShareRow
-from analysis.sections.section import ComparisonRow, CriterionRow, group_by, group_name, plain_name
+from analysis.sections.section import (
+    ComparisonRow,
+    CriterionRow,
+    group_by,
+    name_raters,
+    remove_word_simulated,
+)
 from analysis.verdicts.reading import reading_of
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
@@ -28,22 +34,22 @@ MAX_NOTES = 4
 
 def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
     """Return the sentences that a template makes of the evidence and of further facts."""
-    tables = rankings(evidence)
-    is_mixed = len({rows[0].who for rows in tables}) > 1
+    tables = group_rankings(evidence)
+    is_mixed = len({rows[0].rater_group for rows in tables}) > 1
     unclear = [rows for rows in tables if rows[0].is_unclear(evidence.plan.alpha)]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []
     return render_lines(
         TEMPLATES / f"{name}.txt.j2",
         evidence=evidence,
-        rows=evidence.rows(answering),
+        rows=evidence.rows(select_answer_rows),
         context=evidence.context,
         plan=evidence.plan,
         rankings=[rows for rows in tables if rows not in together],
         together=together,
         is_mixed=is_mixed,
         no_rank=NO_RANK,
-        group_name=group_name,
+        name_raters=name_raters,
         list_criteria=list_criteria,
         is_simulated=is_simulated(evidence),
         **facts,
@@ -57,7 +63,7 @@ def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
 
 def is_simulated(evidence: Evidence) -> bool:
     """Return whether some verdicts are simulated."""
-    return any(row.rater_kind in SIMULATED for row in evidence.rows(answering))
+    return any(row.rater_kind in SIMULATED for row in evidence.rows(select_answer_rows))
 
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
@@ -92,7 +98,7 @@ def count_raters(count: int | None, kind: str) -> str:
 
 def name_judge(judge: str, *, bare: bool = False) -> str:
     """Return a judge within a sentence: `the judge gpt`, or `the panel …`; a `bare` name stays as it is."""
-    name = plain_name(judge)
+    name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
         return f"the {name}"
     return name if bare else f"the judge {name}"
@@ -100,7 +106,7 @@ def name_judge(judge: str, *, bare: bool = False) -> str:
 
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the figures were computed, in a sentence or two for each."""
-    families = {group_name(row): row.family for row in evidence.rows(answering) if row.family > 1}
+    families = {name_raters(row): row.family for row in evidence.rows(select_answer_rows) if row.family > 1}
     return write_sentences(
         "methods",
         evidence,
@@ -119,7 +125,7 @@ def describe_limits(evidence: Evidence) -> tuple[str, ...]:
         failures=evidence.rows(failures),
         mixed_forms=describe_mixed_forms(evidence),
         notes=[
-            *_select_notes(evidence.rows(answering)),
+            *_select_notes(evidence.rows(select_answer_rows)),
             *(f"{note}." for note in reading_of(evidence.frame).notes),
         ],
     )

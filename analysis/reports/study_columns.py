@@ -36,12 +36,16 @@ def add_columns(
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
     source_of = {name: key for name, key in source_of.items() if name not in table.columns}
     for name in further:
+        if name in table.columns:
+            raise StudyError(
+                f"--by {name}: the verdicts have a column of this name, which cannot split results; if the "
+                f"prompts have one, too, rename it; {nearest(name, sorted({*SPLITTING, *source_of}))}"
+            )
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: no prompt and no trace has this column, or verdicts have one of the same "
-                "name. A trace is written with its text: to trace existing texts, move the files of "
-                f"{study.continuations} away, and run generate --trace, which writes the same texts; "
-                f"{nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"--by {name}: no prompt and no trace has this column. Traces are written with their texts: "
+                f"to trace existing texts, move the files of {study.continuations} away, and run generate "
+                f"--trace, which writes the same texts; {nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

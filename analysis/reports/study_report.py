@@ -43,7 +43,7 @@ EXAMPLES = 3
 _LARGEST_SCORES = 2**24
 
 
-def table_of(rows: Sequence[TidyRow]) -> pd.DataFrame:
+def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
     """Return rows as a table.
 
     It is built by columns, because a dict for each of a million verdicts takes a minute.
@@ -59,7 +59,7 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
         StudyError: There are none.
     """
     with Store.open(study.database) as store:
-        return validate(table_of(_read_rows(study, store)))
+        return validate(make_verdict_table(_read_rows(study, store)))
 
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
@@ -92,7 +92,9 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
     with Store.open(study.database, declared=study.declared) as store:
         rows = _read_rows(study, store)
         context = make_study_context(study, store, rows)
-        table = add_columns(study, validate(table_of(rows)), [*context.by, *by], store_pairs.read(store))
+        table = add_columns(
+            study, validate(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
+        )
         # If the database cannot be written, nobody can be excluded later either.
         with suppress(StudyError):
             store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
@@ -138,7 +140,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         choice=study.choice,
         unknown_searches=_find_unknown_searches(settings),
         exclusions=_read_exclusions(store, with_excluded),
-        with_excluded=validate(table_of(with_excluded)) if is_any_excluded else None,
+        with_excluded=validate(make_verdict_table(with_excluded)) if is_any_excluded else None,
         conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),

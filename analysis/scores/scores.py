@@ -202,7 +202,7 @@ def group_by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[
         yield key, named[key]
 
 
-def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
+def group_by_result(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
     """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
     for key, rows in group_by_raters(table, "judge", "method_a", "method_b", "criterion"):
         kind, judge, a, b, criterion = key
@@ -213,7 +213,7 @@ def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, p
     """Yield (key of the judge's result, people's scores, the judge's scores) of results that both judged."""
     if not (scores["judge"] != "").any():
         return
-    cells = dict(by_cell(scores))
+    cells = dict(group_by_result(scores))
     for key, judged in cells.items():
         kind_of_people = PEOPLE_OF.get(key.rater_kind, "")
         people = cells.get(key._replace(rater_kind=kind_of_people, judge=""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.evidence import ALL, Evidence, MetricRow, honours
+from analysis.evidence import ALL, Evidence, MetricRow, declare_plan_keys
 from analysis.sections.section import Section, format_coefficient, make_labelled_table
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING
@@ -15,14 +15,14 @@ MAX_NAMED = 2
 """Metrics in the answer."""
 
 
-@honours()
+@declare_plan_keys()
 def metrics(evidence: Evidence) -> list[MetricRow]:
     """Return the measured scores, over all datasets and in each dataset."""
     return list(evidence.context.metrics)
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask what automatic metrics say. The page has the scores over all datasets, if there are any."""
+    """Make the section "What do automatic metrics say?" from the scores over all datasets, if it can."""
     rows = evidence.rows(metrics)
     rows = [row for row in rows if row.dataset == ALL] or rows
     if not rows:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from analysis.evidence import Evidence, honours
-from analysis.sections.results.answering import answering
-from analysis.sections.section import Section, group_by, group_name, make_labelled_table, make_row_table
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.section import Section, group_by, make_labelled_table, make_row_table, name_raters
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -63,7 +63,7 @@ class ExpectedBestRow:
     score: float | None
 
 
-@honours()
+@declare_plan_keys()
 def search(evidence: Evidence) -> list[SettingRow]:
     """Return a row for each setting that was tried."""
     choice = evidence.context.choice
@@ -85,7 +85,7 @@ def search(evidence: Evidence) -> list[SettingRow]:
     ]
 
 
-@honours()
+@declare_plan_keys()
 def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
     """Return the expected best score for each number of tried settings."""
     choice = evidence.context.choice
@@ -100,14 +100,14 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     """Say which settings were tried, how one was chosen, and who rated the chosen ones."""
     choice = evidence.context.choice
     if choice is not None:
-        raters = dict.fromkeys(group_name(row) for row in evidence.rows(answering))
+        raters = dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))
         yield f"{choice.budget} · {choice.instrument} · tested by {and_list([*raters])}"
     for name in evidence.context.unknown_searches:
         yield f"How {name} was chosen is not known: its search is unknown"
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask how the settings were chosen."""
+    """Make the section "How were the settings chosen?"."""
     rows = evidence.rows(search)
     described = list(describe_search(evidence))
     if not described:
@@ -135,7 +135,7 @@ def make_section(evidence: Evidence) -> Section | None:
         answer="; ".join(described),
         tables=(*tables, *_draw_expected_best(evidence.rows(expected_best), score)),
         notes=tuple(choice.warnings()) if choice else (),
-        figures=(_draw(rows, score),) if rows and score != "Diversity" else (),
+        figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 
 
@@ -158,7 +158,7 @@ def _draw_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator
     )
 
 
-def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
+def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
     from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
 

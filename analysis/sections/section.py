@@ -56,7 +56,7 @@ class JudgedRow:
     judge: str
 
     @property
-    def who(self) -> tuple[str, str]:
+    def rater_group(self) -> tuple[str, str]:
         """Return the kind of raters, and the judge's name. Rows of different raters are never pooled."""
         return self.rater_kind, self.judge
 
@@ -88,7 +88,7 @@ class ComparisonRow:
         return ResultKey(self.method_a, self.method_b, self.rater_kind, self.judge, self.criterion)
 
     @property
-    def who(self) -> tuple[str, str]:
+    def rater_group(self) -> tuple[str, str]:
         """Return the kind of raters, and the judge's name. Rows of different raters are never pooled."""
         return self.rater_kind, self.judge
 
@@ -121,7 +121,7 @@ class Section:
     figures: tuple[Escaped, ...] = ()
 
 
-def limits(prefix: str = "") -> dict[str, str]:
+def name_limit_columns(prefix: str = "") -> dict[str, str]:
     """Return the metadata of an `Estimate` whose limits are the columns `{prefix}low` and `{prefix}high`."""
     return {"limits": prefix}
 
@@ -255,7 +255,7 @@ def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
 
 def name_criterion(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
     """Return the labels of a row on one criterion."""
-    return {"Criterion": capital(title(row.criterion)), "Judged by": group_name(row)}
+    return {"Criterion": capital(title(row.criterion)), "Judged by": name_raters(row)}
 
 
 def name_result(row: ComparisonRow) -> dict[str, Cell]:
@@ -263,7 +263,7 @@ def name_result(row: ComparisonRow) -> dict[str, Cell]:
     return {"Comparison": f"{row.method_a} against {row.method_b}", **name_criterion(row)}
 
 
-def name_first(rows: Iterable[ComparisonRow]) -> str:
+def name_first_method(rows: Iterable[ComparisonRow]) -> str:
     """Return the name of the method whose share a column gives."""
     comparisons = {row.methods for row in rows}
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
@@ -272,21 +272,21 @@ def name_first(rows: Iterable[ComparisonRow]) -> str:
 def select_first_raters(rows: Sequence[J]) -> list[J]:
     """Return the rows of people, or those of the first judge if there are no people."""
     first = next((row for row in rows if not row.judge), rows[0])
-    return [row for row in rows if row.who == first.who]
+    return [row for row in rows if row.rater_group == first.rater_group]
 
 
-def group_name(row: JudgedRow | ComparisonRow | ResultKey) -> str:
+def name_raters(row: JudgedRow | ComparisonRow | ResultKey) -> str:
     """Name the raters of a row: people together, or one judge."""
     if row.judge:
-        return plain_name(row.judge)
+        return remove_word_simulated(row.judge)
     names = {"person": "people", "unknown": "raters of unknown kind", "model": "models"}
     return names.get(row.rater_kind, "raters")
 
 
-def plain_name(name: str) -> str:
+def remove_word_simulated(name: str) -> str:
     """Remove the word "simulated" from a rater's name, because the page has it already.
 
-    >>> plain_name("SIMULATED judge")
+    >>> remove_word_simulated("SIMULATED judge")
     'judge'
     """
     return name.replace("SIMULATED ", "") or name

@@ -118,7 +118,7 @@ def test_pairs_of_one_prompt_are_one_unit():
     assert fleiss_kappa(doubled).high < other.high
 
 
-def test_agreement_never_mixes_kinds_or_takes_a_single_rater():
+def test_agreement_needs_two_raters_of_one_kind():
     people = table({f"{pair}": "xy-"[pair % 3] * 2 for pair in range(9)})
     judge = table({f"{pair}": "x" for pair in range(9)}, kind="model", raters=["m"])
     whole = agreement(evidence(validate(pd.concat([people, judge], ignore_index=True))))
@@ -146,7 +146,7 @@ def test_ac1_is_one_where_all_verdicts_are_the_same():
     assert fleiss_kappa([[4, 0, 0], [3, 0, 0]]).value is None
 
 
-def test_kappa_below_minus_one_has_a_word():
+def test_kappa_below_minus_one_is_described():
     """Raters never agree on 11 pairs, and six pairs have one: p_x = 23/34, p_e = .562, κ = −.562 / .438."""
     letters = {str(n): "xy" for n in range(11)} | {f"once {n}": "x" for n in range(6)}
     assert make_section(evidence(table(letters))).answer.startswith("Hardly: κ = −1.28")

@@ -102,11 +102,11 @@ def test_report_withholds_p_that_cannot_be_significant():
         assert "raters" not in row.note
 
 
-def test_note_names_raters_of_unequal_load():
+def test_note_says_if_pairs_have_unequal_numbers_of_raters():
     assert "pairs have between 1 and 2 raters" in total(table({"1": "xx", "2": "xx", "3": "x"})).note
 
 
-def test_note_names_lean_of_raters_who_rated_more():
+def test_note_says_if_raters_of_many_pairs_prefer_one_method():
     # Ten raters prefer x in 70 % of 30 pairs each, ten prefer y in all of 3: 210/330, and .35 by rater.
     many = {f"{n:03}": " " * (n // 30) + "xxxxxxxyyy"[n % 10] for n in range(300)}
     few = {f"{n}": " " * (n // 3 - 90) + "y" for n in range(300, 330)}
@@ -307,7 +307,7 @@ def test_audit_counts_ratings_before_texts_were_seen():
     assert finding.severity == "warning"  # 15 %, more than one in ten
 
 
-def test_audit_takes_an_empty_presentation_as_one_showing():
+def test_audit_counts_a_row_without_presentation_as_a_showing():
     people = listed("pair_id verdict shown_first", [(str(pair), "x", "x") for pair in range(12)])
     judged = [(str(pair), "x", "xy"[n % 2], "gpt", n) for pair in range(12) for n in range(2)]
     judge = listed("pair_id verdict shown_first rater presentation", judged).assign(rater_kind="model")

@@ -119,19 +119,19 @@ def test_column_that_cannot_split_is_refused(name, message):
 
 
 @pytest.mark.parametrize("name", ["winner", "verdict", "model_a", "seconds", "confidence"])
-def test_column_of_the_ratings_splits_nothing(tmp_path, name):
+def test_columns_of_ratings_cannot_split_results(tmp_path, name):
     """Split by what raters chose, every result would be certain."""
     table = votes(seconds=range(20)).assign(confidence=[n // 7 % 2 for n in range(40)])
     with pytest.raises(StudyError, match=f"--by {name}: this column says how pairs were rated"):
         analysis.report(table, tmp_path, by=[name])
 
 
-def test_empty_column_splits_nothing(tmp_path):
+def test_empty_column_cannot_split_results(tmp_path):
     with pytest.raises(StudyError, match="--by region: the column is empty"):
         analysis.report(votes(region=[None] * 20), tmp_path, by=["region"])
 
 
-def test_column_of_pairs_or_of_raters_splits(tmp_path):
+def test_columns_of_pairs_or_raters_can_split_results(tmp_path):
     table = votes(genre2=["a", "b"] * 10).assign(country=["at", "de"] * 20)
     assert analysis.report(table, tmp_path, by=["genre2", "country"]).paths
 
@@ -186,14 +186,14 @@ def test_columns_chosen_later_make_results_exploratory():
     assert [row.family for row in totals(explored)] == [1]
 
 
-def test_traces_of_a_pair_are_those_of_its_texts():
+def test_pair_columns_are_means_of_the_traces_of_its_texts():
     pairs = [make_pair(ids=ids, id=ids[1]) for ids in (("a", "b"), ("a", "c"), ("e", "d"))]
     means = {"a": {"H": 1.0, "k": 4.0}, "b": {"H": 2.0}}
     columns = average_traces(means, pairs)
     assert columns == {"b": {"H": 1.5, "k": 4.0}, "c": {"H": 1.0, "k": 4.0}, "d": {}}
 
 
-def test_methods_name_declared_columns():
+def test_methods_section_names_declared_columns():
     assert any(
         sentence.startswith("Whether a result depends on genre is tested by random permutations")
         for sentence in describe_methods(make_evidence(votes(), by=["genre"]))

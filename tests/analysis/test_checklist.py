@@ -116,7 +116,7 @@ def tell(counts):
     return count_answers("Native?", answers, WORDS)
 
 
-def test_background_table_reveals_no_small_number():
+def test_small_numbers_cannot_be_derived_from_background_table():
     """Whoever knows the rule and the number of people finds two ways at least for every small number."""
     ways = {}
     for counts in product(range(11), repeat=3):

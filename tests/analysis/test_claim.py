@@ -52,7 +52,7 @@ def test_check_reproduces_judge_figures_of_errata():
                      150: pytest.approx(0.0176, abs=5e-5)}  # fmt: skip
 
 
-def test_check_tests_ratings_that_the_design_effect_leaves():
+def test_check_uses_effective_number_of_ratings():
     """Two ratings of a pair correlate by .5, so 4 are worth 1.6; and by 1, so 4 are worth one."""
     (claim,) = check(wins=180, ties=140, losses=80, raters=4, pairs=100, icc=0.5).claims
     assert claim.win_share == 0.625
@@ -70,7 +70,7 @@ def test_check_never_lowers_p_for_a_correlation(wins, losses, raters):
     assert p_values[-1] == pytest.approx(unanimous_pairs, rel=0.01)
 
 
-def test_claim_of_unanimous_ratings_falls_at_a_known_correlation():
+def test_unanimous_ratings_have_a_largest_tolerated_correlation():
     (claim,) = check(wins=20, ties=0, losses=0, raters=4, pairs=5).claims
     assert claim.p_same == pytest.approx(2 * 0.5**5)
     # 20 / (1 + 3 ρ) = 1 + log2(20) independent pairs reach .05.
@@ -93,7 +93,7 @@ def test_check_compares_figures_with_counts(options, sentence):
 
 
 @pytest.mark.parametrize("row", ["33.3,33.3,33.3", "0,0,100", "50,50"])
-def test_check_bounds_p_of_percentages(row):
+def test_check_gives_range_of_p_for_percentages(row):
     printed = check(raters=1, pairs=3000, percentages=(row,)).printed[-1]
     expected = {"33.3,33.3,33.3": 1.0, "0,0,100": 0.0, "50,50": 1.0}[row]
     assert printed.is_possible

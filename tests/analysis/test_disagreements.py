@@ -12,7 +12,7 @@ PEOPLE = table({"p1": "xxyy", "p2": "xxx-", "p3": "xxxx", "p4": "y"})
 JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters=["gpt"])
 
 
-def test_worst_pairs_stand_first():
+def test_pairs_with_most_disagreement_are_listed_first():
     collected = evidence(validate(pd.concat([PEOPLE, JUDGE])))
     rows = disagreements(collected)
     people = {row.pair_id: row.disagreement for row in rows if not row.judge}
@@ -27,11 +27,11 @@ def test_worst_pairs_stand_first():
     assert "p1" in page.tables[0].rows[0]
 
 
-def test_full_agreement_has_no_section():
+def test_full_agreement_gives_no_section_on_disagreements():
     assert make_section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
 
 
-def test_judge_contradicts_itself_in_samples_of_one_order():
+def test_only_samples_of_one_order_count_as_contradictions():
     """Of three samples in each order one differs, on p1; that the orders differ is no contradiction."""
     said = {("p1", "x"): "xxy", ("p1", "y"): "yyy", ("p2", "x"): "---", ("p2", "y"): "xxx"}
     rows = [

@@ -66,7 +66,7 @@ def verdicts():
     return validate(pd.DataFrame(rows))
 
 
-def test_report_shows_both_signs_and_excludes_nobody():
+def test_report_shows_signs_of_model_use_and_excludes_nobody():
     collected = evidence(
         verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}}
     )

@@ -90,7 +90,7 @@ def test_few_prompts_give_no_ranks_and_no_p(tmp_path):
     assert "leads" not in answer
 
 
-def test_notebook_reads_frames_and_files(tmp_path):
+def test_notebook_accepts_frames_and_files(tmp_path):
     people().to_csv(tmp_path / "v.csv", index=False)
     from_frame = analysis.shares(analysis.read(people()))
     pd.testing.assert_frame_equal(analysis.shares(tmp_path / "v.csv"), from_frame)
@@ -171,7 +171,7 @@ def test_page_gives_every_share_for_the_same_method(tmp_path):
         (people().query("rater != 'cay'"), "random"),
     ],
 )
-def test_equivalence_without_an_error_has_no_test(tmp_path, verdicts, raters):
+def test_equivalence_is_not_tested_without_standard_error(tmp_path, verdicts, raters):
     analysis.report(verdicts, tmp_path, margin=0.1, raters=raters)
     rows = (tmp_path / "report.md").read_text().split("p of equivalence")[1].split("\n\n")[0]
     assert rows.count("| no test |") == 1

@@ -7,7 +7,7 @@ import pytest
 from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
-from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
+from analysis.evidence import PLAN_KEYS, USED_PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.sections.section import make_frame
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
@@ -41,7 +41,7 @@ CONTEST = Contest(
     prompts=[(1, {("x", "y"): score, ("x", "z"): 0, ("y", "z"): 0}) for score in [1] * 9 + [-1] * 2],
 )
 """Nine of eleven prompts favour x: z = 7/√11, p = .035, and .1 for three couples."""
-BY_NAME = {function.__name__: function for function in HONOURED}
+BY_NAME = {function.__name__: function for function in USED_PLAN_KEYS}
 
 
 @cache
@@ -91,10 +91,10 @@ def test_analysis_follows_the_settings_it_declares(name):
         changed = outcome(name, **{key: CHANGED[key] if key not in NEEDED.get(name, {}) else OTHER[key]})
         is_refused = changed.startswith(f"{key} = ")
         assert is_refused == (key in REFUSED.get(name, ())), key
-        assert (changed != before) == (is_refused or key in HONOURED[BY_NAME[name]]), key
+        assert (changed != before) == (is_refused or key in USED_PLAN_KEYS[BY_NAME[name]]), key
 
 
-def test_three_raters_give_no_ranks_for_others(tmp_path):
+def test_three_raters_give_no_ranks_for_other_raters(tmp_path):
     ranked = analysis.ranking(verdicts(3), raters="random")
     ranked = ranked[ranked["judge"] == ""]
     assert ranked["possible_best"].isna().all()

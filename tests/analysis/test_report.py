@@ -94,7 +94,7 @@ def test_report_json_has_the_numbers_of_every_csv(written):
         assert len(pd.read_csv(path)) == len(numbers(folder)["tables"][name])
 
 
-def test_page_loads_nothing_and_runs_nothing(written):
+def test_page_has_no_external_files_and_no_scripts(written):
     page = page_of(written[0])
     assert not {tag for tag, _ in page.tags} & {"script", "img", "link", "iframe", "object"}
     for _, attributes in page.tags:
@@ -107,7 +107,7 @@ def test_page_loads_nothing_and_runs_nothing(written):
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
 
 
-def test_ids_are_unique_and_links_lead_somewhere(written):
+def test_ids_are_unique_and_links_have_targets(written):
     page = page_of(written[0])
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -115,7 +115,7 @@ def test_ids_are_unique_and_links_lead_somewhere(written):
     assert len(words_of(written[0]).split()) < 3000  # a reader reaches the end
 
 
-def test_untrusted_text_is_shown_and_not_obeyed(written):
+def test_markup_in_texts_is_shown_and_not_interpreted(written):
     page = page_of(written[0])
     assert EVIL in page.texts
     markdown = (written[0] / "report.md").read_text(encoding="utf-8")
@@ -199,7 +199,7 @@ def compared(*more):
     return pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
 
 
-def test_first_screen_keeps_comparisons_apart(tmp_path):
+def test_first_screen_shows_each_comparison_separately(tmp_path):
     summary = analysis.report(compared(), tmp_path).summary
     assert "No difference between a1 and a2 was found" in summary
     assert "b2 was preferred to b1 on coherence (b1 10\u00a0%)" in summary
@@ -237,7 +237,7 @@ def test_first_screen_and_tables_have_one_orientation(tmp_path):
 
 
 @pytest.mark.browser
-def test_wins_fill_the_bar_from_the_end_of_their_method(chromium, tmp_path):  # noqa: F811
+def test_bar_of_wins_starts_at_the_side_of_its_method(chromium, tmp_path):  # noqa: F811
     """Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie."""
     frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
     analysis.report(frame, tmp_path)
@@ -314,7 +314,7 @@ def test_sides_are_called_balanced_only_if_all_pairs_are(verdicts, raters, sente
     assert ("balanced" in summary) == ("balanced" in sentence)
 
 
-def test_interval_against_its_test_is_explained(tmp_path):
+def test_contradiction_of_interval_and_test_is_explained(tmp_path):
     # 15 of 20 pairs for x: p = .041, and of two criteria Holm's is .083; the interval is above .5.
     first = table({f"{pair}": "x" if pair < 15 else "y" for pair in range(20)}, criterion="a")
     second = table({f"{pair}": "xy"[pair % 2] for pair in range(20)}, criterion="b")
@@ -333,7 +333,7 @@ def test_interval_and_test_never_disagree_for_one_result(tmp_path):
     assert "can exclude" not in " ".join(page_of(tmp_path).texts)
 
 
-def test_many_methods_are_ranked_first(tmp_path):
+def test_ranking_of_many_methods_comes_first(tmp_path):
     frame = validate(drawn_verdicts(prompts=20, compared=COMPARED))
     analysis.report(frame, tmp_path, paper=True)
     # Its p are people's alone, so no judge is named.

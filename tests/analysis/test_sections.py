@@ -10,14 +10,14 @@ from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, table
 
 import analysis
 from analysis import sections
-from analysis.evidence import HONOURED, honours
+from analysis.evidence import USED_PLAN_KEYS, declare_plan_keys
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.raters.agreement import AgreementRow, agreement
 from analysis.sections.section import MAX_ROWS, make_frame, make_row_table
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
-UNLISTED = {"totals", "answering", "shares"}
+UNLISTED = {"totals", "select_answer_rows", "shares"}
 """The analyses that write no CSV file."""
 
 
@@ -28,7 +28,7 @@ def test_sections_and_analyses_are_all_listed():
         if hasattr(import_module(module.name), "make_section") and not module.ispkg
     }
     assert names == {section.__module__ for section in SECTIONS}
-    analyses = {analyse for analyse in HONOURED if analyse.__name__ not in UNLISTED}
+    analyses = {analyse for analyse in USED_PLAN_KEYS if analyse.__name__ not in UNLISTED}
     assert set(ANALYSES.values()) == analyses
 
 
@@ -79,18 +79,18 @@ def test_long_table_names_the_file_of_all_rows():
 
 def test_unknown_plan_key_is_refused():
     with pytest.raises(ValueError, match="wieghts: not a key of the plan; use alpha, correction"):
-        honours("alpha", "wieghts")
+        declare_plan_keys("alpha", "wieghts")
 
 
 @pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
-def test_margin_without_a_test_is_undecided(letters, tmp_path):
+def test_equivalence_without_a_test_is_undecided(letters, tmp_path):
     verdicts = table({f"{pair}": verdict for pair, verdict in enumerate(letters)})
     analysis.report(verdicts, tmp_path, margin=0.1)
     row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]
     assert (row["conclusion"], row["p"] >= 0) == ("undecided", False)
 
 
-def test_undecided_plan_key_is_refused(monkeypatch):
+def test_plan_key_of_unknown_effect_is_refused(monkeypatch):
     monkeypatch.setattr("analysis.evidence.DECIDED", frozenset())
-    with pytest.raises(StudyError, match=r"margin = 0\.1: agreement does not honour it; leave it out"):
+    with pytest.raises(StudyError, match=r"margin = 0\.1: agreement does not use it; leave it out"):
         agreement(evidence(table({"1": "xy"}), margin=0.1))

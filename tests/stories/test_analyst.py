@@ -33,7 +33,7 @@ def table(tmp_path, monkeypatch):
     return Path("judged.csv")
 
 
-def test_a_table_becomes_a_report_and_a_paper(run, table):
+def test_table_of_verdicts_gives_a_report_and_a_paper(run, table):
     arguments = ("report", "judged.csv", "--set", "rater_kind=person", "--output", "out")
     ran = run(*arguments, "--paper", "--set", 'family=["quality"]')
     assert ran.code == 0, ran
@@ -53,7 +53,7 @@ def test_a_table_becomes_a_report_and_a_paper(run, table):
     assert planned.code == 0, planned
 
 
-def test_a_notebook_makes_texts_and_reads_verdicts(table):
+def test_notebook_generates_texts_and_analyses_verdicts(table):
     model = load_model("bundled")
     texts = [
         generate(["Once upon a time", "The dog"], strategy, model, max_new_tokens=9)

@@ -59,7 +59,7 @@ def files(tmp_path):
 
 
 @pytest.mark.browser
-def test_brought_texts_reach_a_published_report(run, typed, files, tmp_path, chromium):
+def test_imported_texts_lead_to_a_published_report(run, typed, files, tmp_path, chromium):
     assert run("new", "s", "--texts", *files).code == 0
     folder = tmp_path / "s"
     judge = FakeOpenAI()
@@ -140,7 +140,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("names", NAMES, ids=[" and ".join(names) for names in NAMES])
-def test_a_published_study_gives_its_own_result(tmp_path, names):
+def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
     """The first system wins 9 of 12 pairs for each of two people, whatever the systems are called."""
     rows = [
         {"prompt": f"Why {n}?", "system": name, "text": f"{k} says {n}."}
@@ -182,7 +182,7 @@ def shares_of(folder):
     return [(row["method_a"], row["method_b"], row["win_share"]) for row in rows]
 
 
-def test_published_generations_reach_a_pair_in_three_commands(run, tmp_path):
+def test_published_generations_become_pairs_in_three_commands(run, tmp_path):
     names = ["GUARD_wikitext_guard_w7.jsonl", "CSvsCD_wikitext_contrastive_k5_a0.6.jsonl"]
     if not all((DATA / name).is_file() for name in names):
         pytest.skip(f"the published generations are not beside the repository: {DATA}")
@@ -226,7 +226,7 @@ raters_per_pair = 2
 """
 
 
-def test_a_file_a_local_model_and_a_server_reach_a_report(run, tmp_path):
+def test_systems_of_all_three_sources_are_in_one_report(run, tmp_path):
     server = LlamaServer()
     folder = tmp_path / "mixed"
     folder.mkdir()

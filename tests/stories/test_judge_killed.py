@@ -35,7 +35,7 @@ def server():
     server.close()
 
 
-def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
+def test_killed_judge_does_not_repeat_stored_requests(server, paired, typed):
     arguments = command("judge", "small", "--yes", "--set", f"judge[1].concurrency={IN_FLIGHT}")
     account = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
     process = subprocess.Popen(

@@ -14,7 +14,7 @@ def lines(folder):
     return {path.name: path.read_bytes() for path in sorted((folder / "continuations").glob("*/*.jsonl"))}
 
 
-def test_prompts_reach_a_report(typed, run, study):
+def test_study_runs_from_prompts_to_report(typed, run, study):
     """Each step once as its user types it; what is repeated or refused, in a process that runs already."""
     dry = run("generate", "small", "--dry-run")
     assert "would make 24 continuations of at most 288 tokens with bundled" in dry.out

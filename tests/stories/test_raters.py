@@ -47,7 +47,7 @@ def page(chromium):
     page.close()
 
 
-def test_raters_see_no_names_and_verdicts_find_the_methods(served, visit):
+def test_raters_see_no_names_and_verdicts_have_the_methods(served, visit):
     """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
     built = served.built
     page = visit("")
@@ -114,7 +114,7 @@ def test_raters_see_no_names_and_verdicts_find_the_methods(served, visit):
 
 
 @pytest.mark.postgres
-def test_answers_given_while_the_server_is_away_are_saved_once(databases, chromium, tmp_path):
+def test_answers_during_a_database_failure_are_saved_once(databases, chromium, tmp_path):
     built = build_hostile(
         tmp_path / "study",
         number=2,

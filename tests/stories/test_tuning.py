@@ -48,7 +48,7 @@ def count_texts(folder):
     return {path.stem: len(list(read_continuations(path))) for path in files}
 
 
-def test_grid_of_settings_reaches_a_report(run, tmp_path):
+def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     """GUARD and 10 settings on 5 prompts are 55 texts; GUARD and the 4 chosen ones on 4 more are 20."""
     folder = tmp_path / "tuned"
     assert run("new", "tuned").code == 0

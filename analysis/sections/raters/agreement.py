@@ -8,14 +8,14 @@ from dataclasses import field
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.scores.scores import ResultKey, UnitScores, count_verdicts, group_by_result, item_numbers
 from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
-    limits,
     make_table_section,
+    name_limit_columns,
     name_result,
     select_first_raters,
     select_notes,
@@ -76,10 +76,10 @@ class AgreementRow(ComparisonRow):
     units: int
     categories: int
     raw_agreement: float | None
-    fleiss_kappa: Estimate = field(metadata=limits("kappa_"))
-    krippendorff_alpha_ordinal: Estimate = field(metadata=limits("alpha_"))
-    gwet_ac1: Estimate = field(metadata=limits("ac1_"))
-    icc1: Estimate = field(metadata=limits("icc1_"))
+    fleiss_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
+    krippendorff_alpha_ordinal: Estimate = field(metadata=name_limit_columns("alpha_"))
+    gwet_ac1: Estimate = field(metadata=name_limit_columns("ac1_"))
+    icc1: Estimate = field(metadata=name_limit_columns("icc1_"))
     design_effect: float | None
     level: float
     note: str
@@ -93,17 +93,17 @@ class AgreementRow(ComparisonRow):
         return self.raw_agreement >= HIGH_RAW and ac1 - kappa > KAPPA_GAP
 
 
-@honours("alpha")
+@declare_plan_keys("alpha")
 def agreement(evidence: Evidence) -> list[AgreementRow]:
     """Measure the agreement of raters of one kind, a row per comparison and criterion.
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    limited = evidence.limited_to_full_comparisons
-    choices = count_choices(limited)
+    in_full = evidence.evidence_in_full
+    choices = count_choices(in_full)
     return [
         _make_row(key, scores, choices, evidence.plan.level)
-        for key, scores in by_cell(limited.scored.scores_by_kind)
+        for key, scores in group_by_result(in_full.scored.scores_by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 
@@ -150,7 +150,7 @@ def count_choices(evidence: Evidence) -> int:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether raters agree."""
+    """Make the section "Do raters agree with each other?"."""
     rows = evidence.rows(agreement)
     return make_table_section(
         rows,

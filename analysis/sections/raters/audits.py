@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import describe_signs
 from analysis.scores.scores import side_of_a
 from analysis.sections.raters.likeness import likeness
-from analysis.sections.section import Section, make_table_section, plain_name
+from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
 from guard_eval.frozen import record
 from guard_eval.records import TIE
@@ -63,7 +63,7 @@ class FindingRow:
     severity: Severity = "warning"
 
 
-@honours()
+@declare_plan_keys()
 def audits(evidence: Evidence) -> list[FindingRow]:
     """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []
@@ -268,10 +268,10 @@ def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether anything is odd in the data."""
+    """Make the section "Is anything odd in the data?"."""
     return make_table_section(
         evidence.rows(audits),
-        lambda row: {"Finding": row.kind, "Where": plain_name(row.where), "What": row.what},
+        lambda row: {"Finding": row.kind, "Where": remove_word_simulated(row.where), "What": row.what},
         lambda _: {},
         csv="audits",
         caption="What the audits found",

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, count_verdicts, item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
 from analysis.stats.agreement import agreement_by_item
@@ -41,10 +41,10 @@ class DisagreementRow(ComparisonRow):
     disagreement: float
 
 
-@honours()
+@declare_plan_keys()
 def disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the worst first."""
-    scores = evidence.limited_to_full_comparisons.scored.raters
+    scores = evidence.evidence_in_full.scored.raters
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
     people = _describe_pairs(scores[~is_judge])
     judged = _compare_with_people(scores[is_judge], people)
@@ -69,7 +69,7 @@ def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
-    """Return for each pair of a judge's result the distance of its share from people's."""
+    """Return each pair of a judge's result, with the difference between the judge's share and people's."""
     judged = judged.assign(
         people_kind=judged["rater_kind"].map(PEOPLE_OF),
         judge_share=0.5 + judged["net"] / judged["showings"] / 2,
@@ -90,7 +90,7 @@ def _name_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask on which pairs raters disagree most."""
+    """Make the section "On which pairs do raters disagree most?"."""
     rows = evidence.rows(disagreements)
     worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
     return make_table_section(

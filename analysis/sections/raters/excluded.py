@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.evidence import Evidence, Exclusion, honours
+from analysis.evidence import Evidence, Exclusion, declare_plan_keys
 from analysis.sections.results.shares import WinShareRow, honours_shares, make_count_cells, totals
-from analysis.sections.section import Section, make_row_table, name_first, name_result, plain_name
+from analysis.sections.section import (
+    Section,
+    make_row_table,
+    name_first_method,
+    name_result,
+    remove_word_simulated,
+)
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural, title
 
@@ -15,7 +21,7 @@ MAX_NAMED = 4
 """Results in the answer."""
 
 
-@honours()
+@declare_plan_keys()
 def excluded_raters(evidence: Evidence) -> list[Exclusion]:
     """Return the excluded raters: when and why, and whether results were shown before."""
     return list(evidence.context.exclusions)
@@ -30,14 +36,14 @@ def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether raters were excluded."""
+    """Make the section "Who was excluded, and what would the result be with them?"."""
     raters = evidence.rows(excluded_raters)
     if not raters:
         return None
     table = make_row_table(
         raters,
         lambda row: {
-            "Rater": plain_name(row.rater),
+            "Rater": remove_word_simulated(row.rater),
             "Excluded": row.at[:10],
             "Results": row.results,
             "Reason": row.reason,
@@ -58,7 +64,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
     """Return the table of results with the excluded raters."""
-    first = name_first(rows)
+    first = name_first_method(rows)
     return make_row_table(
         rows,
         name_result,

@@ -6,10 +6,16 @@ from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import add_unit_column, group_by_raters, item_numbers
 from analysis.sections.raters.audits import audits
-from analysis.sections.section import MAX_NOTES, Section, limits, make_table_section, plain_name
+from analysis.sections.section import (
+    MAX_NOTES,
+    Section,
+    make_table_section,
+    name_limit_columns,
+    remove_word_simulated,
+)
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
@@ -45,11 +51,11 @@ class RaterRow:
     tie_share: float
     agreement: float | None
     compared: int
-    first_share: Estimate = field(metadata=limits("first_"))
+    first_share: Estimate = field(metadata=name_limit_columns("first_"))
     seconds: float | None
 
 
-@honours("alpha", needs=lambda evidence: evidence.are_raters_known)
+@declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
 def raters(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater, over all comparisons and criteria: people first, then by name."""
     scores = evidence.scored.scores_by_kind
@@ -85,14 +91,14 @@ def raters(evidence: Evidence) -> list[RaterRow]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether every rater is careful."""
+    """Make the section "Is every rater careful?"."""
     habits = [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
     flagged = {row.where.split(",")[0] for row in habits}
     rows = evidence.rows(raters)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
     return make_table_section(
         rows,
-        lambda row: {"Rater": plain_name(row.rater)},
+        lambda row: {"Rater": remove_word_simulated(row.rater)},
         lambda row: {
             "Pairs": row.pairs,
             "Ties": percent(row.tie_share, 0),
@@ -104,5 +110,5 @@ def make_section(evidence: Evidence) -> Section | None:
         caption="Raters",
         question="Is every rater careful?",
         answer=lambda _: f"{who} answered in a fixed way",
-        notes=(f"{plain_name(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
+        notes=(f"{remove_word_simulated(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
     )

@@ -7,8 +7,8 @@ from dataclasses import field
 
 import numpy as np
 
-from analysis.evidence import Evidence, honours
-from analysis.sections.section import Section, format_share, group_by, limits, make_row_table
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.sections.section import Section, format_share, group_by, make_row_table, name_limit_columns
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
@@ -124,28 +124,28 @@ class CalibrationRow:
     missing: int
     hits: int
     opposite: int
-    share: Estimate = field(metadata=limits())
+    share: Estimate = field(metadata=name_limit_columns())
 
 
-@honours()
+@declare_plan_keys()
 def spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
     return [SpendingRow(**row) for row in evidence.context.judging.spent]
 
 
-@honours()
+@declare_plan_keys()
 def failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
     return [FailureRow(**row) for row in evidence.context.judging.failed]
 
 
-@honours()
+@declare_plan_keys()
 def models(evidence: Evidence) -> list[ModelRow]:
     """Return the models that answered each judge's requests. There should be one for each judge."""
     return [ModelRow(**row) for row in evidence.context.judging.seen]
 
 
-@honours("alpha")
+@declare_plan_keys("alpha")
 def calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []
@@ -213,7 +213,7 @@ def format_dollars(amount: float) -> str:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask how the judges were asked."""
+    """Make the section "How were the judges asked?"."""
     spent = evidence.rows(spending)
     failed = evidence.rows(failures)
     tables = (

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import ResultKey, UnitScores, pair_people_with_judges
-from analysis.sections.results.answering import answering
+from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
-    limits,
     make_table_section,
+    name_limit_columns,
     name_result,
 )
 from analysis.stats.agreement import agreement_by_item, cohen_kappa
@@ -56,8 +56,8 @@ class JudgeRow(ComparisonRow):
 
     people: int
     pairs: int
-    same_as_most: Estimate = field(metadata=limits("same_"))
-    cohen_kappa: Estimate = field(metadata=limits("kappa_"))
+    same_as_most: Estimate = field(metadata=name_limit_columns("same_"))
+    cohen_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
     with_a_person: float | None
     among_people: float | None
     alternative_epsilon: float
@@ -65,13 +65,13 @@ class JudgeRow(ComparisonRow):
     note: str
 
 
-@honours("alpha", "panel", "composite")
+@declare_plan_keys("alpha", "panel", "composite")
 def judges(evidence: Evidence) -> list[JudgeRow]:
     """Measure the agreement of each judge with people, a row per comparison, criterion and judge.
 
     There is none if no pair was rated by people and by a judge.
     """
-    both = pair_people_with_judges(evidence.limited_to_full_comparisons.scored.scores)
+    both = pair_people_with_judges(evidence.evidence_in_full.scored.scores)
     rows = (_make_row(key, people, judged, evidence) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
@@ -129,7 +129,7 @@ def _find_majority(tally: Floats) -> NDArray[np.int64]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether the judge agrees with people."""
+    """Make the section "Does the judge agree with people?"."""
     return make_table_section(
         evidence.rows(judges),
         name_result,
@@ -155,7 +155,7 @@ def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
-    results = evidence.rows(answering)
+    results = evidence.rows(select_answer_rows)
     winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
     keys = [row.key for row in rows if row.key in winners]
     alike = [

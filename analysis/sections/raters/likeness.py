@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
-from analysis.sections.section import Section, make_row_table, plain_name
+from analysis.sections.section import Section, make_row_table, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capital, p_value, percent, title
 
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 
-@honours(needs=lambda evidence: evidence.are_raters_known)
+@declare_plan_keys(needs=lambda evidence: evidence.are_raters_known)
 def likeness(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters
@@ -31,7 +31,7 @@ def likeness(evidence: Evidence) -> list[JudgeLikeness]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether models answered for people."""
+    """Make the section "Did models answer for people?"."""
     rows = evidence.rows(likeness)
     signs = describe_signs(rows, evidence.context.conduct)
     if not rows and not signs:
@@ -39,8 +39,8 @@ def make_section(evidence: Evidence) -> Section | None:
     table = make_row_table(
         rows,
         lambda row: {
-            "Rater": plain_name(row.rater),
-            "Judge": plain_name(row.judge),
+            "Rater": remove_word_simulated(row.rater),
+            "Judge": remove_word_simulated(row.judge),
             "Criterion": capital(title(row.criterion)),
         },
         lambda row: {
@@ -57,6 +57,6 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="likeness",
         question="Did models answer for people?",
         answer=f"{len(signs)} to look at" if signs else "no sign of it",
-        notes=(*(f"{plain_name(name)}: {what}." for name, what in signs.items()), BY_TASTE),
+        notes=(*(f"{remove_word_simulated(name)}: {what}." for name, what in signs.items()), BY_TASTE),
         tables=table,
     )

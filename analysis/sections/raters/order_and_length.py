@@ -8,15 +8,22 @@ from dataclasses import field, replace
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, add_unit_column, by_cell, group_by_raters, side_of_a
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    add_unit_column,
+    group_by_raters,
+    group_by_result,
+    side_of_a,
+)
 from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
     Section,
-    limits,
     make_row_table,
     name_criterion,
+    name_limit_columns,
     name_result,
     select_first_raters,
     select_notes,
@@ -54,14 +61,14 @@ class PositionRow(CriterionRow):
     first: int
     second: int
     ties: int
-    first_share: Estimate = field(metadata=limits("first_"))
+    first_share: Estimate = field(metadata=name_limit_columns("first_"))
     method_a_first: float
     both_orders: int
     flipped: int
     changed: int
-    flip_rate: Estimate = field(metadata=limits("flip_"))
+    flip_rate: Estimate = field(metadata=name_limit_columns("flip_"))
     repeated: int
-    contradictions: Estimate = field(metadata=limits("contradictions_"))
+    contradictions: Estimate = field(metadata=name_limit_columns("contradictions_"))
 
 
 @record
@@ -83,16 +90,16 @@ class LengthRow(ComparisonRow):
 
     pairs: int
     length_ratio: float | None
-    longer_share: Estimate = field(metadata=limits("longer_"))
-    share_at_equal_length: Estimate = field(metadata=limits("equal_"))
+    longer_share: Estimate = field(metadata=name_limit_columns("longer_"))
+    share_at_equal_length: Estimate = field(metadata=name_limit_columns("equal_"))
     p_share_at_equal_length: float | None
-    slope: Estimate = field(metadata=limits("slope_"))
+    slope: Estimate = field(metadata=name_limit_columns("slope_"))
     p_slope: float | None
     method: str
     note: str
 
 
-@honours("alpha")
+@declare_plan_keys("alpha")
 def position(evidence: Evidence) -> list[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
@@ -140,22 +147,25 @@ def _group_by_order(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(side=np.sign(rows["net"])).reset_index()
 
 
-@honours("alpha", "panel", "composite")
+@declare_plan_keys("alpha", "panel", "composite")
 def length(evidence: Evidence) -> list[LengthRow]:
     """Return a row per comparison and criterion, of people and of each judge; none without both lengths.
 
     Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
     """
-    frame = evidence.limited_to_full_comparisons.frame
+    frame = evidence.evidence_in_full.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
         return []
     lengths = _measure_lengths(frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.limited_to_full_comparisons.scored
-    items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
+    scored = evidence.evidence_in_full.scored
+    items = dict(group_by_result(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
-    rows = [_make_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    rows = [
+        _make_length_row(key, rated, items[key], evidence.plan.level)
+        for key, rated in group_by_result(scores)
+    ]
     return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
 
 
@@ -201,7 +211,7 @@ def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, l
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether the order or the length of texts matters."""
+    """Make the section "Does the order or the length of texts matter?"."""
     positions, lengths = evidence.rows(position), evidence.rows(length)
     if not (positions or lengths):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.evidence import SHARE_KEYS, Evidence, honours
+from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
 from analysis.scores.scores import ResultKey
 from analysis.sections.results.assisted import AssistedRow, assisted
 from analysis.sections.results.rounds import RoundsRow, rounds
@@ -14,12 +14,12 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 
 
-@honours(*SHARE_KEYS, "sequential", "assisted_by")
-def answering(evidence: Evidence) -> list[WinShareRow]:
-    """Return the rows for the answer, over all datasets.
+@declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by")
+def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
+    """Return the rows that the answer is based on, over all datasets.
 
-    If it was declared, a judge assists people, tests and intervals stay valid at every look, or comparisons
-    stop when they are decided.
+    The declared plan decides which: shares that a judge assists, tests that are valid at every look, rounds,
+    or the usual shares.
     """
     rows = evidence.rows(totals)
     declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow | RoundsRow]] = {}

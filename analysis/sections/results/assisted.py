@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, pair_people_with_judges
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.scores.scores import ResultKey, UnitScores, group_by_result, pair_people_with_judges
 from analysis.scores.win_share import estimate_share_of_these_raters
-from analysis.sections.results.shares import TestedRow, correct
+from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (
     Section,
     format_share,
-    limits,
     make_table_section,
+    name_limit_columns,
     name_result,
     select_notes,
 )
@@ -67,9 +67,9 @@ class AssistedRow(TestedRow):
     pairs_rated: int
     pairs_judged: int
     units_rated: int
-    people_alone: Estimate = field(metadata=limits("people_"))
-    judge_alone: Estimate = field(metadata=limits("judge_"))
-    people_assisted: Estimate = field(metadata=limits())
+    people_alone: Estimate = field(metadata=name_limit_columns("people_"))
+    judge_alone: Estimate = field(metadata=name_limit_columns("judge_"))
+    people_assisted: Estimate = field(metadata=name_limit_columns())
     level: float
     weight: float | None
     correlation: float | None
@@ -77,13 +77,13 @@ class AssistedRow(TestedRow):
     method: str
 
 
-@honours("alpha", "correction", "panel", "composite")
+@declare_plan_keys("alpha", "correction", "panel", "composite")
 def assisted(evidence: Evidence) -> list[AssistedRow]:
     """Return people's share assisted by each judge that judged more pairs than people rated.
 
     The correction runs over each judge's results of the family.
     """
-    items = dict(by_cell(evidence.scored.items))
+    items = dict(group_by_result(evidence.scored.items))
     rows = []
     for key, scores, judged in pair_people_with_judges(evidence.scored.scores):
         people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
@@ -91,7 +91,7 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = int(scores["rater"].nunique())
             rows.append(_make_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
-    return correct(rows, evidence)
+    return correct_p_values(rows, evidence)
 
 
 def _make_row(
@@ -170,7 +170,7 @@ def _find_obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) 
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether the judge makes people's answer more certain."""
+    """Make the section "Does the judge make people's answer more certain?"."""
     rows = evidence.rows(assisted)
     return make_table_section(
         rows,

@@ -8,17 +8,17 @@ from dataclasses import fields, replace
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
-from analysis.scores.scores import ResultKey, by_cell
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.scores.scores import ResultKey, group_by_result
 from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,
     WinShareRow,
-    correct,
+    correct_p_values,
     make_share_cells,
     totals,
 )
-from analysis.sections.section import Section, make_row_table, name_first, name_result
+from analysis.sections.section import Section, make_row_table, name_first_method, name_result
 from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
@@ -79,10 +79,10 @@ class InteractionRow(TestedRow):
 
 
 def find_column(frame: pd.DataFrame, heading: str) -> str:
-    """Return the column of a validated table that has, or had in its file, a heading.
+    """Find a column of a validated table by its heading, or by the heading that it had in the file.
 
     Raises:
-        StudyError: There is none, or it says how pairs were rated, so that it cannot explain the ratings.
+        StudyError: No column has this heading, or it says how pairs were rated.
     """
     roles = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
     columns = roles | {str(name): str(name) for name in frame.columns}
@@ -99,7 +99,10 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
             f"{nearest(heading, sorted(set(allowed) - {heading}))}"
         )
     if name == "rater" and not names_raters(frame):
-        raise StudyError(f"--by {heading}: the table does not say which rater gave which verdict")
+        raise StudyError(
+            f"--by {heading}: the table does not say which rater gave which verdict; if a column names the "
+            "raters, declare it: --set columns.rater=HEADING"
+        )
     if frame[name].isna().all():
         raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
     return name
@@ -124,7 +127,7 @@ def find_group_columns(frame: pd.DataFrame) -> list[str]:
 NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
 
 
-@honours("alpha", "correction", "weights", "raters", "composite", needs=list_columns)
+@declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_columns)
 def by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
@@ -133,7 +136,7 @@ def by_value(evidence: Evidence) -> list[ValueRow]:
         for value, subset in _split_evidence(evidence, column)
         for row in subset.rows(totals)
     ]
-    return correct(rows, evidence)
+    return correct_p_values(rows, evidence)
 
 
 def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
@@ -142,7 +145,7 @@ def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
-@honours("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_columns)
+@declare_plan_keys("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_columns)
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 
@@ -153,8 +156,10 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
         return []
     rows = []
     for column in list_columns(evidence):
-        subsets = [dict(by_cell(subset.scored.items)) for _, subset in _split_evidence(evidence, column)]
-        for key, whole in by_cell(evidence.scored.items):
+        subsets = [
+            dict(group_by_result(subset.scored.items)) for _, subset in _split_evidence(evidence, column)
+        ]
+        for key, whole in group_by_result(evidence.scored.items):
             rated = [subset[key] for subset in subsets if key in subset]
             if rated:
                 rows.append(_make_interaction_row(key, column, whole, rated, evidence.seed))
@@ -162,8 +167,8 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
     return [
-        *correct(of_declared, evidence, further=1 / max(1, len(declared))),
-        *correct(of_explored, evidence),
+        *correct_p_values(of_declared, evidence, further=1 / max(1, len(declared))),
+        *correct_p_values(of_explored, evidence),
     ]
 
 
@@ -217,7 +222,7 @@ def _group_values(cells: pd.Series, column: str) -> pd.Categorical:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether the result depends on the columns."""
+    """Make the section "Does the result depend on these columns?"."""
     columns = list_columns(evidence)
     if not columns:
         return None
@@ -225,7 +230,7 @@ def make_section(evidence: Evidence) -> Section | None:
     tests = evidence.rows(interactions)
     alpha = evidence.plan.alpha
     names = and_list(columns)
-    first = name_first(rows)
+    first = name_first_method(rows)
     figures = make_row_table(
         rows,
         lambda row: {**name_result(row), "Column": row.column, "Value": row.value},

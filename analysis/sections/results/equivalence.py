@@ -9,8 +9,8 @@ from typing import Literal
 
 from scipy import special
 
-from analysis.evidence import SHARE_KEYS, Evidence, honours
-from analysis.sections.results.shares import ShareRow, WinShareRow, correct, make_share_cells, totals
+from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
+from analysis.sections.results.shares import ShareRow, WinShareRow, correct_p_values, make_share_cells, totals
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
@@ -46,7 +46,7 @@ class EquivalenceRow(ShareRow):
         return self.conclusion in {"equivalent", "different but negligible"}
 
 
-@honours(
+@declare_plan_keys(
     *SHARE_KEYS,
     "margin",
     refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
@@ -69,7 +69,7 @@ def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
     if alpha >= HALF:
         raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
     rows = [_test_equivalence(row, margin, alpha) for row in evidence.rows(totals)]
-    return [replace(row, conclusion=_conclude(row, alpha)) for row in correct(rows, evidence)]
+    return [replace(row, conclusion=_conclude(row, alpha)) for row in correct_p_values(rows, evidence)]
 
 
 def _test_equivalence(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
@@ -104,7 +104,7 @@ def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether differences are too small to matter."""
+    """Make the section "Is the difference too small to matter?"."""
     return make_table_section(
         evidence.rows(equivalence),
         lambda row: {**name_result(row), "Conclusion": row.conclusion},

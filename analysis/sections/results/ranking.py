@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence import MIN_RANKED, Evidence, honours
+from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, UnitScores, connected_methods
 from analysis.sections.results.rounds import find_eliminated, rounds
 from analysis.sections.section import (
     CriterionRow,
     Section,
     group_by,
-    group_name,
-    limits,
     make_row_table,
+    name_limit_columns,
+    name_raters,
 )
 from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
@@ -99,7 +99,7 @@ class RankingRow(CriterionRow):
     possible_best: int | None
     possible_worst: int | None
     strength: float | None
-    expected_share: Estimate = field(metadata=limits("share_"))
+    expected_share: Estimate = field(metadata=name_limit_columns("share_"))
     level: float
     comparisons: int
     unit: str
@@ -158,7 +158,7 @@ class _Group:
     scores: pd.DataFrame
 
 
-@honours(
+@declare_plan_keys(
     "alpha",
     "correction",
     "sequential",
@@ -176,16 +176,16 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
     and shares hold for all raters of the same kind.
     """
     tables = [_rank(evidence, group) for group in _find_groups(evidence.scored.scores)]
-    rows = sorted(_adjust_p(tables, evidence), key=_place_row)
-    return [_use_rounds(row, evidence) for row in rows] if evidence.stops_early else rows
+    rows = sorted(_adjust_p(tables, evidence), key=_make_sort_key)
+    return [_apply_round_limits(row, evidence) for row in rows] if evidence.stops_early else rows
 
 
-def _use_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
+def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
     alpha = evidence.plan.alpha
-    key = (row.who, row.criterion)
-    duels = [duel for duel in evidence.rows(rounds) if (duel.who, duel.criterion) == key]
+    key = (row.rater_group, row.criterion)
+    duels = [duel for duel in evidence.rows(rounds) if (duel.rater_group, duel.criterion) == key]
     if not duels:
         return replace(
             row,
@@ -212,13 +212,13 @@ def _use_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     )
 
 
-def rankings(evidence: Evidence) -> list[list[RankingRow]]:
+def group_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rows of each ranking, the best method first."""
     rows = evidence.rows(ranking)
-    return list(group_by(rows, lambda row: (row.who, row.criterion, row.group)).values())
+    return list(group_by(rows, lambda row: (row.rater_group, row.criterion, row.group)).values())
 
 
-def _place_row(row: RankingRow) -> tuple[object, ...]:
+def _make_sort_key(row: RankingRow) -> tuple[object, ...]:
     """Return the sort key of a row: people first, then the composite, then by criterion and rank."""
     is_criterion = row.criterion != COMPOSITE
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
@@ -245,7 +245,7 @@ def _find_groups(scores: pd.DataFrame) -> Iterator[_Group]:
 
 def _adjust_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
     """Correct the p of "no method is better" over the criteria of people, and over those of each judge."""
-    for family in group_by(tables, lambda table: table.rows[0].who).values():
+    for family in group_by(tables, lambda table: table.rows[0].rater_group).values():
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
@@ -374,10 +374,10 @@ def _explain_missing_ranks(
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask how the methods rank."""
+    """Make the section "How do the methods rank?"."""
     if not evidence.is_ranked:
         return None
-    tables = tuple(chain.from_iterable(map(_make_table, rankings(evidence))))
+    tables = tuple(chain.from_iterable(map(_make_table, group_rankings(evidence))))
     methods = {row.method for row in evidence.rows(ranking)}
     return Section(
         anchor="ranking",
@@ -403,7 +403,7 @@ def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
             "Left after round": row.left_after,
         },
         csv="ranking",
-        caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
+        caption=f"{capital(title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
         note=_describe_basis(rows[0]),
     )
 

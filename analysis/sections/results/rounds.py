@@ -9,14 +9,14 @@ from functools import lru_cache
 
 from scipy import optimize, special
 
-from analysis.evidence import Evidence, honours
+from analysis.evidence import Evidence, declare_plan_keys
 from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
     Section,
     group_by,
-    group_name,
-    limits,
     make_table_section,
+    name_limit_columns,
+    name_raters,
     name_result,
     select_notes,
 )
@@ -46,7 +46,7 @@ class RoundsRow(TestedRow):
         method: The test.
     """
 
-    lead: Estimate = field(metadata=limits("lead_"))
+    lead: Estimate = field(metadata=name_limit_columns("lead_"))
     ahead: str
     behind: str
     prompts: int
@@ -54,7 +54,7 @@ class RoundsRow(TestedRow):
     method: str = METHOD
 
 
-@honours("alpha")
+@declare_plan_keys("alpha")
 def rounds(evidence: Evidence) -> list[RoundsRow]:
     """Return a row for each comparison that stops as soon as it is decided, by people and by each judge."""
     rows = []
@@ -89,7 +89,7 @@ def find_limits(compared: Comparison, contest: Contest) -> Estimate:
     n = len(compared.leads)
     if n < 2:
         return Estimate(level=level, note=NO_DATA)
-    peak = find_peak(contest.plan.alpha / len(contest.couples), contest.sizes)
+    peak = find_critical_value(contest.plan.alpha / len(contest.couples), contest.sizes)
     # The mean of few prompts has wider tails than a normal distribution.
     tail = special.ndtr(-peak * compared.time**-SHAPE)
     quantile = -float(special.stdtrit(n - 1, tail))
@@ -99,7 +99,7 @@ def find_limits(compared: Comparison, contest: Contest) -> Estimate:
 
 
 @lru_cache
-def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
+def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
     """Return the largest statistic whose p is `alpha`."""
     return float(optimize.brentq(lambda peak: p_of_peak(peak, sizes) - alpha, 0.01, 20.0))
 
@@ -118,7 +118,7 @@ def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
 def describe_rounds(evidence: Evidence) -> Iterator[str]:
     """Say in a sentence or two how far the rounds of people and of each judge are."""
     alpha = evidence.plan.alpha
-    for who, rows in group_by(evidence.rows(rounds), lambda row: row.who).items():
+    for who, rows in group_by(evidence.rows(rounds), lambda row: row.rater_group).items():
         contest = evidence.context.contests[who]
         decided = sum(row.is_significant(alpha) for row in rows)
         eliminated = sorted(find_eliminated(rows, alpha))
@@ -126,7 +126,7 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
         done = contest.sizes[: contest.done]
         rated = sum(size * len(contest.playing(number)) for number, size in enumerate(done, start=1))
         yield (
-            f"After {len(done)} of {len(contest.sizes)} rounds, judged by {group_name(rows[0])}, "
+            f"After {len(done)} of {len(contest.sizes)} rounds, judged by {name_raters(rows[0])}, "
             f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"
             f"{suffix}. They took "
             f"{percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
@@ -134,7 +134,7 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask which comparisons are decided."""
+    """Make the section "Which comparisons are decided?"."""
     rows = evidence.rows(rounds)
     warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
     return make_table_section(

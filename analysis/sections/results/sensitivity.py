@@ -8,15 +8,15 @@ from functools import partial
 
 import pandas as pd
 
-from analysis.evidence import SHARE_KEYS, Evidence, honours
-from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
+from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
+from analysis.scores.scores import ResultKey, count_outcomes, group_by_result, item_scores
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
     leave_out_each_rater,
     weigh_by_precision,
 )
-from analysis.sections.results.shares import FlippedRow, correct, coverage, order_by_plan
+from analysis.sections.results.shares import SignFlipRow, correct_p_values, coverage, order_by_plan
 from analysis.sections.section import (
     Cells,
     Section,
@@ -67,7 +67,7 @@ MAX_NAMED = 3
 
 
 @record
-class SensitivityRow(FlippedRow):
+class SensitivityRow(SignFlipRow):
     """One result, analysed in one way. Each way has the same correction as the report.
 
     Attributes:
@@ -79,20 +79,20 @@ class SensitivityRow(FlippedRow):
     default: bool
 
 
-@honours(*SHARE_KEYS)
+@declare_plan_keys(*SHARE_KEYS)
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
-    """Analyse every result in every way, the default first. Judges are never a sample of raters."""
-    if not evidence.full_comparisons or evidence.stops_early:
+    """Analyse every result in every way, the default first. Judges are never a random sample."""
+    if not evidence.comparisons_in_full or evidence.stops_early:
         return []
     included = {}
     if evidence.context.with_excluded is not None:
         everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
-        included = dict(by_cell(everybody.scored.scores))
+        included = dict(group_by_result(everybody.scored.scores))
     rows = []
-    for key, scores in by_cell(evidence.limited_to_full_comparisons.scored.scores):
+    for key, scores in group_by_result(evidence.evidence_in_full.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _analyse_otherwise(evidence, key, scores, included.get(key)):
+        for analysis, share in _run_all_analyses(evidence, key, scores, included.get(key)):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -107,13 +107,13 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
             )
     corrected = []
     for ways in group_by(rows, lambda row: row.analysis).values():
-        corrected += correct(ways, evidence)
+        corrected += correct_p_values(ways, evidence)
     in_plan = order_by_plan(evidence.context.planned)
-    reachable = [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
+    reachable = [row.remove_unreachable_p(evidence.plan.alpha) for row in corrected]
     return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
 
 
-def _analyse_otherwise(
+def _run_all_analyses(
     evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
@@ -150,12 +150,12 @@ def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     cases = list(leave_out_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
-    def place_case(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
+    def make_sort_key(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
         p = case[1].p
         value = case[1].value or 0.0
         return p is None, p or 0.0, -abs(value - 0.5)
 
-    rater, share = max(cases, key=place_case)
+    rater, share = max(cases, key=make_sort_key)
     span = f"without {rater}; over all raters the share lies between {min(values):.3f} and {max(values):.3f}"
     return replace(share, note=join_notes(span, share.note))
 
@@ -170,7 +170,7 @@ def make_share_cells(row: SensitivityRow) -> Cells:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether other analyses would say the same."""
+    """Make the section "Would other analyses say the same?"."""
     rows = evidence.rows(sensitivity)
     if evidence.plan.raters == "fixed":  # the raters whom the answer is about
         rows = [row for row in rows if row.analysis != RANDOM]
@@ -206,7 +206,7 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
-    """Ask whether other raters would say the same."""
+    """Make the section "Would other raters say the same?"."""
     return make_table_section(
         [row for row in evidence.rows(sensitivity) if row.analysis == RANDOM],
         name_result,

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import Evidence, honours
-from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, add_judge_column, by_cell
-from analysis.sections.results.shares import ShareRow, correct, make_share_cells, order_by_plan
+from analysis.evidence import Evidence, declare_plan_keys
+from analysis.scores.scores import (
+    CELL,
+    ResultKey,
+    ScoredVerdicts,
+    UnitScores,
+    add_judge_column,
+    group_by_result,
+)
+from analysis.sections.results.shares import ShareRow, correct_p_values, make_share_cells, order_by_plan
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
@@ -39,7 +46,7 @@ class SequentialRow(ShareRow):
     method: str
 
 
-@honours("alpha", "correction", "sequential", "panel", "composite")
+@declare_plan_keys("alpha", "correction", "sequential", "panel", "composite")
 def sequential(evidence: Evidence) -> list[SequentialRow]:
     """Return a row per comparison and criterion, of people and of each judge.
 
@@ -51,9 +58,9 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
         return []
     scored = evidence.scored
     items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
-    rows = [_make_row(evidence, key, group) for key, group in by_cell(items)]
+    rows = [_make_row(evidence, key, group) for key, group in group_by_result(items)]
     rows.sort(key=order_by_plan(evidence.context.planned))
-    return correct(rows, evidence)
+    return correct_p_values(rows, evidence)
 
 
 def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
@@ -125,7 +132,7 @@ def _note_unequal_raters(counts: pd.Series) -> str:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask whether the ratings may stop."""
+    """Make the section "May we stop now?"."""
     return make_table_section(
         evidence.rows(sequential),
         name_result,

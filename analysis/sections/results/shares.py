@@ -9,8 +9,15 @@ from typing import Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, honours
-from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, count_outcomes, group_by_raters
+from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, declare_plan_keys
+from analysis.scores.scores import (
+    Planned,
+    ResultKey,
+    UnitScores,
+    count_outcomes,
+    group_by_raters,
+    group_by_result,
+)
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
@@ -24,9 +31,9 @@ from analysis.sections.section import (
     JudgedRow,
     Section,
     group_by,
-    limits,
     make_row_table,
-    name_first,
+    name_first_method,
+    name_limit_columns,
     name_result,
 )
 from analysis.stats.proportion import pooled_binomial
@@ -91,7 +98,7 @@ class ShareRow(TestedRow):
         win_share: The share of `method_a`.
     """
 
-    win_share: Estimate = field(metadata=limits())
+    win_share: Estimate = field(metadata=name_limit_columns())
 
     @property
     def leader(self) -> str:
@@ -105,11 +112,11 @@ class ShareRow(TestedRow):
         return self.method_b if self.leader == self.method_a else self.method_a
 
     @property
-    def lead(self) -> float:
+    def leading_share(self) -> float:
         """Return the share of the leading method."""
-        return self.seen_from(self.leader).value or 0.5
+        return self.orient_towards(self.leader).value or 0.5
 
-    def seen_from(self, method: str) -> Estimate:
+    def orient_towards(self, method: str) -> Estimate:
         """Return the share, with its limits, of one of the two methods."""
         share = self.win_share
         if method == self.method_a:
@@ -119,7 +126,7 @@ class ShareRow(TestedRow):
 
 
 @record
-class FlippedRow(ShareRow):
+class SignFlipRow(ShareRow):
     """A win share with a sign-flip test, or with a test whose p is never smaller than that.
 
     Attributes:
@@ -135,14 +142,14 @@ class FlippedRow(ShareRow):
         """Return the smallest p that the test could give."""
         return self.smallest_p
 
-    def without_unreachable_p(self, alpha: float) -> Self:
+    def remove_unreachable_p(self, alpha: float) -> Self:
         """Remove a p that could never be below the error rate, and add a note about it."""
         why = "" if self.p is None else why_no_p(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
 @record
-class CountedRow(FlippedRow):
+class CountedRow(SignFlipRow):
     """A win share with its numbers of pairs, raters, units and ratings.
 
     Attributes:
@@ -222,7 +229,7 @@ class CoverageRow(JudgedRow):
 
 
 T = TypeVar("T", bound=TestedRow)
-honours_shares = honours(*SHARE_KEYS)
+honours_shares = declare_plan_keys(*SHARE_KEYS)
 
 
 @honours_shares
@@ -232,23 +239,23 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     The correction runs over the rows of people and of each judge apart: over the planned results that they
     judged or, without a plan, over all of their results. `p` is uncorrected.
     """
-    scores = dict(by_cell(evidence.scored.scores))
+    scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
     rows = [_make_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=order_by_plan(evidence.context.planned))
-    corrected = correct(
+    corrected = correct_p_values(
         rows,
         evidence,
         further=len(evidence.context.by),
         flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
     )
-    return [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
+    return [row.remove_unreachable_p(evidence.plan.alpha) for row in corrected]
 
 
 @honours_shares
 def win_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets and, of the comparisons in full, in each dataset."""
-    return _add_datasets(evidence, evidence.full_comparisons)
+    return _add_datasets(evidence, evidence.comparisons_in_full)
 
 
 @honours_shares
@@ -259,7 +266,7 @@ def shares(evidence: Evidence) -> list[WinShareRow]:
 
 def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return each total, followed by the rows of its datasets if there are several."""
-    scores = dict(by_cell(evidence.scored.scores))
+    scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
     rows = []
     for total in evidence.rows(totals):
@@ -272,16 +279,16 @@ def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) 
         for name in datasets:
             of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
             row = _make_row(evidence, total.key, str(name), *of_dataset)
-            rows.append(row.without_unreachable_p(evidence.plan.alpha))
+            rows.append(row.remove_unreachable_p(evidence.plan.alpha))
     return rows
 
 
 def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     """Return the items of each result, with the weights of the plan."""
-    items = dict(by_cell(evidence.scored.items))
+    items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
         return items
-    scores = dict(by_cell(evidence.scored.scores))
+    scores = dict(group_by_result(evidence.scored.scores))
     return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
 
 
@@ -336,16 +343,16 @@ def order_by_plan(planned: Planned | None) -> Callable[[ComparisonRow], tuple[ob
     """Return a sort key: people before judges, then planned results in the order of the plan."""
     numbers = {result: number for number, result in enumerate(planned or ())}
 
-    def key(row: ComparisonRow) -> tuple[object, ...]:
+    def make_key(row: ComparisonRow) -> tuple[object, ...]:
         number = numbers.get((*row.methods, row.criterion), len(numbers))
         is_criterion = row.criterion != COMPOSITE
         who = (KIND_PLACE[row.rater_kind], row.judge)
         return (*who, number, *row.methods, is_criterion, row.criterion)
 
-    return key
+    return make_key
 
 
-def correct(
+def correct_p_values(
     rows: Sequence[T],
     evidence: Evidence,
     *,
@@ -366,7 +373,7 @@ def correct(
     declared = [
         index for index, row in enumerate(rows) if planned is None or (*row.methods, row.criterion) in planned
     ]
-    for family in group_by(declared, lambda index: rows[index].who).values():
+    for family in group_by(declared, lambda index: rows[index].rater_group).values():
         others = round(further * len(family))
         adjusted = adjust(
             [*(rows[index].p for index in family), *[None] * others],
@@ -391,7 +398,7 @@ def correct(
     return corrected
 
 
-@honours("panel")
+@declare_plan_keys("panel")
 def coverage(evidence: Evidence) -> list[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame
@@ -420,7 +427,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion from the deciding p in a word or two. `TOO_FEW` has a field for the unit."""
+    """Return the conclusion of a test, such as "evidence". In `TOO_FEW`, "{unit}" is not filled in."""
     p = row.deciding_p
     if p is not None and p > alpha:
         return NO_EVIDENCE
@@ -436,15 +443,15 @@ def conclude(row: TestedRow, alpha: float) -> str:
     return TOO_FEW if is_unreachable else NO_TEST
 
 
-def word_conclusion(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion from the deciding p in a word or two."""
+def conclude_in_words(row: TestedRow, alpha: float) -> str:
+    """Return the conclusion of a test for readers: `conclude`, with the unit of the row filled in."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
     return conclude(row, alpha).format(unit=unit)
 
 
 def write_p(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
-    return word_conclusion(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
+    return conclude_in_words(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
 
 
 def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p") -> dict[str, str]:
@@ -470,10 +477,10 @@ def make_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Ask for the figures."""
+    """Make the section "What are the figures?"."""
     rows = evidence.rows(win_shares)
     on_page = _select_rows(evidence, rows)
-    first = name_first(on_page)
+    first = name_first_method(on_page)
     table = make_row_table(
         on_page,
         lambda row: {**name_result(row), "Dataset": row.dataset},
@@ -496,5 +503,5 @@ def make_section(evidence: Evidence) -> Section | None:
 def _select_rows(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
     """Return the rows for the page. With many methods they are the requested comparisons, or the totals."""
     if evidence.context.compare:
-        return [row for row in rows if row.methods == evidence.full_comparisons[0]]
+        return [row for row in rows if row.methods == evidence.comparisons_in_full[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]

@@ -167,6 +167,12 @@ class Writer:
             )
         check_abilities(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_texts(self.loaded, texts, self._recipe)
+        single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
+        if single and not all(Abilities.of(model).starts_anew for model in self._models):
+            raise StudyError(
+                f"{name_prompts(single)}: a {type(self.loaded.model).__name__} mixes a prompt of one token "
+                "with the text that it read before; lengthen or remove them"
+            )
         self._failed.clear()
         self._errors.clear()
         sizes = self._sizes

@@ -89,6 +89,11 @@ class Abilities:
         """Whether the model can continue a text, and counts positions from 0."""
         return self._works_at(TOKENS, "one text", self._compare_text)
 
+    @property
+    def starts_anew(self) -> bool:
+        """Whether a prompt of one token has the same logits, whatever text was read before."""
+        return self._works_at(TOKENS, "a prompt of one token", self._compare_start)
+
     def caches(self, tokens: int, *, static: bool = False) -> bool:
         """Return whether a cache gives the same logits as one pass, for texts of up to `tokens` tokens.
 
@@ -186,9 +191,16 @@ class Abilities:
 
     def _compare_cache(self, tokens: int, **options: Any) -> Pairs:  # noqa: ANN401 (those of `_generate`)
         """Compare steps with a cache with one pass over the text."""
-        ids = self._draw_text(tokens)
-        text = pad(ids, (0, _STEPS), value=_forced_tokens(self._vocabulary)[0])
-        steps = self._generate(ids, _force_one, _STEPS + 1, **options)
+        # Tokens are not repeated, because a state that every token changes would be the same for a while.
+        text = self._draw_ids(max(tokens, 2 * TOKENS))
+
+        def follow_text(input_ids: Tensor, scores: Tensor) -> Tensor:
+            forced = torch.full_like(scores, _UNLIKELY)
+            following = input_ids.shape[1] % text.shape[1]
+            forced[:, text[0, following]] = 0
+            return forced
+
+        steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, **options)
         yield from zip(torch.cat(steps), self._read(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
@@ -217,6 +229,14 @@ class Abilities:
         alone = self._generate(short, _force_one, _STEPS, use_cache=use_cache)
         for actual, expected in zip(together, alone, strict=True):
             yield actual[1], expected[0]
+        yield forward(self._model, padded, mask).logits[1, -1], self._read(short)[0]
+
+    def _compare_start(self) -> Pairs:
+        """Compare the logits of one token with those of the same token after another text was read."""
+        ids = self._draw_ids(TOKENS)
+        first = self._generate(ids[:, :1], _force_one, 1)[0]
+        self._generate(ids, _force_one, _STEPS)
+        yield self._generate(ids[:, :1], _force_one, 1)[0], first
 
     def _compare_beams(self, tokens: int) -> Pairs:
         """Compare the logits of two beams after an exchange of their rows with those of their texts."""

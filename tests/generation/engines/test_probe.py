@@ -159,6 +159,15 @@ def test_prompts_are_padded_with_the_models_own_token():
     assert together == alone
 
 
+def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
+    """RecurrentGemma keeps its states in its layers between calls when one token comes."""
+    prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
+    assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
+    assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
+    with pytest.raises(StudyError, match="the prompt 'one': a RecurrentGemmaForCausalLM mixes"):
+        list(write(load_foreign("recurrent-gemma"), prompts, "greedy", **LIMITS))
+
+
 @pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)"])
 def test_a_failing_model_is_named_with_its_prompts(strategy):
     """Its table of positions has 16 rows, and its settings do not say so."""
