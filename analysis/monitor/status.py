@@ -190,7 +190,7 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     served = [system.served.model for system in chosen.systems.values() if system.source == "server"]
-    models = [*(part.settings.model.name for part in study.by_model()), *served]
+    models = [*(study_of_model.settings.model.name for study_of_model in study.by_model()), *served]
     described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
@@ -347,9 +347,9 @@ def _verdict_steps(
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_remaining(study, store, rated)
     if any(remaining.values()):
-        asked = {judge.rater_name: _requests_per_pair(judge) for judge in study.settings.judge}
+        requests = {judge.rater_name: _requests_per_pair(judge) for judge in study.settings.judge}
         text = ", ".join(
-            f"{name}: {count_of(count, 'request')} left ({asked[name]} for each pair)"
+            f"{name}: {count_of(count, 'request')} left ({requests[name]} for each pair)"
             for name, count in remaining.items()
         )
         yield Step("judges", "partial", text, (study.command("judge", "--dry-run"),))

@@ -118,11 +118,9 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_, overrides)
-    found = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
-    named = {"ties": ties, "icc": icc, "results": results}
-    known: dict[str, Any] = {
-        name: value for name, value in (*found.items(), *named.items()) if value is not None
-    }
+    of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
+    options = {"ties": ties, "icc": icc, "results": results}
+    values: dict[str, Any] = of_pilot | {name: value for name, value in options.items() if value is not None}
     design = Design(
         share=share,
         alpha=alpha,
@@ -131,7 +129,7 @@ def power(
         margin=margin,
         judge_r=judge_r,
         judged=judged,
-        **known,
+        **values,
     )
     plan = plan_study(
         design,

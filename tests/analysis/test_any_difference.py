@@ -102,7 +102,7 @@ def test_raters_without_shared_units_change_no_error():
     assert (leaning.variances >= alone.variances - 1e-15).all()
 
 
-def test_simultaneous_line_agrees_with_student_and_tukey():
+def test_simultaneous_half_width_agrees_with_student_and_tukey():
     rng = np.random.default_rng(1)
     influence = rng.normal(size=(40, 1))
     line = simultaneous_half_width(largest_errors(errors_of(np.hstack([influence, -influence]))))

@@ -53,7 +53,7 @@ def test_figures_of_another_setting_are_not_judged():
     ("printed", "value", "expected"),
     [("58.00", 57.9167, "differs"), ("58.00", 58.004, "same"), ("47", 47.5, "same"), ("48", 47.5, "same")],
 )
-def test_results_from_the_papers_counts_are_the_papers(printed, value, expected):
+def test_shares_from_published_counts_equal_published_shares(printed, value, expected):
     half_unit = 0.5 if "." not in printed else 0.005
     figure = GUARD.assign(value=printed, number=float(printed), half_unit=half_unit)
     assert state(figure, value=value, is_exact=True) == expected

@@ -195,5 +195,5 @@ def _answer_question(rows: Sequence[AssistedRow]) -> str:
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"
-    most = round(max(gained))
-    return f"Yes: as much as {plural(most, 'more rating')} would" if most > 0 else "No"
+    largest_gain = round(max(gained))
+    return f"Yes: as much as {plural(largest_gain, 'more rating')} would" if largest_gain > 0 else "No"

@@ -197,12 +197,12 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
-    found = [
+    differences = [
         f"{'a' if row.is_significant(alpha) else 'no'} difference on {title(row.criterion)} "
         f"({equals(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
         for row in apart
     ]
-    return f"{len(others) - len(apart)} of {len(others)} would. The others find {some_of(found, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would. The others find {some_of(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
