@@ -14,7 +14,7 @@ from guard_eval.cli.commands import load
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, judge_all, measure_appeal, rate_all
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import score_table
+from guard_eval.metrics.export import make_score_table
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store
@@ -111,7 +111,7 @@ def measure_texts(study: Study) -> Result:
     measured = load("measure")(study)
     rows = list(measured.scores.itertuples(index=False))
     means = [row for row in rows if row.dataset == rows[-1].dataset]
-    summary = score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
+    summary = make_score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 
 

@@ -129,14 +129,15 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
     if annotation.pages.practice and named and wording.has_stock_practice(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and no {study.settings.texts}; write your own "
-            "[[practice.pairs]] in the file that annotation.wording names, or set "
+            '[[practice.pairs]] in wording.toml and add wording = "wording.toml" to [annotation], or set '
             "annotation.pages.practice = false"
         )
     stock = wording.shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.of_study(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "
-            "your own [consent] in the file that annotation.wording names"
+            'your own under [consent] in wording.toml, and add wording = "wording.toml" to [annotation]; '
+            "see docs/annotation.md"
         )
     return warnings
 

@@ -32,7 +32,7 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
     An excluded or revoked rater sees on every page that the study is over, and gets no code: somebody who
     returned the study after a few pairs has not completed it.
     """
-    if visit is not None and raters.is_out(app.store, visit.rater):
+    if visit is not None and raters.is_revoked_or_excluded(app.store, visit.rater):
         ending = "ended"
     texts = getattr(app.words, ending)
     rated = len(visit.trail) if visit else 0

@@ -155,7 +155,7 @@ def may_continue(app: App, visit: Visit) -> bool:
     if raters.sign_in(app.store, visit.token) == visit.rater:
         return True
     with suppress(StudyError):  # raised for a rater who was erased
-        if raters.is_out(app.store, visit.rater):
+        if raters.is_revoked_or_excluded(app.store, visit.rater):
             visit.go_to(len(visit.trail))  # nothing more is handed out
             return False
     del st.session_state["visit"]

@@ -349,7 +349,7 @@ def _is_own_page(scope: Scope) -> bool:
 
 
 def _hide_path(send: Send) -> Send:
-    """Return a `send` that hides the path of the page's script: raters should see no folders."""
+    """Wrap `send`: remove the path of the page's script, because raters should not see folders."""
     path = str(_SCRIPT).encode()
 
     async def send_message(message: Message) -> None:
@@ -361,7 +361,7 @@ def _hide_path(send: Send) -> Send:
 
 
 def _refuse_text(receive: Receive) -> Receive:
-    """Return a `receive` that closes a websocket after a text, on which Streamlit would log a traceback."""
+    """Wrap `receive`: close a websocket after a text message, for which Streamlit would log a traceback."""
 
     async def receive_bytes() -> Message:
         message = await receive()

@@ -96,7 +96,11 @@ def main() -> None:
             for share in (0.0, 0.5, 0.998):
                 fill(store, share, fillers[0])
                 print(f"{share:.1%} full: {rate(store, people, plan, options.calls)}")
-            for name, reader in (("tidy", unblind.tidy), ("raters", raters.read), ("pairs", pairs.read)):
+            for name, reader in (
+                ("tidy", unblind.read_tidy_rows),
+                ("raters", raters.read),
+                ("pairs", pairs.read),
+            ):
                 print(f"{name}: {cpu_ms(partial(reader, store))[0] / 1e3:.2f} s")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.joint_flips import max_t
-from guard_eval.metrics.tuning.choice import pick
+from guard_eval.metrics.tuning.choice import find_best_setting
 from guard_eval.sign_flip import sign_flip
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ def draw_scores(rng: np.random.Generator, prompts: int, settings: int, rho: floa
 
 def choose_setting(scores: Floats) -> int:
     """Return the place of the setting that the product would choose."""
-    return int(pick(scores.mean(axis=0, keepdims=True))[0])
+    return int(find_best_setting(scores.mean(axis=0, keepdims=True))[0])
 
 
 def may_claim(gain: Floats) -> bool:

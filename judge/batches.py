@@ -19,7 +19,7 @@ from typing import IO
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import JsonObject
-from guard_eval.servers.answers import as_object, load_json
+from guard_eval.servers.answers import load_json, object_or_empty
 from guard_eval.servers.batch_api import (
     MOST_BYTES,
     MOST_REQUESTS,
@@ -35,15 +35,15 @@ from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import (
     LEASE,
     Batch,
-    Planned,
+    PlannedRequest,
     Question,
-    Reserved,
-    Settled,
-    Unavailable,
+    RequestResult,
+    ReservedRequest,
+    UnavailableRequest,
 )
 from judge.biller import Ledger
-from judge.decide import MOST_FRUITLESS, Failure, explain_useless
-from judge.run import OnlineRun, Pending, settle_error
+from judge.decide import MOST_FRUITLESS, Failure, stop_after_useless_answers
+from judge.run import OnlineRun, PendingQuestion, complete_failed_row
 
 AT_ONCE = 200
 """Requests of a batch that are held in memory, and reserved in one transaction."""
@@ -96,7 +96,7 @@ class BatchRun:
                 while unanswered and online.state.is_settled and not online.workers.is_stopped:
                     unanswered = await self._ask_once(unanswered)
 
-    async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
+    async def _ask_once(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
         """Ask questions in batches: all of them, or those of one batch after a batch was too large.
 
         Return the questions that are still open. A request without an answer counts as a failure, which the
@@ -117,7 +117,7 @@ class BatchRun:
         if not any(batches) and self._most_requests == most_requests:  # another process asks these questions
             await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
         await self._collect_batches([batch for batch in batches if batch is not None])
-        unsettled: list[Pending] = []
+        unsettled: list[PendingQuestion] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
             match self._batch_of.get(key):
@@ -129,7 +129,7 @@ class BatchRun:
                     await online.conclude(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
         useless = [pending.error for pending in unsettled if pending.error is not None]
         if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
-            raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
+            raise StudyError(stop_after_useless_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
     def _halve_batches(self, name: str, size: int, words: str) -> None:
@@ -146,7 +146,7 @@ class BatchRun:
         self._most_requests = min(self._most_requests, -(-size // 2))
         progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
 
-    async def _send_batch(self, queue: deque[Pending]) -> Batch | None:
+    async def _send_batch(self, queue: deque[PendingQuestion]) -> Batch | None:
         """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
 
         Raises:
@@ -154,23 +154,23 @@ class BatchRun:
         """
         name = secrets.token_hex(8)
         size = 0
-        requests_to_send = self._plan_requests(queue)
+        requests_to_send = self._plan_batch(queue)
         with tempfile.TemporaryFile() as file:
             while planned := list(islice(requests_to_send, AT_ONCE)):
                 reserved = self.journal.reserve_batch(planned, name)
-                if Unavailable("budget") in reserved:
+                if UnavailableRequest("budget") in reserved:
                     self._cancel_batch(name)
-                    raise self.biller.explain_limit(planned[reserved.index(Unavailable("budget"))])
+                    raise self.biller.explain_limit(planned[reserved.index(UnavailableRequest("budget"))])
                 for request, outcome in zip(planned, reserved, strict=True):
-                    if isinstance(outcome, Reserved):
+                    if isinstance(outcome, ReservedRequest):
                         self._batch_of[request.key] = name
                         file.write(self._write_line(request))
                         size += 1
-                    elif outcome == Unavailable("batch"):
+                    elif outcome == UnavailableRequest("batch"):
                         self._batch_of[request.key] = ""
             return await self._create_batch(name, size, file) if size else None
 
-    def _plan_requests(self, queue: deque[Pending]) -> Iterator[Planned]:
+    def _plan_batch(self, queue: deque[PendingQuestion]) -> Iterator[PlannedRequest]:
         """Yield the next requests that fit into one batch."""
         size = 0
         for count in range(min(len(queue), self._most_requests)):
@@ -185,7 +185,7 @@ class BatchRun:
     def _path(self) -> str:
         return f"/v1{PATHS[self.online.state.form.interface]}"
 
-    def _write_line(self, request: Planned) -> bytes:
+    def _write_line(self, request: PlannedRequest) -> bytes:
         """Return a request as one line of a batch's file."""
         head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._path}", "body": '
         return b"%s%s}\n" % (head.encode(), request.body)
@@ -303,10 +303,10 @@ class BatchRun:
         """Store the results of a file."""
         with self.journal.store.read() as db:
             rows = requests.read_batch(db, batch.name)
-        settled: dict[str, Settled] = {}
+        settled: dict[str, RequestResult] = {}
         repeated = set()
         for line in content.splitlines():
-            key = str(as_object(load_json(line)).get("custom_id"))
+            key = str(object_or_empty(load_json(line)).get("custom_id"))
             if key not in rows:
                 continue
             row, _ = rows[key]
@@ -316,7 +316,7 @@ class BatchRun:
             elif error is None:
                 settled[key] = self.biller.price_answer(row, line, batch=True)
             else:
-                settled[key] = settle_error(row, error)
+                settled[key] = complete_failed_row(row, error)
                 self._errors[key] = error
         if repeated:
             progress.warn(

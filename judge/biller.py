@@ -9,7 +9,7 @@ from guard_eval.records import BILLION
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import FailureKind
 from guard_eval.servers.price import REMEDY, Price
-from guard_eval.store.judging.requests import Planned, Settled
+from guard_eval.store.judging.requests import PlannedRequest, RequestResult
 from guard_eval.study.judge_settings import Judge
 
 
@@ -60,13 +60,13 @@ class Biller:
         """Return the highest cost of a request; None if its price is unknown."""
         return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
 
-    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> Settled:
-        """Return the values that complete the row of an answer, of which only the tokens have been read."""
+    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
+        """Return the values that complete the row of an answer. Only its token counts are read."""
         usage = read_usage(body)
         cost = None if self._price is None else self._price.cost(usage, batch=batch)
-        return Settled(row=row, state="answered", response=body, usage=usage, cost=cost)
+        return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
-    def count_cost(self, settled: Settled, reserved: int | None) -> None:
+    def count_cost(self, settled: RequestResult, reserved: int | None) -> None:
         """Add the cost of a stored answer, or else its reserved cost, in billionths of a US dollar.
 
         Raises:
@@ -86,7 +86,7 @@ class Biller:
             raise StudyError(f"{words}, so no budget can be kept there; run without --budget")
         progress.warn(words)
 
-    def explain_limit(self, planned: Planned) -> StudyError:
+    def explain_limit(self, planned: PlannedRequest) -> StudyError:
         """Return the error that ends a run if no further request fits into the budget."""
         return StudyError(
             f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is not spent or set aside is "

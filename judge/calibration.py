@@ -78,7 +78,7 @@ def shuffle_words(text: str, *, seed: int) -> str:
 
 
 def pad_text(text: str, *, seed: int) -> str:
-    """Return `text` made about half as long again: with its first sentences repeated, and filler.
+    """Lengthen a text by about 50 %: repeat its first sentences, and add filler.
 
     >>> pad_text("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
     True

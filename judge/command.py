@@ -45,7 +45,7 @@ _REMEDIES = {
 
 
 @record
-class Judged(Result):
+class JudgeResult(Result):
     """The result of the command: what the judges were asked, or would be asked.
 
     Attributes:
@@ -73,7 +73,7 @@ def judge(
     tune: bool = False,
     view: Path | None = None,
     send_key: Sequence[str] = (),
-) -> Judged:
+) -> JudgeResult:
     """Let language models compare the pairs.
 
     Begin with --dry-run: it shows one request in full, and the cost of all requests. Answers are stored and
@@ -117,7 +117,7 @@ def judge(
         if view is not None:
             names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
-            return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",))
+            return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
         command = JudgeCommand(
@@ -204,7 +204,7 @@ class JudgeCommand:
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
 
-    def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
+    def show(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
@@ -219,7 +219,7 @@ class JudgeCommand:
             ]
         rows = tuple(row for preview in previews for row in preview.show_costs())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
-        return Judged(
+        return JudgeResult(
             lines=tuple(lines),
             tables=(table,) if rows else (),
             warnings=tuple(warning for preview in previews for warning in preview.warnings),
@@ -243,12 +243,12 @@ class JudgeCommand:
                     self.servers[preview.judge.rater_name] = server
         if not may_send_keys(self.servers.values(), self.allowed):
             return False
-        if yes or not self.servers:
+        confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
+        if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
             return True
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
-        confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
         if self.budget is not None:
             cost = f"for never more than {show_usd(self.budget)} over all runs"
         else:
@@ -298,7 +298,7 @@ class JudgeCommand:
             return [preview.questions]
         return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
-    def summarize(self) -> Judged:
+    def summarize(self) -> JudgeResult:
         """Summarize this run, and the judges' costs over all runs."""
         with self.store.read() as db:
             spending = usage.read_spending(db)
@@ -316,7 +316,7 @@ class JudgeCommand:
         in_batches = sum(ledger.in_batches for ledger in self.ledgers.values())
         if in_batches:
             lines.append(f"{in_batches} questions are in batches; collect them by --batch, later")
-        return Judged(
+        return JudgeResult(
             lines=(*(lines or ["nothing is left to ask"] * (not self.errors)), *_show_reasons(reasons)),
             tables=(_show_spending(spending),) if spending else (),
             next=() if self.errors else (self.study.command("status"),),
@@ -337,12 +337,12 @@ def _show_spending(spending: Sequence[SqlRow]) -> Table:
     """Return a table of the requests and costs of each judge over all runs."""
     facts = {
         "requests": "requests",
-        "of these lost": "lost",
-        "of these under way, or in a batch": "open",
+        "without an answer": "lost",
+        "under way, or in a batch": "open",
         "prompt tokens": "input_tokens",
         "completion tokens": "output_tokens",
         "US dollars": "usd",
-        "set aside for lost or open": "held_usd",
+        "reserved for requests without an answer": "held_usd",
     }
     rows = [
         (title, *(f"{getattr(row, name):{'.4f' if 'usd' in name else ''}}" for row in spending))

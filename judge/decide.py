@@ -110,7 +110,7 @@ class RunState:
         return self.fallback
 
     @property
-    def is_hopeless(self) -> bool:
+    def has_too_many_failures(self) -> bool:
         """Return whether too many answers had no verdict to pay for more."""
         wasted = len(set(self.fruitless)) if self.is_settled else len(self.fruitless)
         return wasted >= MOST_FRUITLESS
@@ -142,7 +142,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RetryLater:
     """Send the same request again after a pause, or ask another question first.
 
     Attributes:
@@ -177,10 +177,10 @@ class Stop:
     reason: str
 
 
-Step = Send | Wait | Verdict | Failure | Stop
+Step = Send | RetryLater | Verdict | Failure | Stop
 
 
-def learn_from(history: History, reply: Reply) -> History:
+def record_reply(history: History, reply: Reply) -> History:
     """Add a reply to the history, and update the run's state by it."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
@@ -225,16 +225,16 @@ def _learn_limit(run: RunState, reply: Reply) -> RunState:
     return run
 
 
-def conclude(run: RunState, step: Verdict | Failure) -> RunState:
+def finish_question(run: RunState, step: Verdict | Failure) -> RunState:
     """Return the run's state after a question is finished."""
     if not isinstance(step, Failure):
         return replace(run, failures=0, rejections=0)
-    failures = run.failures + 1 if _is_of_the_server(run, step.error) else 0
+    failures = run.failures + 1 if _is_server_failure(run, step.error) else 0
     return replace(run, failures=failures, rejections=run.rejections + (step.error.kind == "rejected"))
 
 
-def _is_of_the_server(run: RunState, error: RequestFailure) -> bool:
-    """Return whether the server failed whatever the texts are; before a verdict a rejection counts, too."""
+def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
+    """Return whether a failure is not due to the texts. Before the first verdict, rejections count, too."""
     says_nothing = error.kind == "rejected" and not (run.is_settled or run.has_verdicts)
     return says_nothing or error.kind in OF_THE_SERVER
 
@@ -252,9 +252,9 @@ def next_step(history: History, form: Form) -> Step:
     reply = history.replies[-1]
     error = reply.result
     if not isinstance(error, RequestFailure):
-        return Verdict(error) if run.is_settled else Wait(for_another=True)
-    if run.is_hopeless:
-        return explain_useless(run, error, len(run.fruitless))
+        return Verdict(error) if run.is_settled else RetryLater(for_another=True)
+    if run.has_too_many_failures:
+        return stop_after_useless_answers(run, error, len(run.fruitless))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
         return Send(form, _count_answers(history, form))
     step = None if run.is_settled else _change_form(history, form, error)
@@ -263,8 +263,8 @@ def next_step(history: History, form: Form) -> Step:
     return _sample_again(history, form, error) if reply.answered else _send_again(history, error)
 
 
-def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return the stop of a run after this number of answers without a verdict."""
+def stop_after_useless_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
+    """Return a stop that says how many answers brought no verdict, and what may help."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
@@ -324,7 +324,7 @@ def _sample_again(history: History, form: Form, error: RequestFailure) -> Send |
     return _fail(history.run, error)
 
 
-def _send_again(history: History, error: RequestFailure) -> Wait | Failure | Stop:
+def _send_again(history: History, error: RequestFailure) -> RetryLater | Failure | Stop:
     """Send the same request again, unless it failed too often or only the user can fix the problem."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
@@ -334,7 +334,7 @@ def _send_again(history: History, error: RequestFailure) -> Wait | Failure | Sto
     failed = _count_failures(history)
     too_slow = error.kind == "timeout" and history.replies[-1].alone  # it would be as slow once more
     if not too_slow and failed[error.kind] < ATTEMPTS.get(error.kind, 1):
-        return Wait(failed.total(), error.wait or 0.0)
+        return RetryLater(failed.total(), error.wait or 0.0)
     is_passing = error.kind == "transport" and history.run.is_settled
     if error.fatal and not is_passing:
         return Stop(error.fatal)
@@ -356,7 +356,7 @@ def _count_failures(history: History) -> Counter[FailureKind]:
 
 
 def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
-    if not _is_of_the_server(run, error) or run.failures + 1 < MOST_FAILURES:
+    if not _is_server_failure(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "

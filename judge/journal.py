@@ -14,7 +14,7 @@ from guard_eval.store import Store, raters
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import calibration, requests
 from guard_eval.store.judging.group_commit import GroupCommit
-from guard_eval.store.judging.requests import LEASE, Planned, Question, Reservation
+from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, Reservation
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
@@ -52,17 +52,17 @@ class Journal:
             requests.check_judge(db, self.rater)
         store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
 
-    async def reserve(self, planned: Planned) -> Reservation:
+    async def reserve(self, planned: PlannedRequest) -> Reservation:
         """Reserve the cost of a request, if it may be sent now."""
         return cast("Reservation", await self.write(self._reserve, planned))
 
-    def reserve_batch(self, planned: Sequence[Planned], batch: str) -> list[Reservation]:
+    def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
         """Reserve the costs of a batch's requests."""
         with self.store.write() as (db, now):
             return self._reserve(db, now, planned, batch)
 
     def _reserve(
-        self, db: Connection, now: datetime, planned: Sequence[Planned], batch: str | None = None
+        self, db: Connection, now: datetime, planned: Sequence[PlannedRequest], batch: str | None = None
     ) -> list[Reservation]:
         return requests.reserve_requests(
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch

@@ -15,7 +15,7 @@ from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.forms import show_request
-from judge.prompts.prompt import describe_special, make_prompt
+from judge.prompts.prompt import describe_differences, make_prompt
 from judge.questions import RequestBuilder, check_criteria, check_examples, describe_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
@@ -36,8 +36,9 @@ class Preview:
         open: Requests of earlier runs that have no answer yet, most of them in batches.
         requests: Requests to be paid if every answer can be read.
         price: The price of the judge's tokens, if it is known.
-        costs: US dollars online and in a batch: expected, with tokens as earlier answers had them or else
-            guessed, and at worst, with a token for each byte, the longest answers, and three samples.
+        costs: US dollars online and in a batch, and both if the model reasons: expected, with tokens as
+            earlier answers had them or else guessed, and at worst, with a token for each byte, the longest
+            answers, and three samples.
         lines: The preview in words.
         warnings: What speaks against it.
         example: The first request in full; None if nothing is left to ask.
@@ -104,29 +105,31 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     ]
     sizes = [len(body) for body in bodies]
     longest = judge.max_output_tokens or REASONING_TOKENS
+    reasons = run.max_output_tokens == REASONING_TOKENS
+    may_reason = not reasons and judge.max_output_tokens is None
+    each = f" ({longest:,} each, if the model reasons)" if may_reason else ""
     price = find_price(judge, url)
     name = visible(judge.rater_name)
-    special = describe_special(judge)
+    special = describe_differences(judge)
     lines = [
         f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {make_prompt(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
         f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
-        f"answer tokens: at most {len(sizes) * longest:,}",
+        f"answer tokens: at most {len(sizes) * longest:,}{each}",
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
     if special:
         lines.append(f"asked with {visible(special)}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
-    reasons = run.max_output_tokens == REASONING_TOKENS
     costs = {}
     if price is not None:
         costs = _estimate(price, judge, sizes, spent, reasons=reasons)
-        if not reasons and judge.max_output_tokens is None:
+        if may_reason:
             reasoning = _estimate(price, judge, sizes, None, reasons=True)
-            lines.append(f"if the model reasons, expect {show_usd(reasoning[ONLINE][0])} online")
+            costs |= {f"{way}, if the model reasons": usd for way, usd in reasoning.items()}
     warnings = []
     if changes := describe_changes(store, judge):
         warnings.append(

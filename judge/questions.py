@@ -18,7 +18,7 @@ from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import requests
-from guard_eval.store.judging.requests import Answered, Instruction, Question
+from guard_eval.store.judging.requests import AnsweredRequest, Instruction, Question
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
@@ -29,12 +29,12 @@ from judge.decide import (
     Reply,
     RunState,
     Send,
-    learn_from,
     next_step,
+    record_reply,
 )
 from judge.prompts.forms import build_request, choose_first_form, choose_temperature, show_request
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import describe_special, make_prompt
+from judge.prompts.prompt import describe_differences, make_prompt
 from judge.prompts.prompt import make_code as code_of
 
 PLACEHOLDERS = BlindPair(
@@ -137,7 +137,7 @@ class RequestBuilder:
             form=form.name,
             manner=form.describe(),
             prompt=self._prompt.version,
-            description=describe_special(self.judge) or "the paper's prompt",
+            description=describe_differences(self.judge) or "the paper's prompt",
             text=show_request(self.build(question, form, max_output_tokens=max_output_tokens)),
         )
 
@@ -159,7 +159,7 @@ class RequestBuilder:
                 limits.append(limit)
         return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
 
-    def read(self, question: Question, form: Form, answer: Answered, *, is_new: bool = False) -> Reply:
+    def read(self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False) -> Reply:
         """Read an answer to a question in this form."""
         code = code_of(question.blind, self._seed)
         outcome = parse_response(answer.response, self.judge.criteria, code=code, titles=self._titles)
@@ -194,7 +194,7 @@ class RequestBuilder:
                 if key not in answers:
                     continue
                 reply = self.read(questions[index], run.form, answers[key])
-                histories[index] = learn_from(histories[index], reply)
+                histories[index] = record_reply(histories[index], reply)
                 step = next_step(histories[index], run.form)
                 if isinstance(step, Send):
                     samples[index] = step.sample

@@ -25,7 +25,13 @@ from guard_eval.servers.server import find_url
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
-from guard_eval.store.judging.requests import Answered, Attempt, Check, Planned, Unavailable
+from guard_eval.store.judging.requests import (
+    AnsweredRequest,
+    Attempt,
+    Check,
+    PlannedRequest,
+    UnavailableRequest,
+)
 from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
@@ -54,19 +60,19 @@ def describe_outcomes(outcomes: Counter[Outcome]) -> str:
     failed = f"; {outcomes['failed']} brought no verdict this time" if outcomes["failed"] else ""
     if not count:
         return f"no answer could be compared{failed}"
-    points = 100 * bound_change(outcomes["changed"], count)
+    points = 100 * compute_upper_limit_of_changes(outcomes["changed"], count)
     return (
         f"{outcomes['same']} of {count} answers give the same verdicts; a change of more than "
         f"{points:.0f} points in any share is not plausible{failed}"
     )
 
 
-def bound_change(changed: int, count: int) -> float:
+def compute_upper_limit_of_changes(changed: int, count: int) -> float:
     """Return the upper limit of Clopper and Pearson for the share of answers that changed.
 
     No win share changes by more than the share of answers that changed.
 
-    >>> round(bound_change(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
+    >>> round(compute_upper_limit_of_changes(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
     0.0722
     """
     from scipy.stats import binomtest  # noqa: PLC0415 (slow to load)
@@ -141,7 +147,7 @@ async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter
         form = Form.parse(attempt.form)
         planned = _plan_request(online, attempt)
         response = attempt.response or b""
-        stored = Answered(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
+        stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
         before = online.builder.read(planned.question, form, stored).result
         now = await _ask(online, planned, form)
         if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
@@ -150,10 +156,10 @@ async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter
             outcomes["same" if now == before else "changed"] += 1
 
 
-def _plan_request(online: OnlineRun, attempt: Attempt) -> Planned:
+def _plan_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
     """Return the request with today's date in its key, so that it can be sent again on another day."""
     today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
-    return Planned(
+    return PlannedRequest(
         question=replace(attempt.question, check=_CHECK),
         key=hashlib.sha256(today + attempt.sent).hexdigest(),
         instruction=attempt.instruction,
@@ -163,11 +169,11 @@ def _plan_request(online: OnlineRun, attempt: Attempt) -> Planned:
     )
 
 
-async def _ask(online: OnlineRun, planned: Planned, form: Form) -> Choices | RequestFailure:
+async def _ask(online: OnlineRun, planned: PlannedRequest, form: Form) -> Choices | RequestFailure:
     """Send a request until it is answered; an answer without a verdict is not followed by another."""
     while True:
         exchange = await online.exchange(lambda: planned, form, History(run=online.state))
-        if not isinstance(exchange, Unavailable):
+        if not isinstance(exchange, UnavailableRequest):
             history, _ = exchange
             return history.replies[-1].result
         if online.workers.is_stopped or exchange.reason == "batch":

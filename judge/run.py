@@ -25,11 +25,28 @@ from guard_eval.servers.server import Server
 from guard_eval.servers.workers import Workers
 from guard_eval.store import Store
 from guard_eval.store.judging import calibration, requests
-from guard_eval.store.judging.requests import Answered, Planned, Question, Settled, Unavailable
+from guard_eval.store.judging.requests import (
+    AnsweredRequest,
+    PlannedRequest,
+    Question,
+    RequestResult,
+    UnavailableRequest,
+)
 from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
-from judge.decide import Failure, History, Reply, Send, Stop, Verdict, Wait, conclude, learn_from, next_step
+from judge.decide import (
+    Failure,
+    History,
+    Reply,
+    RetryLater,
+    Send,
+    Stop,
+    Verdict,
+    finish_question,
+    next_step,
+    record_reply,
+)
 from judge.journal import Journal
 from judge.questions import RequestBuilder
 
@@ -37,7 +54,7 @@ POLL_SECONDS = 0.5
 """Seconds between two looks whether another process has an answer, or the budget has room again."""
 
 
-class Pending(NamedTuple):
+class PendingQuestion(NamedTuple):
     """A question without a verdict, its next request, and the failure of its last stored answer."""
 
     question: Question
@@ -137,7 +154,7 @@ class OnlineRun:
         if not lease.cancelled():
             lease.result()
 
-    async def resolve(self, questions: Iterable[Question]) -> list[Pending]:
+    async def resolve(self, questions: Iterable[Question]) -> list[PendingQuestion]:
         """Conclude questions whose answers are stored; return the others with their next request."""
         questions = list(questions)
         checks = [question for question in questions if question.check is not None]
@@ -147,7 +164,7 @@ class OnlineRun:
                     db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
-        unanswered: list[Pending] = []
+        unanswered: list[PendingQuestion] = []
         for question, history in self.builder.replay(self._store, questions, self.state):
             step = next_step(history, self.state.form)
             if isinstance(step, Verdict | Failure):
@@ -155,7 +172,7 @@ class OnlineRun:
             elif isinstance(step, Send):
                 result = history.replies[-1].result if history.replies else None
                 error = result if isinstance(result, RequestFailure) else None
-                unanswered.append(Pending(question, step, error))
+                unanswered.append(PendingQuestion(question, step, error))
         for some_concluded in split_chunks(concluded):
             await asyncio.gather(*(self.conclude(question, step) for question, step in some_concluded))
         return unanswered
@@ -173,28 +190,30 @@ class OnlineRun:
             outcome = await self._judge(question, has_others=bool(queue))
             match outcome:
                 case Verdict() | Failure():
-                    self.state = conclude(self.state, outcome)
+                    self.state = finish_question(self.state, outcome)
                     await self.conclude(question, outcome)
-                case Unavailable("batch"):
+                case UnavailableRequest("batch"):
                     self.ledger.in_batches += 1
-                case Unavailable():
+                case UnavailableRequest():
                     queue.append(question)
                     await self.workers.pause(self.workers.pace * POLL_SECONDS)
-                case Wait():
+                case RetryLater():
                     queue.insert(1, question)
 
-    async def _judge(self, question: Question, *, has_others: bool) -> Verdict | Failure | Unavailable | Wait:
+    async def _judge(
+        self, question: Question, *, has_others: bool
+    ) -> Verdict | Failure | UnavailableRequest | RetryLater:
         """Return the verdict on a question, its failure, or why it cannot be asked now.
 
         Raises:
             StudyError: The run ends here.
         """
         history = History(run=self.state, pair_id=question.pair_id, has_others=has_others)
-        step: Send | Wait | Verdict | Failure = Send(self.state.form)
+        step: Send | RetryLater | Verdict | Failure = Send(self.state.form)
         while isinstance(step, Send):
             send = step
             exchange = await self.exchange(partial(self.plan, question, send), send.form, history)
-            if isinstance(exchange, Unavailable):
+            if isinstance(exchange, UnavailableRequest):
                 return exchange
             history, step = exchange
             error = history.replies[-1].result
@@ -203,8 +222,8 @@ class OnlineRun:
         return step
 
     async def exchange(
-        self, plan: Callable[[], Planned], form: Form, history: History
-    ) -> tuple[History, Send | Wait | Verdict | Failure] | Unavailable:
+        self, plan: Callable[[], PlannedRequest], form: Form, history: History
+    ) -> tuple[History, Send | RetryLater | Verdict | Failure] | UnavailableRequest:
         """Send a request until it is answered or has finally failed; return the next step.
 
         Raises:
@@ -212,16 +231,16 @@ class OnlineRun:
         """
         while True:
             reply = await self._send(plan, form)
-            if isinstance(reply, Unavailable):
+            if isinstance(reply, UnavailableRequest):
                 return reply
-            history = learn_from(replace(history, run=self.state), reply)
+            history = record_reply(replace(history, run=self.state), reply)
             self.state = history.run
             step = next_step(history, form)
             if isinstance(reply.result, RequestFailure):
                 await self.journal.note(reply.result)
             if isinstance(step, Stop):
                 raise StudyError(step.reason)
-            if not isinstance(step, Wait) or step.for_another:
+            if not isinstance(step, RetryLater) or step.for_another:
                 return history, step
             await self.workers.back_off(step.attempts, step.seconds)
 
@@ -237,11 +256,11 @@ class OnlineRun:
             cost = self.ledger.cost / BILLION
             self._advance(1, note=f"${cost:.2f} · {self.ledger.failures.total()} failed")
 
-    def plan(self, question: Question, send: Send, *, batch: bool = False) -> Planned:
+    def plan(self, question: Question, send: Send, *, batch: bool = False) -> PlannedRequest:
         """Return a request for a question with its highest possible cost."""
         tokens = self.state.max_output_tokens
         body = self.builder.build(question, send.form, send.sample, max_output_tokens=tokens)
-        return Planned(
+        return PlannedRequest(
             question=question,
             key=self.builder.key(question, send.form, send.sample),
             instruction=self._keep_instruction(send.form),
@@ -259,7 +278,7 @@ class OnlineRun:
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
-    async def _send(self, plan: Callable[[], Planned], form: Form) -> Reply | Unavailable:
+    async def _send(self, plan: Callable[[], PlannedRequest], form: Form) -> Reply | UnavailableRequest:
         """Send a request once, unless it was answered earlier, and store the result.
 
         The request is planned and its money is set aside when the limiter lets it go, and the limiter is held
@@ -271,19 +290,19 @@ class OnlineRun:
         """
         async with self.workers.limiter as let_go_at:
             if self.workers.is_stopped:
-                return Unavailable("busy")
+                return UnavailableRequest("busy")
             planned = plan()
             reservation = await self.journal.reserve(planned)
             match reservation:
-                case Answered():
+                case AnsweredRequest():
                     return self.builder.read(planned.question, form, reservation)
-                case Unavailable("budget"):
+                case UnavailableRequest("budget"):
                     raise self.biller.explain_limit(planned)
-                case Unavailable():
+                case UnavailableRequest():
                     return reservation
             return await self._post(planned, form, reservation.row, let_go_at)
 
-    async def _post(self, planned: Planned, form: Form, row: int, let_go_at: float) -> Reply:
+    async def _post(self, planned: PlannedRequest, form: Form, row: int, let_go_at: float) -> Reply:
         self.ledger.requests += 1
         is_alone = self.workers.limiter.in_flight == 1
         result = await self.workers.limiter.watch(
@@ -293,9 +312,9 @@ class OnlineRun:
             settled = self.biller.price_answer(row, result)
             await self.journal.write(requests.settle_requests, settled)
             self.biller.count_cost(settled, planned.cost)
-            answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
+            answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(planned.question, form, answer, is_new=True)
-        await self.journal.write(requests.settle_requests, settle_error(row, result))
+        await self.journal.write(requests.settle_requests, complete_failed_row(row, result))
         return Reply(
             form=form,
             result=result,
@@ -305,7 +324,7 @@ class OnlineRun:
         )
 
 
-def settle_error(row: int, error: RequestFailure) -> Settled:
+def complete_failed_row(row: int, error: RequestFailure) -> RequestResult:
     """Return the values that complete the row of a request without an answer."""
     state: Literal["lost", "unbilled"] = "lost" if error.billed else "unbilled"
-    return Settled(row=row, state=state, failure=error.kind, detail=error.detail)
+    return RequestResult(row=row, state=state, failure=error.kind, detail=error.detail)

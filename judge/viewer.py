@@ -73,7 +73,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
     """Yield the comparisons for the page: one for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for row in unblind.tidy(store, include_excluded=True):
+    for row in unblind.read_tidy_rows(store, include_excluded=True):
         choices[row.pair_id, row.rater, row.slot][row.criterion] = row.position
         if row.rater_kind not in PEOPLE_OF and not row.excluded:
             side = {row.method_a: "a", row.method_b: "b"}.get(row.verdict, TIE)

@@ -23,7 +23,7 @@ from guard_eval.frozen import record
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.notes import count_conduct
+from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
@@ -385,7 +385,7 @@ def _describe_signs(
     presentations = _to_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
     compared = compare_with_judges(kind, _label_pairs(last), _label_pairs(judged))
-    return describe_signs(compared, count_conduct(store))
+    return describe_signs(compared, count_suspicious_presentations(store))
 
 
 def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from guard_eval.reporting.words import capital, number, number_limits, spaced
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.showings import slots
-from guard_eval.store.showings.rounds import count_closed, count_playing, read_stopped
+from guard_eval.store.showings.rounds import count_active_pairs, count_closed, read_stopping_rounds
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
@@ -309,7 +309,7 @@ def _round_steps(
     for who, settings_name in {PEOPLE: pool, **judges}.items():
         with store.read() as db:
             done = count_closed(db, settings_name)
-            playing = couples - read_stopped(db, settings_name).keys()
+            playing = couples - read_stopping_rounds(db, settings_name).keys()
             unrated = slots.count_unrated(db, settings_name)
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
@@ -380,7 +380,7 @@ def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> di
     for judge in study.settings.judge:
         name = judge.rater_name
         with store.read() as db:
-            playing = count_playing(db, settings_part(name, "model"))
+            playing = count_active_pairs(db, settings_part(name, "model"))
         remaining[name] = max(0, playing * _requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 

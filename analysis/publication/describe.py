@@ -71,7 +71,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         with Store.open(study.database, declared=study.declared) as store:
             pairs = store_pairs.read(store)
             raters = store_raters.read(store)
-            rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
+            rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
             people = collect_rater_facts(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:
                 evidence = Evidence.from_verdicts(

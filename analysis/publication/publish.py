@@ -91,7 +91,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
     with Store.open(study.database, declared=study.declared) as store:
-        rows = unblind.tidy(store)
+        rows = unblind.read_tidy_rows(store)
         people = store_raters.read(store)
         pairs = store_pairs.read(store)
     if not rows:

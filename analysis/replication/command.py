@@ -186,7 +186,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
         )
         with Store.open(study.database, declared=study.declared) as store:
-            rows = unblind.tidy(store)
+            rows = unblind.read_tidy_rows(store)
         if not rows:
             lines = ("There are no verdicts yet.",)
             return Replication(

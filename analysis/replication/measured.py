@@ -29,7 +29,7 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 
 
 def figures_from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a study (`Measured.to_frame`) under the paper's names of datasets."""
+    """Return the scores of a study (`MeasurementResult.to_frame`) under the paper's names of datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
     datasets = ours["dataset"].map(name_dataset)

@@ -37,7 +37,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     if store is not None:
         people = [person for person in raters.read(store) if person.kind in PEOPLE]
         written = notes.read(store)
-        rows = [row for row in unblind.history(store) if row.rater_kind in PEOPLE]
+        rows = [row for row in unblind.read_history(store) if row.rater_kind in PEOPLE]
         gold = store_pairs.read_gold(store)
     steps: dict[str, dict[str, Any]] = {"consent": {}, "background": {}, "check": {}, "practice": {}}
     for note in written:

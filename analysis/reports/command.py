@@ -12,6 +12,7 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import make_table_context, read_settings, write_command_line
 from analysis.reports.files import write_report
+from analysis.reports.first_screen import AnswerLine
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
@@ -40,12 +41,14 @@ class Report(Result):
         folder: The report's folder.
         page: The page to open.
         answer: The paragraph that answers the question; empty if nothing was written.
+        results: The first results with their intervals and tests, as on the first screen.
         reading: What was read from a table.
     """
 
     folder: Path
     page: Path
     answer: str
+    results: tuple[AnswerLine, ...] = ()
     reading: Reading
 
 
@@ -114,8 +117,9 @@ def report(
         folder=folder,
         page=written.paths[0],
         answer=written.summary,
+        results=written.results,
         reading=reading,
-        lines=(*reading.lines(), written.summary, f"report: {written.paths[0]}"),
+        lines=(*reading.lines(), written.summary, *map(str, written.results), f"report: {written.paths[0]}"),
         warnings=reading.notes,
         tables=split.tables if (split := by_column.make_section(evidence)) else (),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Context, Evidence
-from analysis.reports.first_screen import FirstScreen, build_first_screen
+from analysis.reports.first_screen import AnswerLine, FirstScreen, build_first_screen
 from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
 from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
@@ -37,11 +37,13 @@ class WrittenReport:
     Attributes:
         question: The question that the report answers.
         summary: The paragraph that answers the question.
+        results: The lines of the first screen.
         paths: Every file, index.html first.
     """
 
     question: str
     summary: str
+    results: tuple[AnswerLine, ...] = field(repr=False)
     paths: tuple[Path, ...] = field(repr=False)
 
     def _repr_html_(self) -> str:
@@ -92,7 +94,12 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
                 from analysis.reports.checklist import FILE_NAME, write_checklist  # noqa: PLC0415
 
                 files[f"paper/{FILE_NAME}"] = write_checklist(context.people, evidence)
-    return WrittenReport(question=context.question, summary=screen.summary, paths=write_folder(folder, files))
+    return WrittenReport(
+        question=context.question,
+        summary=screen.summary,
+        results=tuple(line for bars in screen.bars for line in bars.lines),
+        paths=write_folder(folder, files),
+    )
 
 
 def _collect_page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:

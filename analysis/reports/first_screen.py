@@ -37,7 +37,16 @@ from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
-from guard_eval.reporting.words import and_list, capital, p_value, percent, some_of, title
+from guard_eval.reporting.words import (
+    and_list,
+    capital,
+    equals,
+    p_value,
+    percent,
+    share_limits,
+    some_of,
+    title,
+)
 
 MAX_LINES = 12
 """Lines of the first screen."""
@@ -69,18 +78,34 @@ class AnswerLine:
     """A line of the first screen: a bar from 0 to 100 % with its figures.
 
     Attributes:
+        about: What the line is about, outside the bars: the methods and the criterion.
         label: The criterion, or the method that is ranked.
         interval: The share of the first method, or the expected share of a ranked one, with its limits.
-        word: The deciding p with its conclusion; or the possible ranks.
+        p: The deciding p; None if there is no test.
+        conclusion: The conclusion from p; or the possible ranks.
         won: The part of the ratings that the method won; None for a ranked one.
         tied: The part of the ratings that were ties.
     """
 
+    about: str
     label: str
     interval: Estimate
-    word: str
+    p: float | None = None
+    conclusion: str
     won: float | None = None
     tied: float = 0.0
+
+    def __str__(self) -> str:
+        """Return the line as the command prints it."""
+        level = percent(self.interval.level, 0)
+        limits = share_limits(self.interval)
+        tested = self.conclusion if self.p is None else f"{equals(self.p)} · {self.conclusion}"
+        return f"{self.about}: {percent(self.interval.value)} ({level} interval: {limits}), {tested}"
+
+    @property
+    def word(self) -> str:
+        """Return the deciding p, if there is one, with the conclusion."""
+        return self.conclusion if self.p is None else f"{p_value(self.p)} · {self.conclusion}"
 
     @property
     def outcomes(self) -> str:
@@ -269,12 +294,13 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
             label.append(name_raters(row))
         if has_many_sizes:
             label.append(f"n = {row.units}")
-        word = conclude_in_words(row, evidence.plan.alpha)
         lines.append(
             AnswerLine(
+                about=" · ".join([f"{row.method_a} against {row.method_b}", *label]),
                 label=" · ".join(label),
                 interval=row.win_share,
-                word=word if row.deciding_p is None else f"{p_value(row.deciding_p)} · {word}",
+                p=row.deciding_p,
+                conclusion=conclude_in_words(row, evidence.plan.alpha),
                 won=row.wins / row.ratings,
                 tied=row.ties / row.ratings,
             )
@@ -294,20 +320,22 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
 
 def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     """Return a line for each method of a ranking, the best one first."""
+    first = rows[0]
+    who = f" · {name_raters(first)}" if first.judge else ""
+    ranked = f"{capital(title(first.criterion))}{who}"
     lines = tuple(
         AnswerLine(
+            about=f"{row.method} · {ranked} · expected share",
             label=f"{row.rank}. {row.method}",
             interval=row.expected_share,
-            word=f"rank {row.possible_ranks}" if row.possible_best else row.possible_ranks,
+            conclusion=f"rank {row.possible_ranks}" if row.possible_best else row.possible_ranks,
         )
         for row in rows
     )
-    first = rows[0]
-    who = f" · {name_raters(first)}" if first.judge else ""
     return ResultBars(
         lines=lines,
         heads=(
-            f"{capital(title(first.criterion))}{who}",
+            ranked,
             "Expected share",
             f"{percent(first.level, 0)} interval",
             "Ranks possible",

@@ -30,7 +30,7 @@ from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging.usage import read_usage
-from guard_eval.store.notes import count_conduct
+from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
@@ -64,7 +64,7 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    if rows := _keep_closed_rounds(store, unblind.tidy(store)):
+    if rows := _keep_closed_rounds(store, unblind.read_tidy_rows(store)):
         return rows
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.plan.rounds is None else "round that is over"
@@ -107,7 +107,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     pairs = store_pairs.read(store)
     used_criteria = _list_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
-    with_excluded = _keep_closed_rounds(store, unblind.tidy(store, include_excluded=True))
+    with_excluded = _keep_closed_rounds(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
     stored = {name: store_settings.read_declared(store, name) for name in study.declared}
     return Context(
@@ -141,7 +141,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         unknown_searches=_find_unknown_searches(settings),
         exclusions=_read_exclusions(store, with_excluded),
         with_excluded=validate(make_verdict_table(with_excluded)) if is_any_excluded else None,
-        conduct=count_conduct(store),
+        conduct=count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )

@@ -128,7 +128,9 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
     repeated = [name for name in named if table.count_distinct(name) < rows]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
-        return ItemColumns(pair=(numbers[0],), why="it differs in every row") if numbers else ItemColumns()
+        prompts = [name for name in numbers[:1] if simplify_heading(name) in HEADINGS["prompt"]]
+        why = "it differs in every row" if numbers else NO_PAIR
+        return ItemColumns(pair=tuple(numbers[:1]), prompt="".join(prompts), why=why)
     finest = max(repeated, key=table.count_distinct)
     for other in repeated:
         if not table.is_fixed_by(other, [finest]):

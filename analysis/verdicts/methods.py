@@ -8,8 +8,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.verdicts.table import HEADINGS, METHODS, Table, refuse, simplify_heading
-from analysis.verdicts.words import is_tie, meaning
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NO,
+    YES,
+    Table,
+    is_missing_word,
+    refuse,
+    simplify_heading,
+)
+from analysis.verdicts.words import declare_word, is_tie, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -60,6 +69,34 @@ def find_methods(table: Table) -> None:
         table.use_columns("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
     else:
         _use_couples(table, TEXTS)
+
+
+def offer_methods(table: Table, columns: Sequence[str]) -> str:
+    """Return how to declare two methods that only cells name; empty if it is not clear which they are.
+
+    They are the names in all columns together, or those in more of the columns than any other two.
+    """
+    sources = [columns, *([name] for name in columns)]
+    couples = Counter(filter(None, (_find_names_in_cells(table, source) for source in sources)))
+    most_common = couples.most_common(2)
+    if not most_common or len({count for _, count in most_common}) < len(most_common):
+        return ""
+    names, _ = most_common[0]
+    options = set_options(*(declare_word(name, name) for name in names))
+    return f". If the methods are {names[0]!r} and {names[1]!r}, as the cells say, write {options}"
+
+
+def _find_names_in_cells(table: Table, columns: Sequence[str]) -> Couple | None:
+    """Return the two names that these columns have beside ties, if there are two."""
+    cells = (text.strip() for text in table.values(*columns) if not is_missing_word(text))
+    names = sorted({text for text in cells if meaning(text) is None and len(text) <= LONGEST_NAME})
+    if (
+        len(names) != 2
+        or any(map(str.isdecimal, names))
+        or YES.union(NO).issuperset(map(str.casefold, names))
+    ):
+        return None
+    return names[0], names[1]
 
 
 def find_couples(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:

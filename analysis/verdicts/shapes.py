@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import MAX_ROWS
+from analysis.verdicts.methods import offer_methods
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -25,7 +26,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import and_list, plural
 
 HEADS = "headings"
 """The key of `columns` for the role of a wide table's headings."""
@@ -245,6 +246,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
     if not names:
         raise StudyError(
             "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
+            + offer_methods(table, table.free_columns)
         )
     split = _split_headings(table, names)
     if taken := [name for name in ("verdict", *split) if table.has(name)]:
@@ -329,10 +331,14 @@ def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
 def _survey_problem(table: Table, names: Sequence[str]) -> str:
     """Return how to declare a wide table whose headings are not clear, such as a survey."""
     listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
-    start = f"verdicts are in {len(names)} columns ({listed}), and nothing says what their headings are"
-    if table.has(*METHODS):
-        heads = [f"columns.headings={head}" for head in ("criterion", "rater", "pair_id")]
-        return f"{start}: {set_options(*heads, join=' or ')}"
+    start = (
+        f"verdicts are in {plural(len(names), 'column')} ({listed}), and nothing says what their headings are"
+    )
+    methods = "" if table.has(*METHODS) else offer_methods(table, names)
+    if table.has(*METHODS) or methods:
+        roles = [role for role in ("criterion", "rater") if not table.has(role)]
+        heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
+        return f"{start}: {set_options(*heads, join=' or ')}{methods}"
     sides = filter(names_side, dict.fromkeys(table.values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading_of('rater', 'HEADING')}"]
     parts += [declare_word(word, "METHOD") for word in sides]

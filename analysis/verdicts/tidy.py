@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import settle_raters, use_items, use_judges
-from analysis.verdicts.methods import find_methods, refuse_sides_as_methods, refuse_texts
+from analysis.verdicts.methods import find_methods, offer_methods, refuse_sides_as_methods, refuse_texts
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, join_readings, reading_of
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt
@@ -261,8 +261,9 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
+    methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(
         "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
         "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
-        "methods in them, and name both files"
+        f"methods in them, and name both files{methods}"
     )

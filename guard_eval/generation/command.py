@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, count_of
-from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
+from guard_eval.generation.plan import FinishedBatch, GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
 from guard_eval.servers.server import parse_send_key
@@ -49,7 +49,7 @@ def generate_texts(
     budget: float | None = None,
     send_key: Sequence[str] = (),
     dry_run: bool = False,
-) -> Generated:
+) -> GenerationResult:
     """Write continuations with every strategy.
 
     Each batch is on disk before the next begins, and existing texts are not written again: you can stop the
@@ -87,7 +87,7 @@ def generate_texts(
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
-    results = [Generated(lines=tuple(_describe_tuning(study)))]
+    results = [GenerationResult(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, prompt_shard):
         recorded = "vllm" if engine == "vllm" else None
@@ -111,7 +111,7 @@ def generate_texts(
     if served and shard:
         names_of_served = ", ".join(system.name for system in served)
         line = f"{names_of_served}: not requested with --shard, which divides the work of local models"
-        results.append(Generated(lines=(line,)))
+        results.append(GenerationResult(lines=(line,)))
     if problems:
         raise StudyError(_describe_problems(problems, results))
     return _join_results(study, results, trace=trace, dry_run=dry_run)
@@ -192,12 +192,12 @@ def _find_expected_facts(study: Study) -> Known:
     return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.one_device)}
 
 
-def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> Generated:
+def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> GenerationResult:
     """Write the missing texts of one local model. Each batch is on disk before the next one begins."""
     written: Counter[str] = Counter()
-    if plan.refused:
-        problems[plan.describe_refusal()] = [plan.systems[name] for name in plan.refused]
-    if plan.missing.keys() <= set(plan.refused):
+    if plan.refused_strategies:
+        problems[plan.describe_refusal()] = [plan.systems[name] for name in plan.refused_strategies]
+    if plan.missing.keys() <= set(plan.refused_strategies):
         return plan.result(written)
     with ExitStack() as stack:
         try:
@@ -208,7 +208,7 @@ def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Proble
         plan = replace(plan, facts=engine.facts)
         folder = plan.study.continuations
         for name, texts in plan.missing.items():
-            if name in plan.refused:
+            if name in plan.refused_strategies:
                 continue
             system = plan.systems[name]
             with progress.task(system, total=len(texts), unit="texts") as advance:
@@ -231,7 +231,7 @@ def _yield_until_refusal(
         problems.setdefault(str(error), []).append(system)
 
 
-def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
+def _describe_problems(problems: Problems, results: Sequence[GenerationResult]) -> str:
     """Describe each problem in one sentence. It names its systems unless the problem affects all of them."""
     names = {name for result in results for name in result.existing}
     reasons = [
@@ -243,7 +243,7 @@ def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
     return "; ".join(reasons)
 
 
-def _forecast_texts(plan: GenerationPlan) -> Generated:
+def _forecast_texts(plan: GenerationPlan) -> GenerationResult:
     """Return the number of missing texts, the downloads and the time, without writing a text.
 
     Raises:
@@ -253,7 +253,7 @@ def _forecast_texts(plan: GenerationPlan) -> Generated:
     model = plan.study.settings.model
     if not plan.missing:
         return plan.result(Counter(), [f"would make 0 continuations with {model.name}"])
-    if plan.missing.keys() <= set(plan.refused):
+    if plan.missing.keys() <= set(plan.refused_strategies):
         raise StudyError(plan.describe_refusal())
     models = plan.find_models()
     location = plan.study.locate_model(model.name)
@@ -279,7 +279,9 @@ def _forecast_texts(plan: GenerationPlan) -> Generated:
     return plan.result(Counter(), [*filter(None, lines)])
 
 
-def _join_results(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
+def _join_results(
+    study: Study, results: Sequence[GenerationResult], *, trace: bool, dry_run: bool
+) -> GenerationResult:
     """Join the results of all systems."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
     if study.settings.tuning is not None and study.current_choice is None:
@@ -292,7 +294,7 @@ def _join_results(study: Study, results: Sequence[Generated], *, trace: bool, dr
         if trace and not written:
             lines.append("--trace: no text was written, so nothing is traced")
         lines += [f"continuations: {study.continuations}/"] * bool(study.by_model())
-    return Generated(
+    return GenerationResult(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,
         missing=sum(result.missing for result in results),

@@ -21,7 +21,7 @@ from guard_eval.generation.decoding.processor import DecodedStep
 from guard_eval.generation.engines.encoding import continuation_text, encode
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.generation.engines.local import Writer
-from guard_eval.generation.strategies import Strategy, draws, parse, read_strategy, to_python
+from guard_eval.generation.strategies import Strategy, draws_tokens, parse, read_strategy, to_python
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
 from guard_eval.study.folder import locate_model
@@ -51,7 +51,7 @@ class Texts(list[Continuation]):
         super().__init__(continuations)
         self._prompts = prompts
 
-    def with_prompts(self) -> Iterator[tuple[Prompt, Continuation]]:
+    def iterate_with_prompts(self) -> Iterator[tuple[Prompt, Continuation]]:
         """Return an iterator over pairs of a prompt and its text."""
         return zip(self._prompts, self, strict=True)
 
@@ -60,7 +60,7 @@ class Texts(list[Continuation]):
         return pd.DataFrame(
             [
                 (p.id, p.text, text.recipe.strategy, text.run, text.text, text.new_tokens, text.finish)
-                for p, text in self.with_prompts()
+                for p, text in self.iterate_with_prompts()
             ],
             columns=["prompt_id", "prompt", "strategy", "run", "text", "new_tokens", "finish"],
         )
@@ -129,7 +129,7 @@ def generate(
     if amateur is not None:
         second = load_model(amateur, device=device, dtype=dtype)
         check_amateur(loaded, second)
-    repeats = settings.runs if draws(strategy) else 1
+    repeats = settings.runs if draws_tokens(strategy) else 1
     pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
     writer = Writer(

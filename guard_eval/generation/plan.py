@@ -25,7 +25,7 @@ Problems = dict[str, list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated(Result):
+class GenerationResult(Result):
     """The numbers of continuations that exist, that this run wrote and that are missing.
 
     Attributes:
@@ -116,7 +116,7 @@ class GenerationPlan:
         return sum(map(len, self.missing.values()))
 
     @cached_property
-    def refused(self) -> list[str]:
+    def refused_strategies(self) -> list[str]:
         """The strategies with missing texts that the engine cannot run. Transformers can run all of them."""
         if self.engine is None:
             return []
@@ -124,12 +124,12 @@ class GenerationPlan:
 
     def describe_refusal(self) -> str:
         """Describe why strategies are refused, with the remedy. It is empty if none is refused."""
-        if not self.refused:
+        if not self.refused_strategies:
             return ""
-        options = [text for name in self.refused for text in ("--strategy", name)]
+        options = [text for name in self.refused_strategies for text in ("--strategy", name)]
         return (
-            f"vLLM cannot run {'; '.join(self.refused)}, because it gives plug-ins only logits. Write these "
-            f"texts with: {self.study.command('generate', *options)}"
+            f"vLLM cannot run {'; '.join(self.refused_strategies)}, because it gives plug-ins only logits. "
+            f"Write these texts with: {self.study.command('generate', *options)}"
         )
 
     def find_models(self) -> HubModels:
@@ -148,10 +148,10 @@ class GenerationPlan:
             raise StudyError(matches.problem)
         return matches
 
-    def result(self, written: Counter[str], lines: Sequence[str] = ()) -> Generated:
+    def result(self, written: Counter[str], lines: Sequence[str] = ()) -> GenerationResult:
         """Return the result after these numbers of texts were written, by strategy, with further lines."""
         existing = {name: len(texts) + written[name] for name, texts in self.existing.items()}
-        return Generated(
+        return GenerationResult(
             existing={self.systems[name]: count for name, count in existing.items()},
             written={self.systems[name]: count for name, count in written.items()},
             missing=self.total - written.total(),

@@ -22,7 +22,7 @@ from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import Generated, PlannedText, Problems, list_missing
+from guard_eval.generation.plan import GenerationResult, PlannedText, Problems, list_missing
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.answers import read_answer, read_usage
@@ -73,7 +73,7 @@ def request_texts(
     *,
     budget: float | None,
     send_key: set[tuple[str, str]],
-) -> list[Generated]:
+) -> list[GenerationResult]:
     """Request the missing texts of models behind servers.
 
     If a server fails, the reason is added to `problems`, and the texts of other servers are still requested.
@@ -84,7 +84,7 @@ def request_texts(
     waiting = [plan for plan in plans if plan.missing]
     servers = _confirm_requests(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
     if servers is None:
-        return [Generated(lines=("nothing was sent",))]
+        return [GenerationResult(lines=("nothing was sent",))]
     limit = math.inf if budget is None else int(budget * BILLION + 1e-3)
     study = plans[0].study
     account = Budget(limit=limit, spent=read_spent(study))
@@ -103,7 +103,7 @@ def request_texts(
         results.append(run.result())
     texts = find_texts(study, study.settings.systems, plans[0].prompts)
     alike = _find_equal_systems(texts, set(servers))
-    return [*results, Generated(warnings=tuple(alike))]
+    return [*results, GenerationResult(warnings=tuple(alike))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ class ServedPlan:
         """The largest possible cost of all requests together, in billionths of a dollar."""
         return sum(self.max_cost(self.body(*text)) for text in self.missing)
 
-    def forecast(self) -> Generated:
+    def forecast(self) -> GenerationResult:
         """Describe the requests, the server and the price, and show the first request in full."""
         name = self.system.name
         served = self.system.served
@@ -164,13 +164,13 @@ class ServedPlan:
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
         return self.result(0, lines)
 
-    def result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> Generated:  # noqa: ANN401
+    def result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> GenerationResult:  # noqa: ANN401
         """Return the result after this number of texts was written, with further fields of the result."""
         name = self.system.name
         existing = len(self.existing) + count
         missing = len(self.missing) - count
         line = f"{name}: {existing} of {existing + missing} texts exist"
-        return Generated(existing={name: existing}, missing=missing, lines=(line, *lines), **facts)
+        return GenerationResult(existing={name: existing}, missing=missing, lines=(line, *lines), **facts)
 
 
 def _encode_body(body: Fields) -> bytes:
@@ -209,7 +209,7 @@ class Budget:
             "and the command continues with a larger --budget"
         )
 
-    def settle(self, reserved: int, cost: int) -> None:
+    def record_real_cost(self, reserved: int, cost: int) -> None:
         """Replace the amount that was set aside for a request by its real cost.
 
         Raises:
@@ -292,7 +292,7 @@ class ServedRun:
         failures = self.failures.most_common(5)
         return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
 
-    def result(self) -> Generated:
+    def result(self) -> GenerationResult:
         """Return the result of this run."""
         name = self._plan.system.name
         written = self.counts["written"]
@@ -337,10 +337,10 @@ class ServedRun:
     async def _request_queue(self, queue: deque[PlannedText], *, first: bool = False) -> None:
         """Request one text after the other. With `first`, stop after the first text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
-            self._count(await self._request_text(*queue.popleft()))
+            self._count_failure(await self._request_text(*queue.popleft()))
             self._advance(1, note=f"{self.failures.total()} failed")
 
-    def _count(self, failure: RequestFailure | None) -> None:
+    def _count_failure(self, failure: RequestFailure | None) -> None:
         """Count a text that was not written, if there is one.
 
         Raises:
@@ -371,7 +371,7 @@ class ServedRun:
             failure = await self._send_once(prompt, number)
             if failure is None:
                 return None
-            if self._change_form(failure):
+            if self._omit_refused_field(failure):
                 continue
             failed[failure.kind] += 1
             wait = failure.wait or 0.0
@@ -384,7 +384,7 @@ class ServedRun:
             await self._workers.back_off(failed.total(), wait)
         return None
 
-    def _change_form(self, failure: RequestFailure) -> bool:
+    def _omit_refused_field(self, failure: RequestFailure) -> bool:
         """Leave out a field that the server refuses. Return whether the request is worth another try.
 
         Raises:
@@ -429,7 +429,7 @@ class ServedRun:
             result = await self._workers.limiter.watch(self._client.post(path, _encode_body(body)), let_go_at)
             if isinstance(result, RequestFailure):
                 cost = max_cost if result.billed else 0
-                self._budget.settle(max_cost, cost)
+                self._budget.record_real_cost(max_cost, cost)
                 if cost < max_cost:
                     append_attempt(plan.study, plan.system, attempt, cost)
                 return result
@@ -450,7 +450,7 @@ class ServedRun:
         exact_cost = None if plan.price is None else plan.price.cost(usage)
         cost = max_cost if exact_cost is None else exact_cost
         if answer is None:
-            self._budget.settle(max_cost, cost)
+            self._budget.record_real_cost(max_cost, cost)
             return RequestFailure(kind="unreadable", detail="the answer has no text", billed=True)
         content = answer.text or answer.refusal or ""
         text = (remove_thinking(content) or "") if plan.system.chat else content
@@ -472,7 +472,7 @@ class ServedRun:
             empty=not text.strip(),
         )
         self.models.update([usage.model] if usage.model else [])
-        self._budget.settle(max_cost, cost)
+        self._budget.record_real_cost(max_cost, cost)
         return None
 
 

@@ -40,7 +40,7 @@ class ScoreCache:
             StudyError: It cannot be opened.
         """
         self._path = path
-        with self._naming_the_file():
+        with self._name_file_in_errors():
             if path is not None:
                 check_database_file(path)
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,13 +51,13 @@ class ScoreCache:
     def get(self, keys: Iterable[str]) -> dict[str, Value]:
         """Return the stored values, by key."""
         query = "SELECT key, value FROM scores WHERE key IN (SELECT value FROM json_each(?))"
-        with self._naming_the_file():
+        with self._name_file_in_errors():
             rows = self._connection.execute(query, [json.dumps([*keys])])
             return {key: _decode_value(value) for key, value in rows}
 
     def put(self, values: Mapping[str, Value]) -> None:
         """Store values. When this function has returned, they survive a kill of the process."""
-        with self._naming_the_file(), self._connection:
+        with self._name_file_in_errors(), self._connection:
             rows = [(key, _encode_value(value)) for key, value in values.items()]
             self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
 
@@ -66,7 +66,7 @@ class ScoreCache:
         self._connection.close()
 
     @contextmanager
-    def _naming_the_file(self) -> Iterator[None]:
+    def _name_file_in_errors(self) -> Iterator[None]:
         try:
             yield
         except StudyError:

@@ -16,10 +16,10 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.export import (
-    brief_tables,
     collect_notes,
-    difference_table,
-    score_table,
+    make_difference_table,
+    make_score_table,
+    make_terminal_tables,
     write_results,
 )
 from guard_eval.metrics.inference import Searches
@@ -31,8 +31,8 @@ from guard_eval.metrics.measurement import (
 )
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
-from guard_eval.metrics.scores import Measured, rows_of
-from guard_eval.metrics.tuning.command import choose_settings, metrics_of
+from guard_eval.metrics.scores import MeasurementResult, list_rows
+from guard_eval.metrics.tuning.command import choose_settings, list_needed_metrics
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
@@ -77,7 +77,7 @@ def measure(
     tune: bool = False,
     dry_run: bool = False,
     overrides: Sequence[str] = (),
-) -> Measured:
+) -> MeasurementResult:
     """Score texts with automatic metrics, and say how certain the scores are.
 
     The scores are diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each
@@ -161,12 +161,12 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
     """Return the texts of a file, or of the result of `generate`."""
     if isinstance(source, str | Path):
         return read_generations(Path(source), **options)
-    if not hasattr(source, "with_prompts"):
+    if not hasattr(source, "iterate_with_prompts"):
         raise StudyError(f"measure got a {type(source).__name__}; give it what generate returned")
-    return [generation_of(continuation, prompt) for prompt, continuation in source.with_prompts()]
+    return [generation_of(continuation, prompt) for prompt, continuation in source.iterate_with_prompts()]
 
 
-def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
+def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> MeasurementResult:
     """Measure the existing texts of a study."""
     settings = study.settings
     prompts = read_compared(study)
@@ -188,7 +188,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     measured = _measure_texts(
         generations,
         metric_settings,
-        ScoringModels.of_study(study),
+        ScoringModels.from_study(study),
         folder=study.metrics,
         dry_run=dry_run,
         warnings=_check_scorer(study, metric_settings),
@@ -198,18 +198,18 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("status")))
 
 
-def _tune_study(study: Study, *, dry_run: bool) -> Measured:
+def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
     """Choose a setting of each strategy by its texts for the tuning prompts."""
     settings = study.settings
     assert settings.tuning is not None
     prompts, _ = split_prompts(study)
     texts = find_first_texts(study, settings.systems, prompts)
-    metrics = {"compute": metrics_of(settings.tuning), "baseline": None}
+    metrics = {"compute": list_needed_metrics(settings.tuning), "baseline": None}
     metric_settings = settings.metrics.model_copy(update=metrics)
     measured = _measure_texts(
         [text for by_prompt in texts.values() for text in by_prompt.values()],
         metric_settings,
-        ScoringModels.of_study(study),
+        ScoringModels.from_study(study),
         folder=study.metrics,
         write=False,
         dry_run=dry_run,
@@ -243,7 +243,7 @@ def _measure_texts(
     warnings: Sequence[str] = (),
     question: str = "",
     searches: Searches = MappingProxyType({}),
-) -> Measured:
+) -> MeasurementResult:
     """Measure texts. If there is a folder, write the results and the stored scores into it.
 
     Without `write`, only the stored scores are written.
@@ -254,7 +254,7 @@ def _measure_texts(
     hub = _find_models(generations, settings, models, dry_run=dry_run)
     problem = hub.problem
     if dry_run:
-        return Measured(
+        return MeasurementResult(
             lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.lines),
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
@@ -267,8 +267,8 @@ def _measure_texts(
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
         measured = replace(measured, question=question)
-    scores = rows_of(measured.scores)
-    differences = rows_of(measured.differences)
+    scores = list_rows(measured.scores)
+    differences = list_rows(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
     by_system: dict[str, list[str]] = {}
     for text in generations:
@@ -285,11 +285,11 @@ def _measure_texts(
         lines.append(f"definitions, intervals and figures: {folder / 'metrics.html'}")
     else:
         lines += dict.fromkeys(score.signature for score in scores if score.strategy != HUMAN)
-    all_tables = (score_table(scores), *([difference_table(differences)] if differences else []))
+    all_tables = (make_score_table(scores), *([make_difference_table(differences)] if differences else []))
     return replace(
         measured,
         lines=tuple(lines),
-        tables=brief_tables(measured) if folder else all_tables,
+        tables=make_terminal_tables(measured) if folder else all_tables,
         warnings=(*measured.warnings, *measured.failures),
         exit_code=2 if measured.failures else 0,
     )

@@ -13,14 +13,14 @@ from typing import Any
 from guard_eval.metrics.scores import (
     METRICS,
     OVERALL,
-    Measured,
+    MeasurementResult,
     TableRow,
-    closest_to_human,
+    find_closest_to_human,
     format_counts,
     format_interval,
     format_level,
     format_value,
-    rows_of,
+    list_rows,
 )
 from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.escaping import NOTHING, Escaped, clean, one_line
@@ -37,7 +37,7 @@ MAX_NAME = 80
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
-def write_results(measured: Measured, folder: Path) -> None:
+def write_results(measured: MeasurementResult, folder: Path) -> None:
     r"""Write all results into an existing folder.
 
     `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
@@ -55,16 +55,16 @@ def write_results(measured: Measured, folder: Path) -> None:
     from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
 
     drawings = list(draw_results(measured.scores))
-    files = _data_files(measured) | {
-        "metrics.md": metrics_page(measured, ".md"),
-        "metrics.tex": metrics_page(measured, ".tex"),
-        "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
+    files = _make_data_files(measured) | {
+        "metrics.md": render_metrics_page(measured, ".md"),
+        "metrics.tex": render_metrics_page(measured, ".tex"),
+        "metrics.html": render_metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
     }
     files |= {f"figures/{drawing.name}.svg": standalone(drawing) for drawing in drawings}
     write_folder(folder, files)
 
 
-def _data_files(measured: Measured) -> dict[str, bytes | str]:
+def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
     """Return the files with every number, not rounded."""
     counts = [clean(format_counts(counts)) for counts in measured.scores["counts"]]
     facts = {
@@ -80,14 +80,14 @@ def _data_files(measured: Measured) -> dict[str, bytes | str]:
     }
 
 
-def score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
+def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
     """Return scores as one table: a row for each dataset and strategy, and a column for each metric.
 
     Args:
         rows: The scores. If they have a single dataset, it is the table's caption.
         intervals: Whether cells also have intervals.
     """
-    closest = closest_to_human(rows)
+    closest = find_closest_to_human(rows)
     names = dict.fromkeys(row.metric for row in rows)
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     lines: dict[tuple[str, str], dict[str, Any]] = {}
@@ -116,20 +116,20 @@ def score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
     )
 
 
-def brief_tables(measured: Measured) -> tuple[Table, ...]:
+def make_terminal_tables(measured: MeasurementResult) -> tuple[Table, ...]:
     """Return the tables for a terminal: the scores over all datasets, and differences in a few metrics."""
-    scores = rows_of(measured.scores)
-    differences = rows_of(measured.differences)
+    scores = list_rows(measured.scores)
+    differences = list_rows(measured.differences)
     overall = [row for row in scores if row.dataset == OVERALL] or scores
     names = list(dict.fromkeys(row.metric for row in differences))[:BRIEF_METRICS]
     tested = [row for row in differences if row.metric in names]
     tested = [row for row in tested if row.dataset == OVERALL] or tested
     if not tested:
-        return (score_table(overall),)
-    return (score_table(overall), difference_table(tested))
+        return (make_score_table(overall),)
+    return (make_score_table(overall), make_difference_table(tested))
 
 
-def difference_table(rows: Sequence[TableRow]) -> Table:
+def make_difference_table(rows: Sequence[TableRow]) -> Table:
     """Return the differences from the baseline as a table. The note below it names the tests."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
@@ -168,13 +168,13 @@ def _shorten(text: str) -> str:
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
 
-def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = ()) -> str:
+def render_metrics_page(measured: MeasurementResult, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page that ends in `.html`, `.md` or `.tex`. LaTeX has no intervals."""
-    scores = rows_of(measured.scores)
-    differences = rows_of(measured.differences)
+    scores = list_rows(measured.scores)
+    differences = list_rows(measured.differences)
     datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
     by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
-    tables = [score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
+    tables = [make_score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
     signatures = dict.fromkeys((row.metric, row.signature) for row in scores if row.signature)
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
@@ -192,7 +192,7 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
         question=measured.question,
         warnings=measured.warnings,
         tables=tables,
-        differences=[difference_table(differences)] if differences else [],
+        differences=[make_difference_table(differences)] if differences else [],
         details=[table for table in details if table.rows],
         figures=figures,
         comment=lambda cells: Escaped(one_line(": ".join(map(str, cells)))),

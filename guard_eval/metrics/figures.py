@@ -18,7 +18,7 @@ from guard_eval.metrics.scores import (
     format_level,
     format_value,
     is_finite,
-    rows_of,
+    list_rows,
 )
 from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, in_rows, interval_line, short
 from guard_eval.texts.generations import HUMAN
@@ -34,7 +34,7 @@ TITLE_CHARACTERS = 66
 def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
     """Yield a figure of each compared metric. With several datasets, it shows the means over them."""
     for metric in COMPARED:
-        rows = rows_of(scores[scores["metric"] == metric])
+        rows = list_rows(scores[scores["metric"] == metric])
         if drawing := draw_metric([row for row in rows if row.dataset == rows[-1].dataset]):
             yield drawing
 

@@ -97,7 +97,7 @@ def _make_score_row(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
     return row | {"low": estimate.low, "high": estimate.high, "note": note}
 
 
-def _mean_of(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
+def _pool_contributions(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
     """Return the contributions to the mean over datasets, and the dataset of each, `[prompts]` both.
 
     All datasets have the same weight in the mean.
@@ -117,7 +117,7 @@ def _estimate_mean(
     bounds: Bounds = UNBOUNDED,
 ) -> Estimate:
     """Return the mean over datasets of these contributions, with its jackknife interval."""
-    values, strata = _mean_of(datasets)
+    values, strata = _pool_contributions(datasets)
     if not np.isfinite(values).all():
         return Estimate(level=level, n=len(values)).with_note(NEEDS_EACH)
     parts = np.stack([values, np.ones_like(values)], axis=1)
@@ -197,7 +197,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
         return row | {
             "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
         }
-    gained = [_find_gains(ours, theirs) for ours, theirs in pairs]
+    gained = [_compute_contribution_differences(ours, theirs) for ours, theirs in pairs]
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return row | {"note": estimate.note}
@@ -208,7 +208,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     elif any(side.noise for side in sides):  # flipped signs would not show what the seeds change
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
-        test = sign_flip(_mean_of(gained)[0])
+        test = sign_flip(_pool_contributions(gained)[0])
     return row | {
         "value": estimate.value,
         "low": estimate.low,
@@ -229,7 +229,13 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     if any(side.noise for setting in defined for pair in setting for side in pair):
         return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
     gains = np.stack(
-        [_mean_of([_find_gains(ours, theirs) for ours, theirs in setting])[0] for setting in defined], axis=1
+        [
+            _pool_contributions(
+                [_compute_contribution_differences(ours, theirs) for ours, theirs in setting]
+            )[0]
+            for setting in defined
+        ],
+        axis=1,
     )
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
     return Estimate(p=max_t(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
@@ -240,7 +246,7 @@ def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
-def _find_gains(first: Outcome, second: Outcome) -> Floats:
+def _compute_contribution_differences(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. A difference that is only rounding is 0."""
     shared = _shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]

@@ -20,10 +20,10 @@ from guard_eval.metrics.outcomes import (
     MetricTools,
     Outcome,
     group_texts,
-    human_groups,
+    make_reference_groups,
     outcome_of_runs,
 )
-from guard_eval.metrics.scores import METRICS, Measured
+from guard_eval.metrics.scores import METRICS, MeasurementResult
 from guard_eval.texts.generations import Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000
@@ -49,7 +49,7 @@ def measure_generations(
     *,
     warnings: Sequence[str] = (),
     searches: Searches = MappingProxyType({}),
-) -> Measured:
+) -> MeasurementResult:
     """Measure every metric of the settings, with intervals and with differences from the baseline.
 
     If the model or package of a metric is not available, `failures` names the metric. The others are
@@ -73,14 +73,16 @@ def measure_generations(
             f"the baseline {settings.baseline!r} wrote none of the texts; "
             f"choose from: {', '.join(strategies)}"
         )
-    humans = human_groups(groups)
+    humans = make_reference_groups(groups)
     outcomes, failures = measure_groups(groups, humans, tools)
     unchosen = set(chain(*searches.values())) - searches.keys()
     chosen = {key: outcome for key, outcome in outcomes.items() if key[2] not in unchosen}
-    measured = Measured(
+    measured = MeasurementResult(
         scores=estimate_scores(chosen, level=settings.level),
         outcomes=outcomes,
-        settings=settings.model_dump(mode="json") | {"compute": ", ".join(settings.compute)} | _versions(),
+        settings=settings.model_dump(mode="json")
+        | {"compute": ", ".join(settings.compute)}
+        | _read_package_versions(),
         warnings=(*warnings, *_check_texts(groups, humans, settings.compute), *_check_mauve(outcomes)),
         failures=tuple(failures),
     )
@@ -124,7 +126,7 @@ def _score_references(humans: Group, metric: str) -> Outcome:
     return outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
 
 
-def _versions() -> dict[str, str]:
+def _read_package_versions() -> dict[str, str]:
     """Return the versions of the installed packages that can change the numbers."""
     versions = {}
     for package in _LIBRARIES:

@@ -61,7 +61,7 @@ class ScoringModel:
         return f"{name}@{self.revision}:{self.dtype}"
 
     @cached_property
-    def loaded(self) -> LoadedModel:
+    def loaded_model(self) -> LoadedModel:
         """Load the model once. All threads stay in use, because scoring reads texts in large batches."""
         import torch  # noqa: PLC0415
 
@@ -96,7 +96,7 @@ class ScoringModels:
     revisions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_study(cls, study: Study) -> ScoringModels:
+    def from_study(cls, study: Study) -> ScoringModels:
         """Return a study's scoring models."""
         models = [model_study.settings.model for model_study in study.by_model()]
         revisions = {model.name: model.revision for model in models}

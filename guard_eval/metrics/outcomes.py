@@ -104,7 +104,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     return groups
 
 
-def human_groups(groups: Sequence[Group]) -> list[Group]:
+def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
     """Return the references of each dataset as the texts of one more strategy: people.
 
     If strategies have different references for a prompt, the first one is used and has a flaw.
@@ -117,12 +117,12 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
                 if group.dataset == dataset and text.reference is not None:
                     texts.setdefault(text.prompt_id, []).append(text)
         if texts:
-            references = tuple(_reference_of(texts[prompt]) for prompt in sorted(texts))
+            references = tuple(_make_reference(texts[prompt]) for prompt in sorted(texts))
             humans.append(Group(dataset, HUMAN, references, any_group.prompts, any_group.units))
     return humans
 
 
-def _reference_of(texts: Sequence[Generation]) -> Generation:
+def _make_reference(texts: Sequence[Generation]) -> Generation:
     """Return the reference of a prompt's texts as a text by people."""
     first = texts[0].reference or ""
     differs = any(text.reference != first for text in texts)
@@ -150,7 +150,7 @@ class MetricTools:
     models: ScoringModels
     cache: ScoreCache
 
-    def run_model(
+    def compute_or_read_cached(
         self,
         definition: Sequence[object],
         model: ScoringModel,
@@ -169,7 +169,7 @@ class MetricTools:
         return compute_once(
             (name, 2, model.identity, *settings),
             items,
-            lambda batch: compute(model.loaded.model, model.loaded.tokenizer, batch),
+            lambda batch: compute(model.loaded_model.model, model.loaded_model.tokenizer, batch),
             self.cache,
         )
 

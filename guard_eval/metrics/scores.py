@@ -95,7 +95,7 @@ METRICS = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured(Result):
+class MeasurementResult(Result):
     """The result of a measurement.
 
     Attributes:
@@ -119,12 +119,12 @@ class Measured(Result):
         return self.scores.infer_objects()
 
 
-def rows_of(frame: pd.DataFrame) -> list[TableRow]:
+def list_rows(frame: pd.DataFrame) -> list[TableRow]:
     """Return the rows of a table. Each column is a field of a row."""
     return list(frame.itertuples(index=False))
 
 
-def closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]:
+def find_closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of each score that is nearest to the human score.
 
     These are the bold scores of the paper's main table (`tab:ablation_resultglacs`): for each metric and

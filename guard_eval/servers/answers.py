@@ -38,14 +38,14 @@ def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
         return None
 
 
-def as_object(value: object) -> JsonObject:
+def object_or_empty(value: object) -> JsonObject:
     """Return `value` if it is a JSON object, and else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def read_json(body: bytes) -> JsonObject:
     """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
-    envelope = as_object(load_json(body))
+    envelope = object_or_empty(load_json(body))
     if "custom_id" not in envelope:
         return envelope
     for name in ("result", "response", "body"):
@@ -103,7 +103,7 @@ def _read_response(envelope: JsonObject) -> Answer | None:
         return None
     messages = [block["content"] for block in envelope["output"] if block.get("type") == "message"]
     parts = messages[-1] if messages else []
-    reason = as_object(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
+    reason = object_or_empty(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
     text = "".join(block["text"] for block in parts if block.get("type") == "output_text") or None
     refusal = next((block["refusal"] for block in parts if block.get("type") == "refusal"), None)
     return _make_answer(text, refusal, read_ending(reason) if status == "incomplete" else "stop")
@@ -125,10 +125,10 @@ def read_usage(body: bytes) -> Usage:
     answer has a token.
     """
     envelope = read_json(body)
-    counts = as_object(envelope.get("usage"))
+    counts = object_or_empty(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
     prompt, output, total = (read_count(counts.get(f"{name}_tokens")) for name in (first, second, "total"))
-    reasoning = read_count(as_object(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
+    reasoning = read_count(object_or_empty(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
     if output is not None and prompt is not None and total is not None and total - prompt > output:
         reasoning = reasoning or total - prompt - output
         output = total - prompt
@@ -143,7 +143,7 @@ def read_usage(body: bytes) -> Usage:
         fingerprint=_read_text(envelope.get("system_fingerprint")),
         input_tokens=prompt or None,
         output_tokens=output,
-        cached_tokens=read_count(as_object(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
+        cached_tokens=read_count(object_or_empty(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
         reasoning_tokens=reasoning,
     )
 

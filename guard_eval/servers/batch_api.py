@@ -14,7 +14,7 @@ from typing import IO, Literal
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject
-from guard_eval.servers.answers import as_object, load_json, shorten
+from guard_eval.servers.answers import load_json, object_or_empty, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, FailureKind, RequestFailure
 from guard_eval.servers.refusals import read_words
@@ -113,12 +113,12 @@ class BatchApi:
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
-            for entry in map(as_object, listed):
-                if as_object(entry.get("metadata")).get("guard-eval") == name:
+            for entry in map(object_or_empty, listed):
+                if object_or_empty(entry.get("metadata")).get("guard-eval") == name:
                     return _read_id(entry)
             if not page.get("has_more") or not listed:
                 return None
-            query["after"] = _read_id(as_object(listed[-1]))
+            query["after"] = _read_id(object_or_empty(listed[-1]))
             if query["after"] in pages:  # the list has no end
                 raise StudyError(_BAD_RESPONSE)
             pages.add(query["after"])
@@ -148,7 +148,7 @@ class BatchApi:
         """Return the status of a batch."""
         status = await self._call(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_state(status.get("status"))
-        count = as_object(status.get("request_counts")).get("completed", 0)
+        count = object_or_empty(status.get("request_counts")).get("completed", 0)
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,

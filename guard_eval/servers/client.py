@@ -14,7 +14,7 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.servers.answers import load_json
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.redaction import redact
-from guard_eval.servers.refusals import explain_lost, is_page, read_error, read_refusal
+from guard_eval.servers.refusals import explain_lost_request, is_page, read_error, read_refusal
 from guard_eval.servers.server import Server, is_own_key
 
 try:
@@ -189,4 +189,4 @@ class Client:
         if sent and isinstance(cause, (TimeoutError, httpx2.TimeoutException)):
             detail = f"no response from {self.server.url} within {self.server.timeout:g} seconds"
             return RequestFailure(kind="timeout", detail=detail, billed=True)
-        return explain_lost(self.server, cause or error, sent=sent)
+        return explain_lost_request(self.server, cause or error, sent=sent)

@@ -86,7 +86,7 @@ class Price:
     def __str__(self) -> str:
         """Return the prices of a million tokens and their source."""
         if self.assumed:
-            return f"none is counted, since {self.source}"
+            return f"free ({self.source})"
         online, batch = (
             f"${1000 * self.price_tokens(1000, 0, batch=way):g} in, "
             f"${1000 * self.price_tokens(0, 1000, batch=way):g} out"
@@ -99,10 +99,10 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
     """Return the price today of a model's tokens at the server of this address, or None if it is unknown."""
     stated = settings.usd_per_million_tokens
     if stated is None:
-        listed = _find_listed(settings.model, url)
+        listed = _find_catalogue_price(settings.model, url)
         if listed is not None or locate(url) == "far":
             return listed
-        source = "its server is in this network, and its model in no list of prices"
+        source = "a server in your network, and no listed price"
         return Price(online=None, batch=None, source=source, assumed=True)
     if not any(stated):
         return Price(online=None, batch=None, source="study.toml")
@@ -113,7 +113,7 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
     return Price(online=prices, batch=prices, source="study.toml")
 
 
-def _find_listed(model: str, url: str) -> Price | None:
+def _find_catalogue_price(model: str, url: str) -> Price | None:
     """Return the catalogue's price.
 
     An unknown provider's server may forward requests: there a model that only its maker serves has the

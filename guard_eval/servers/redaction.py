@@ -60,7 +60,7 @@ def redact_words(text: str, key: str) -> str:
 
 
 def _is_disguised(content: bytes, key: str) -> bool:
-    letters = _read_letters(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
+    letters = _keep_letters_and_digits(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
     return any(code in letters for code in _encode_key(key))
 
 
@@ -71,7 +71,7 @@ def _decode_escape(escape: re.Match[bytes]) -> bytes:
     return bytes([code]) if code < 128 else b""
 
 
-def _read_letters(content: bytes) -> bytes:
+def _keep_letters_and_digits(content: bytes) -> bytes:
     return content.lower().translate(None, _SILENT)
 
 
@@ -87,7 +87,7 @@ def _encode_key(key: str) -> set[bytes]:
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + plain)
         codes.append(encoded[-(-8 * offset // 6) : 8 * (offset + len(plain)) // 6])
-    codes = [code for code in map(_read_letters, codes) if code]
+    codes = [code for code in map(_keep_letters_and_digits, codes) if code]
     if len(key) < _LONG_KEY:
         return set(codes)
     return {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}

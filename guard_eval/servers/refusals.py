@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from guard_eval.frozen import record
 from guard_eval.servers.answers import (
-    as_object,
     load_json,
+    object_or_empty,
     read_answer,
     read_count,
     read_json,
@@ -135,8 +135,8 @@ def read_refusal(
         error: The body's `error`, or the body itself.
         page: Whether the body is a web page.
     """
-    table = as_object(error)
-    inner = as_object(table.get("innererror"))
+    table = object_or_empty(error)
+    inner = object_or_empty(table.get("innererror"))
     codes = {
         str(error_table.get(name)) for error_table in (table, inner) for name in ("code", "type", "status")
     }
@@ -178,7 +178,7 @@ def read_error(server: Server, body: bytes) -> RequestFailure | None:
     error = envelope.get("error")
     if not error:
         return None
-    refusal = read_refusal(server, read_status(as_object(error).get("code")) or 500, {}, error)
+    refusal = read_refusal(server, read_status(object_or_empty(error).get("code")) or 500, {}, error)
     if refusal.kind in RESAMPLED:
         return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
@@ -190,8 +190,8 @@ def read_line(server: Server, line: bytes) -> RequestFailure | None:
 
     A line without a status and an error counts as an answer, even if it cannot be read: it may be charged.
     """
-    entry = as_object(load_json(line))
-    response = as_object(entry.get("response"))
+    entry = object_or_empty(load_json(line))
+    response = object_or_empty(entry.get("response"))
     status = read_status(response.get("status_code"))
     error = entry.get("error") or read_json(line).get("error")
     is_success = status is None or status in range(200, 300)
@@ -227,7 +227,7 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
 """Causes of a request without an answer, each in words, with what helps. The first that matches decides."""
 
 
-def explain_lost(server: Server, error: BaseException, *, sent: bool) -> RequestFailure:
+def explain_lost_request(server: Server, error: BaseException, *, sent: bool) -> RequestFailure:
     """Explain a request without a complete answer.
 
     Args:

@@ -2,7 +2,7 @@
 
 import re
 
-from guard_eval.servers.answers import as_object, read_answer, read_json, read_usage
+from guard_eval.servers.answers import object_or_empty, read_answer, read_json, read_usage
 
 _NAME = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
 _THINKING = re.compile(
@@ -50,10 +50,12 @@ def has_reasoned(body: bytes) -> bool:
     if answer is not None and answer.text and _THINKING.search(answer.text):
         return True
     choices = read_json(body).get("choices")
-    message = as_object(
-        as_object(choices[0] if isinstance(choices, list) and choices else None).get("message")
+    message = object_or_empty(
+        object_or_empty(choices[0] if isinstance(choices, list) and choices else None).get("message")
     )
     content = message.get("content")
-    parts = [block.get("type") for block in map(as_object, content)] if isinstance(content, list) else []
+    parts = (
+        [block.get("type") for block in map(object_or_empty, content)] if isinstance(content, list) else []
+    )
     names = [*(name for name, value in message.items() if value), *parts]
     return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

@@ -25,22 +25,22 @@ TableName = Literal["verdicts", "all", "history", "notes"]
 
 
 _TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
-    "verdicts": unblind.tidy,
-    "all": partial(unblind.tidy, include_surplus=True, include_excluded=True),
-    "history": unblind.history,
+    "verdicts": unblind.read_tidy_rows,
+    "all": partial(unblind.read_tidy_rows, include_surplus=True, include_excluded=True),
+    "history": unblind.read_history,
     "notes": notes.read,
 }
 
 
 @record
-class Exported(Result):
+class ExportResult(Result):
     """An exported table and its number of rows."""
 
     path: Path
     rows: int
 
 
-def export(study: Study, /, *, output: Path | None = None, table: TableName = "verdicts") -> Exported:
+def export(study: Study, /, *, output: Path | None = None, table: TableName = "verdicts") -> ExportResult:
     """Write the verdicts as a table.
 
     Each row is a rater's verdict on one criterion of a pair, with the method that the verdict prefers.
@@ -69,7 +69,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     # half a surrogate pair, which UTF-8 has not, is written as an escape
     write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
     following = (study.command("status"),) if table == "verdicts" else ()
-    return Exported(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
+    return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
 
 def _format_cell(value: str | float | datetime | None) -> str | float | None:

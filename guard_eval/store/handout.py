@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds, slots
-from guard_eval.store.showings.sides import DRAWS, choose_slot, count_lead
+from guard_eval.store.showings.sides import DRAWS, choose_slot, compute_imbalance_change
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
@@ -130,7 +130,7 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
         rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
         if hand_out.is_out:
             return rated, 0
-        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_left())
+        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_remaining())
         checks = hand_out.count_checks(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
@@ -145,11 +145,11 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
     """
     with store.write() as (db, now):
         hand_out = _HandOut(db, who, plan, now, 1)
-        if hand_out.is_out or not hand_out.count_left():
+        if hand_out.is_out or not hand_out.count_remaining():
             return None
         next_end = slots.find_next_lease_end(db, hand_out.pool, who.id, now)
         closed = rounds.count_closed(db, hand_out.pool)
-        if next_end is None and rounds.count_playing(db, hand_out.pool, after=closed + 1):
+        if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
         # no longer than a lease after the rater did something: a lease can be renewed for ever
         last_act = _LAST_ACT(db, rater=who.id).scalar_one() or now
@@ -217,7 +217,7 @@ class _HandOut:
         for row in _SHOWN_SIDES(db, rater=who.id):
             self.counted += row.rated
             self.shown += row.times
-            self.lead.update(count_lead(row.method_a, row.method_b, row.first, row.times))
+            self.lead.update(compute_imbalance_change(row.method_a, row.method_b, row.first, row.times))
         # what the rater lost, and nobody took, comes back as far as the quota goes
         lost = [row for row in self.open if row.slot_id is not None and row.held_by is None]
         while lost and plan.quota is not None and self.counted > plan.quota:
@@ -228,18 +228,18 @@ class _HandOut:
             for role, pair_id in _SHOWN_CHECKS(db, rater=who.id):
                 self.checks[role].add(pair_id)
 
-    def count_left(self) -> int:
+    def count_remaining(self) -> int:
         """Return how many more pairs the quota allows."""
         return MOST_COUNTED if self.plan.quota is None else max(0, self.plan.quota - self.counted)
 
     def present_next(self) -> int | None:
         """Make the rater's next presentation; return None if no pair remains for it."""
         for role, pair_ids in self.checks.items():
-            if self._find_turn(role, len(pair_ids)) <= self.counted:
+            if self._find_check_position(role, len(pair_ids)) <= self.counted:
                 number = self._present_check(role)
                 if number is not None:
                     return number
-        number = self._present_slot() if self.count_left() else None
+        number = self._present_slot() if self.count_remaining() else None
         # the remaining repeats come at the end, when the study has no further pair for the rater
         return self._present_check("repeat") if number is None else number
 
@@ -252,14 +252,14 @@ class _HandOut:
         if choice is None:
             return None
         chosen, side = choice
-        number = self._present(chosen.pair_id, side, slot=chosen.id, number=chosen.number)
+        number = self._add_presentation(chosen.pair_id, side, slot=chosen.id, number=chosen.number)
         slots.hold_slot(self.db, chosen.id, number, side, self.now + self.plan.lease)
         self.counted += 1
         self.shown += 1
-        self.lead.update(count_lead(chosen.method_a, chosen.method_b, side))
+        self.lead.update(compute_imbalance_change(chosen.method_a, chosen.method_b, side))
         return number
 
-    def _present(
+    def _add_presentation(
         self, pair_id: str, first: str, *, role: Role = "study", slot: int | None = None, number: int = 0
     ) -> int:
         row = {"slot": slot, "pair": pair_id, "number": number, "first": first, "role": role}
@@ -269,13 +269,13 @@ class _HandOut:
 
     def _present_check(self, role: Role) -> int | None:
         """Show a gold pair or a repeat that the rater has not seen; return None if there is none."""
-        sides = self._read_gold() if role == "gold" else self._read_older()
+        sides = self._read_gold() if role == "gold" else self._read_repeat_candidates()
         waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
         chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, role, self.who.name, pair_id))
         self.checks[role].add(chosen)
-        return self._present(chosen, sides[chosen], role=role)
+        return self._add_presentation(chosen, sides[chosen], role=role)
 
     def _read_gold(self) -> dict[str, str]:
         """Return the gold pairs with random sides. A rater who always prefers one side fails half of them."""
@@ -284,7 +284,7 @@ class _HandOut:
         gold = _GOLD(self.db).scalars()
         return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
 
-    def _read_older(self) -> dict[str, str]:
+    def _read_repeat_candidates(self) -> dict[str, str]:
         """Return the older half of the rated pairs with swapped sides, if a repeat is still to come."""
         if len(self.checks["repeat"]) >= self.plan.repeats:
             return {}
@@ -293,14 +293,14 @@ class _HandOut:
 
     def count_checks(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who sees this number of pairs."""
-        turns = [self._find_turn("gold", index) for index in range(len(self._read_gold()))]
+        turns = [self._find_check_position("gold", index) for index in range(len(self._read_gold()))]
         gold = sum(turn <= pairs for turn in turns)
         repeats = min(self.plan.repeats, pairs // 2)
         gold_left = max(0, gold - len(self.checks["gold"]))
         repeats_left = max(0, repeats - len(self.checks["repeat"]))
         return gold_left + repeats_left
 
-    def _find_turn(self, role: Role, index: int) -> int:
+    def _find_check_position(self, role: Role, index: int) -> int:
         """Return the number of pairs before the n-th gold pair or repeat: each block of pairs has one."""
         every = start = _REPEAT_EVERY
         if role == "gold":

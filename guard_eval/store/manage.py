@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 @record
-class Invited(Result):
+class InvitationLinks(Result):
     """The links of invited people, by name. Anybody who opens a link rates under its name."""
 
     links: Mapping[str, str]
@@ -47,7 +47,7 @@ class Raters(Result):
     raters: tuple[RaterProgress, ...]
 
 
-def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> Invited:
+def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> InvitationLinks:
     """Invite people: make a link for each.
 
     Send each person the link. It is shown only once, because the study stores only a hash of it.
@@ -64,7 +64,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
         links, notes = _make_links(store, study, names, url, renew=renew)
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
-    return Invited(lines=(*lines, *notes), next=(study.command("annotate"),), links=links)
+    return InvitationLinks(lines=(*lines, *notes), next=(study.command("annotate"),), links=links)
 
 
 def links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
@@ -165,7 +165,9 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason, which the report shows.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
-    return _change_raters(study, names, "exclude", raters.decide, says, "exclude", reason, _find_user())
+    return _change_raters(
+        study, names, "exclude", raters.exclude_or_include, says, "exclude", reason, _find_user()
+    )
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
@@ -180,7 +182,9 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason for the decision.
     """
     says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
-    return _change_raters(study, names, "include", raters.decide, says, "include", reason, _find_user())
+    return _change_raters(
+        study, names, "include", raters.exclude_or_include, says, "include", reason, _find_user()
+    )
 
 
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:

@@ -125,7 +125,7 @@ def read(
         return [Note(**row) for row in rows.mappings()]
 
 
-def count_conduct(store: Store) -> dict[str, Counter[str]]:
+def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
     """Count, by rater, the presentations on which text was copied or a program acted."""
     presentations_of: dict[tuple[str, str], set[int | None]] = {}
     for entry in read(store, kind="conduct"):

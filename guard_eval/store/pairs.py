@@ -54,7 +54,7 @@ def add(
     """
     with store.write() as (db, _):
         if replace_all:
-            if reason := explain_fixed(store):
+            if reason := explain_why_pairs_are_fixed(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
             for statement in _REMOVE:
                 statement(db)
@@ -84,7 +84,7 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
         return len(rows)
 
 
-def explain_fixed(store: Store) -> str | None:
+def explain_why_pairs_are_fixed(store: Store) -> str | None:
     """Return why the study's pairs cannot be drawn again; None if they can."""
     with store.write() as (db, now):
         for reason, rows in _FIXED.items():

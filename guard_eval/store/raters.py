@@ -286,7 +286,7 @@ def _find_state(row: SqlRow, refusal: notes.Refusal | None) -> RaterState:
     return "finished" if json.loads(row.finished or "{}").get("rated") == row.with_checks else ""
 
 
-def is_out(store: Store, who: Rater) -> bool:
+def is_revoked_or_excluded(store: Store, who: Rater) -> bool:
     """Return whether a rater is revoked or excluded."""
     with store.read() as db:
         return bool(notes.find_rater(db, who).is_out)
@@ -296,13 +296,15 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
     """Revoke a rater's access and free its unrated slots. Its verdicts stay, and a note is added."""
     with store.write() as (db, now):
         row = find_rater(db, name)
-        slots.settle_rater(db, row.id, keep="rated")
+        slots.update_slots_of_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             _REVOKE(db, rater=row.id, now=now)
             notes.write(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
-def decide(store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str) -> None:
+def exclude_or_include(
+    store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str
+) -> None:
     """Exclude a rater's verdicts and free its slots, or include it again. A note records the decision.
 
     A rater can be included again who is excluded or revoked, or who failed the check, and then has new
@@ -324,7 +326,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         else:
             _check_includable(db, row)
             _INCLUDE(db, rater=row.id)
-        slots.settle_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
+        slots.update_slots_of_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         notes.write(store, _make_rater(row), decision, detail)
 
@@ -366,7 +368,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
             put_value(db, _hash_erased_id(_read_salt(db), row.source, row.external_id), "")
-        slots.settle_rater(db, row.id, keep="nothing" if verdicts else "rated")
+        slots.update_slots_of_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             _DELETE_VERDICTS(db, rater=row.id)
             _DELETE_PRESENTATIONS(db, rater=row.id)

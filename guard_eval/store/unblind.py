@@ -141,8 +141,10 @@ _PAIRS = query("""
 """)
 
 
-def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
-    """Return the study's current verdicts, un-blinded, by position, rater, presentation and criterion.
+def read_tidy_rows(
+    store: Store, *, include_surplus: bool = False, include_excluded: bool = False
+) -> list[TidyRow]:
+    """Return the study's current verdicts with methods, sorted by position, rater and criterion.
 
     Gold pairs and repeats are not part of the study. Surplus verdicts and those of excluded raters are left
     out by default.
@@ -153,12 +155,12 @@ def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool 
     ]
 
 
-def history(store: Store) -> list[TidyRow]:
-    """Return every revision of every verdict, gold pairs and repeats too, by presentation and criterion."""
+def read_history(store: Store) -> list[TidyRow]:
+    """Return every revision of all verdicts, with gold pairs and repeats, sorted by presentation."""
     return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
 
 
-def read_counted(db: Connection, criterion: str) -> list[SqlRow]:
+def read_counted_verdicts(db: Connection, criterion: str) -> list[SqlRow]:
     """Return the counted verdicts on one criterion, within a transaction."""
     rows = _CURRENT(db)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]

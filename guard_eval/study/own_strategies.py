@@ -11,7 +11,7 @@ from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.generation.strategies import Recorded, draws, own, signature
+from guard_eval.generation.strategies import RecordedStrategy, draws_tokens, own, signature
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study.criteria_settings import find_study_file
 
@@ -25,8 +25,8 @@ def record_strategies(folder: Path, in_use: Collection[str]) -> None:
     rows = {
         spelling: {
             "text": signature(strategy),
-            "drawn": draws(strategy),
-            "digest": own.source_of(strategy),
+            "drawn": draws_tokens(strategy),
+            "digest": own.hash_own_source(strategy),
         }
         for spelling, strategy in strategies.items()
         if signature(strategy) in in_use
@@ -45,7 +45,7 @@ def recall_strategies(folder: Path) -> None:
         return
     try:
         rows = json.loads(read_text(find_study_file(folder, RECORD)))
-        strategies = {spelling: Recorded(**row) for spelling, row in rows.items()}
+        strategies = {spelling: RecordedStrategy(**row) for spelling, row in rows.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise StudyError(
             f"cannot use {folder / RECORD}: {error}; remove it, and name your strategies' file by --code"

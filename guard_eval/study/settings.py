@@ -20,7 +20,7 @@ from pydantic import (
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
+from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, read_grid
 from guard_eval.records import RoundPlan, content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import strategy_of
@@ -79,7 +79,6 @@ class GenerationSettings(SettingsTable):
 
     Attributes:
         strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
-            Of a strategy with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
         runs: The number of texts to each prompt by a strategy that draws at random. Other strategies write
             one.
         stop: Strings that end a text before the first of them.
@@ -150,9 +149,7 @@ class Pairs(SettingsTable):
     """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of systems, or groups in which each is compared with each: strategies of
-            [generation], or names of [[system]]. A strategy with several settings is named without its
-            parameters: `top_p`.
+        compare: Couples of systems: strategies of [generation], or names of [[system]].
         per_dataset: The number of prompts that are drawn from each dataset.
         human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
             pairs. Default: all.
@@ -387,7 +384,7 @@ class Settings(SettingsTable):
         """
         system = self.systems.get(name)
         if system is None or system.source == "strategy":
-            drawn = draws(parse(name if system is None else str(system.strategy)))
+            drawn = draws_tokens(parse(name if system is None else str(system.strategy)))
         else:
             drawn = system.source == "server" and system.temperature != 0
         return self.generation.runs if drawn else 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse
-from guard_eval.generation.strategies.own import source_of
+from guard_eval.generation.strategies.own import hash_own_source
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import (
@@ -133,7 +133,7 @@ def _read_texts(
     """Return a strategy's texts in a folder, by the engine that wrote all of them or the most."""
     amateur = study.settings.amateur_of(strategy)
     runs = study.settings.runs_of(strategy)
-    required = {"strategy": strategy, "source": source_of(parse(strategy)), "amateur": amateur}
+    required = {"strategy": strategy, "source": hash_own_source(parse(strategy)), "amateur": amateur}
     if amateur:
         revision = known_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
         required |= {"amateur_revision": revision} if revision else {}

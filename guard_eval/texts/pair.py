@@ -82,7 +82,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
             )
             new = store_pairs.add(store, pairs, study.plan, replace_all=redraw)
         except StudyError as error:
-            if redraw or store_pairs.explain_fixed(store) is not None:
+            if redraw or store_pairs.explain_why_pairs_are_fixed(store) is not None:
                 raise
             raise StudyError(
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "

@@ -76,7 +76,7 @@ def read_judged(study: Study) -> list[TidyRow]:
     if not (study.folder / TUNING_DATABASE).exists():
         return []
     with Store.open(study.of_tuning().database) as store:
-        return unblind.tidy(store)
+        return unblind.read_tidy_rows(store)
 
 
 def hash_choice(study: Study, searches: Sequence[Search]) -> str:

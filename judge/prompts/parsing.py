@@ -12,7 +12,7 @@ from typing import Any
 
 from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import spelling
-from guard_eval.servers.answers import as_object, read_answer, read_json, shorten
+from guard_eval.servers.answers import object_or_empty, read_answer, read_json, shorten
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.thinking import remove_thinking
 from judge.prompts.prompt import RATIONALE
@@ -105,7 +105,7 @@ def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str])
         name = names_by_label.get(spelling(label))
         if name is not None and colon:
             result.append((name, judgment))
-        elif adds and _sums_up(line, result, names):
+        elif adds and _is_overall_judgment(line, result, names):
             adds = False
             continue
         elif line.strip(_DECORATION) and adds:
@@ -114,7 +114,7 @@ def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str])
     yield from result
 
 
-def _sums_up(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
+def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
     """Return whether a line after the last criterion is an overall judgment that contradicts no criterion.
 
     It says that both are similar, or names only sides that a criterion prefers.
@@ -164,7 +164,9 @@ def parse_response(
     """
     answer = read_answer(body)
     if answer is None:
-        withheld = as_object(read_json(body).get("error")).get("message")  # what the model wrote is no JSON
+        withheld = object_or_empty(read_json(body).get("error")).get(
+            "message"
+        )  # what the model wrote is no JSON
         words = str(withheld or f"no answer: {body.decode(errors='replace')}")
         return RequestFailure(kind="unparseable" if withheld else "unreadable", detail=shorten(words))
     if answer.ended == "content_filter":
@@ -183,7 +185,7 @@ def _read_content(
 ) -> Choices | RequestFailure:
     fields = _read_fields(content)  # a whole object: what looks like a tag is in one of its strings
     if fields is None:
-        answer = read_final(content)
+        answer = read_final_answer(content)
         if answer is None:
             return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {shorten(content)}")
         if code is not None and re.search(rf"<\s*{_match_tag('verdict', code)}", answer, re.IGNORECASE):
@@ -244,15 +246,15 @@ _CLOSES_ANSWER = re.compile(
 """Tokens around an answer, such as those of GLM and Cohere."""
 
 
-def read_final(content: str) -> str | None:
+def read_final_answer(content: str) -> str | None:
     """Return the final words of an answer, or None if its thinking never ends.
 
     Special tokens may enclose the answer. Other control tokens may also enclose thinking, so the answer is
     the text after the last of them.
 
-    >>> read_final("<unused94>thought B is better<unused95>A")
+    >>> read_final_answer("<unused94>thought B is better<unused95>A")
     'A'
-    >>> read_final("A text: <answer>A</answer>")
+    >>> read_final_answer("A text: <answer>A</answer>")
     'A'
     """
     said = remove_thinking(content)

@@ -199,7 +199,7 @@ class JudgePrompt:
         reasons = neutralise_markup(example.rationale or "")
         if lines:
             return _write_block(
-                self, make_nonce(blind_example(example), seed), example.verdict, rationale=reasons
+                self, make_nonce(make_blind_example(example), seed), example.verdict, rationale=reasons
             )
         verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
         return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
@@ -250,7 +250,7 @@ def make_prompt(judge: Judge) -> JudgePrompt:
     )
 
 
-def describe_special(judge: Judge) -> str | None:
+def describe_differences(judge: Judge) -> str | None:
     """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
     custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
@@ -263,7 +263,7 @@ def describe_special(judge: Judge) -> str | None:
     return and_list(parts) if parts else None
 
 
-def blind_example(example: JudgedExample) -> BlindPair:
+def make_blind_example(example: JudgedExample) -> BlindPair:
     """Return an example's texts as they are shown."""
     return BlindPair(presentation=0, prompt=example.prompt, text_a=example.a, text_b=example.b)
 
@@ -316,7 +316,7 @@ def _write_messages_before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tu
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.question(blind_example(example), seed, lines=lines)
+        question = prompt.question(make_blind_example(example), seed, lines=lines)
         answer = prompt.answer(example, seed, lines=lines)
         turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return tuple(turns)

@@ -62,7 +62,7 @@ def test_checklist_answers_every_question(rated):
         "Pay for an hour: 12 EUR",
         "0.8 hours in all; a person between 5 and 5 minutes, the median 5.",  # 10 people, 5 minutes each
         "11 agreed, and 1 declined",
-        "Only these numbers are stored.",
+        "We do not store what you copy.",
         "2 pairs with feedback, done by 12",
         "4, two attempts; 11 passed, 1 failed and rated nothing",
         " of 10 answers right",

@@ -131,7 +131,7 @@ def rated(tmp_path, make_pairs):
 
 def exclude(study, name, reason):
     with Store.open(study.database) as store:
-        store_raters.decide(store, name, "exclude", reason, "owner")
+        store_raters.exclude_or_include(store, name, "exclude", reason, "owner")
 
 
 def test_answer_names_excluded_raters_and_their_effect(rated, ran):

@@ -121,7 +121,7 @@ def test_status_counts_ratings_after_changed_answers(four):
 
 
 def test_status_reports_excluded_raters_without_counting_them(four):
-    raters.decide(four.store, "ben", "exclude", "for the test", "owner")
+    raters.exclude_or_include(four.store, "ben", "exclude", "for the test", "owner")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
     assert ratings.criteria[0].kappa.note == "no item was rated twice"

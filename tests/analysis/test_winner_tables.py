@@ -1,10 +1,13 @@
 """The field's plainest tables: two methods and a winner, with or without an id, a prompt and a judge."""
 
 import json
+import shlex
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from outcomes import refusal
 
 from analysis import read
 from analysis.reports.command import report
@@ -95,3 +98,39 @@ def test_remedy_of_message_works_on_command_line(tmp_path, monkeypatch):
     options = [f"columns.{name}" for name in ("method_a=Old", "method_b=New", "pair_id=Q", "rater=Who")]
     written = report(Path("v.csv"), overrides=options)
     assert list(pd.read_csv(written.folder / "csv" / "verdicts.csv")["verdict"]) == ["gpt", "tie"]
+
+
+CELLS = [("top-p" if n == 5 else "GUARD", "tie" if n % 2 else "top-p") for n in range(6)]
+WIDE = ["prompt,Anna,Ben", *(f"p{n},{','.join(cells)}" for n, cells in enumerate(CELLS))]
+LONG = ["prompt,rater,preferred"]
+LONG += [f"p{n},{who},{word}" for n, cells in enumerate(CELLS) for who, word in zip("ab", cells, strict=True)]
+NO_TIES = [line.replace("tie", "GUARD") for line in WIDE]
+
+
+@pytest.mark.parametrize(
+    ("lines", "heads", "ties"),
+    [(WIDE, "columns.headings=rater", 3), (LONG, "", 3), (NO_TIES, "columns.headings=rater", 0)],
+)
+def test_refusal_offers_methods_that_only_cells_name(tmp_path, monkeypatch, lines, heads, ties):
+    """Each refusal is followed word by word. Nothing is read before the methods are declared."""
+    monkeypatch.chdir(tmp_path)
+    Path("v.csv").write_text("\n".join(lines))
+    overrides: list[str] = []
+    for _ in range(3):
+        try:
+            written = report(Path("v.csv"), overrides=overrides)
+            break
+        except StudyError as error:
+            words = shlex.split(str(error))
+            overrides += [word for word in words if word == heads or word.startswith("verdicts.")]
+    assert set(overrides) == {'verdicts."GUARD"=GUARD', 'verdicts."top-p"=top-p', heads} - {""}
+    verdicts = pd.read_csv(written.folder / "csv" / "verdicts.csv")
+    assert Counter(verdicts["verdict"]) == +Counter({"GUARD": 8 - ties, "tie": ties, "top-p": 4})
+    [row] = json.loads((written.folder / "report.json").read_text())["tables"]["win_shares"]
+    assert (row["unit"], row["units"]) == ("prompt", 6)
+
+
+@pytest.mark.parametrize("words", [("yes", "no"), ("1", "2"), ("x", "y", "z")])
+def test_refusal_offers_no_other_words_as_methods(words):
+    table = pd.DataFrame({"prompt": list("abcdef"), "preferred": (words * 3)[:6]})
+    assert "If the methods are" not in refusal(table)

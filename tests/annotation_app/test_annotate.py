@@ -134,7 +134,7 @@ def test_annotate_warns_that_a_network_has_no_encryption(study, run):
         (1, {"address": "not an address"}, "not an address.*choose an address of this machine"),
     ],
 )
-def test_annotate_refuses_what_it_cannot_serve(study, run, number, options, message):
+def test_annotate_refuses_unusable_ports_and_studies(study, run, number, options, message):
     with pytest.raises(StudyError, match=message):
         run(study(number).folder, **options)
 

@@ -249,7 +249,7 @@ def block_script(page):
 
 
 @pytest.mark.parametrize("break_page", [break_websocket, forbid_websocket, block_script])
-def test_a_page_that_stays_empty_says_so(served, browse, break_page):
+def test_a_message_appears_if_the_page_fails_to_load(served, browse, break_page):
     page = browse()
     break_page(page)
     page.goto(served.link("kay"), wait_until="commit")
@@ -257,7 +257,7 @@ def test_a_page_that_stays_empty_says_so(served, browse, break_page):
     assert faults(page) == []
 
 
-def test_a_page_without_scripts_says_so(served, browse):
+def test_a_browser_without_javascript_sees_a_message(served, browse):
     page = browse(java_script_enabled=False)
     page.goto(served.link("kay"))
     assert "needs JavaScript" in page.locator("body").inner_text()
@@ -290,7 +290,7 @@ def test_a_small_screen_shows_whole_texts_and_scrolls(visit, width, height, lett
     assert page.get_by_role("button", name="Save and continue").bounding_box()["y"] < height
 
 
-def test_texts_read_to_their_end_are_recorded(served, visit):
+def test_scrolling_to_the_end_of_texts_is_recorded(served, visit):
     """Once all is rated from the top of the page, and once after every text was scrolled to its end."""
     page = visit("sue", **{**PHONE, "viewport": {"width": 390, "height": 664}})
     for scrolls in (False, True):
@@ -355,7 +355,7 @@ def test_the_back_button_of_the_browser_stays_in_the_study(served, visit):
 # What a rater sees, and what is kept, when something breaks under their hands.
 
 
-def test_a_restarted_server_accepts_answers_on_the_screen(served, visit, tmp_path):
+def test_answers_chosen_before_a_restart_can_be_saved(served, visit, tmp_path):
     page, reading = visit(""), visit("")
     with serving(served.built.folder, tmp_path / "log") as url:
         # Two raters: of one rater's tabs either may send again what was pressed.
@@ -386,7 +386,7 @@ def test_a_restarted_server_accepts_answers_on_the_screen(served, visit, tmp_pat
         page.goto("about:blank")
 
 
-def test_a_pressed_button_reaches_a_restarted_server(served, visit, tmp_path):
+def test_a_button_pressed_after_a_restart_takes_effect(served, visit, tmp_path):
     """The new session has drawn nothing that could receive it until the page is back."""
     page = visit("")
     with serving(served.built.folder, tmp_path / "log") as url:

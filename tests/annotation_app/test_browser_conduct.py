@@ -57,7 +57,7 @@ def copy_text(page, words):
     page.evaluate(COME_BACK)
 
 
-def test_copies_and_programs_are_counted_by_pair(serve, browse):
+def test_copied_text_and_automation_are_counted_by_pair(serve, browse):
     platform = serve(number=2, more=CONSENT)
     page = browse()
     page.goto(platform.link("ann"))
@@ -97,7 +97,7 @@ def test_nothing_is_counted_without_consent_page(serve, browse):
     assert conduct(platform) == []
 
 
-def test_keys_of_a_screen_reader_raise_no_count(serve, undriven):
+def test_screen_reader_keys_are_not_counted_as_automation(serve, undriven):
     """Only the accessibility tree is read, and only keys are pressed, those that move the cursor too."""
     platform = serve(more=CONSENT)
     enter(undriven, platform)
@@ -115,7 +115,7 @@ def test_keys_of_a_screen_reader_raise_no_count(serve, undriven):
     assert conduct(platform) == []
 
 
-def test_translation_by_the_browser_raises_no_count(serve, undriven):
+def test_browser_translation_is_not_counted_as_copying(serve, undriven):
     platform = serve(more=CONSENT)
     enter(undriven, platform)
     undriven.evaluate(TRANSLATE)

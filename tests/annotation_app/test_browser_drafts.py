@@ -152,7 +152,7 @@ def test_a_browser_without_cookies_and_storage_can_rate(chromium, served, tmp_pa
         assert served.revisions("xia") == 2
 
 
-def test_a_question_that_a_restart_added_is_asked(visit):
+def test_a_criterion_added_before_a_restart_is_asked(visit):
     """The panel of the same pair is drawn anew, as its server shows it after the restart."""
     show = """async () => {
       const { show } = await guardEval.promise, parentElement = document.createElement("div");
@@ -180,7 +180,7 @@ codes = { completed = "CODE-DONE", no_place = "CODE-FULL", declined = "CODE-NO" 
 """
 
 
-def test_a_participant_walks_from_consent_to_completion(serve, browse):
+def test_a_participant_gets_a_code_after_consent_and_ratings(serve, browse):
     """Two people are let in; an id belongs to the browser that came with it first."""
     platform = serve(raters=(), slots=2, more=MORE)
     contexts = {}

@@ -134,7 +134,7 @@ def test_every_page_passes_the_accessibility_check(served, browse, name, options
     assert any("button-name" in fault for fault in faults(page))
 
 
-def test_forced_system_colours_show_the_choice(visit):
+def test_a_chosen_button_is_visible_in_forced_colours(visit):
     page = visit("pia", forced_colors="active")
     pick(page, "Coherence", "B is better")
 

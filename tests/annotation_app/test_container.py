@@ -42,7 +42,7 @@ def is_sent(path):
     return sent
 
 
-def test_containers_open_the_proxy_alone_and_keep_the_data(compose):
+def test_only_the_proxy_has_a_port_and_the_data_survive(compose):
     services = compose["services"]
     assert set(services) == {"app", "db", "proxy", "judge"}
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
@@ -88,7 +88,7 @@ def test_the_image_copies_the_packages_and_build_files(steps):
     assert {name.removesuffix("*") for name in packages} <= set(sources)
 
 
-def test_the_images_command_uses_existing_options(compose, steps):
+def test_annotate_options_in_the_image_exist(compose, steps):
     started = yaml.safe_load(dict(steps)["CMD"])
     options = {f"--{name}" for name in inspect.signature(annotate).parameters}
     for command in (started, compose["services"]["app"]["command"]):
@@ -97,7 +97,7 @@ def test_the_images_command_uses_existing_options(compose, steps):
     assert dict(steps)["EXPOSE"] == started[started.index("--port") + 1]
 
 
-def test_secrets_reach_only_the_command(tmp_path):
+def test_secrets_are_passed_only_to_annotate(tmp_path):
     program, secrets = tmp_path / "guard-eval", tmp_path / "secrets"
     program.write_text('#!/bin/sh\necho "$PGPASSWORD|$STREAMLIT_SERVER_COOKIE_SECRET|$OPENAI_API_KEY|$*"\n')
     program.chmod(0o755)

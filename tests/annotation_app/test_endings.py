@@ -56,7 +56,7 @@ def test_a_full_study_is_reported_before_consent(recruiting):
     assert [rater.external_id for rater in built.stored("raters")] == [prolific_id("ann")]
 
 
-def test_a_latecomer_without_pairs_gets_an_ending(recruiting):
+def test_a_rater_who_arrives_late_sees_the_end_page(recruiting):
     built = recruiting(1, pages="consent = true\n")
     ann = press(recruiting.come("ann"), "agree")
     assert "What to judge" in words(ann)
@@ -70,7 +70,7 @@ def test_a_latecomer_without_pairs_gets_an_ending(recruiting):
     assert codes_on(page) == ["CODE-OUT"]
 
 
-def test_screened_out_and_declined_raters_get_their_endings(recruiting):
+def test_screened_out_and_declined_raters_see_end_pages(recruiting):
     built = recruiting(pages="consent = true\ncheck = true\n")
     page = press(recruiting.come("ann"), "decline")
     assert codes_on(page) == ["CODE-NO"]
@@ -102,7 +102,7 @@ def test_an_excluded_rater_never_gets_a_completion_code(recruiting, when, state)
         assert codes_on(page) == ["CODE-DONE"]
     with built.open() as store:
         if state == "excluded":
-            raters.decide(store, "P-1", "exclude", "3 s a pair", "owner")
+            raters.exclude_or_include(store, "P-1", "exclude", "3 s a pair", "owner")
         else:
             raters.revoke(store, "P-1")
     acts = {

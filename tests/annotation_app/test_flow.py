@@ -71,7 +71,7 @@ def test_forged_submissions_are_not_saved(study, event, value):
     assert built.stored() == built.stored("notes", kind="skip") == []
 
 
-def test_back_shows_saved_answers_and_a_change_adds_a_revision(study):
+def test_the_back_button_shows_saved_answers_to_change(study):
     built = study(4)
     page, before = start(built), []
     for choice in ("A", "tie", "B"):
@@ -136,7 +136,7 @@ def test_answers_given_in_another_tab_are_not_replaced(study):
     assert {row.revision for row in built.stored("history")} == {0, 1, 2}
 
 
-def test_a_later_press_replaces_the_answers(study):
+def test_a_second_submission_from_a_page_replaces_answers(study):
     """Its answer was lost on the way: the page still shows the pair as it was before the first press."""
     built = study()
     page = start(built)
@@ -157,7 +157,7 @@ def test_a_press_that_arrives_twice_is_one_answer(study):
     assert {row.revision for row in built.stored("history")} == {0}
 
 
-def test_the_newest_tab_works_and_the_older_one_says_so(study):
+def test_an_older_tab_says_that_a_newer_one_is_open(study):
     built = study()
     page, later = start(built), visit(built.tokens["ann"])
     page = send(page, "submit", {"pair": view(page)["pair"], "press": "x", "choices": CHOICES})
@@ -221,7 +221,7 @@ def test_nothing_is_saved_into_a_replaced_file(study, caplog):
     assert "start `annotate` again" in caplog.text
 
 
-def test_a_new_session_saves_the_press_of_a_lost_one(study):
+def test_a_submission_from_a_lost_session_is_saved(study):
     """After a restart the first press comes to a session that has shown nothing yet."""
     built = study()
     page = rate(start(built), "A", "A")
@@ -234,7 +234,7 @@ def test_a_new_session_saves_the_press_of_a_lost_one(study):
     assert len(built.stored()) == 4
 
 
-def test_a_rater_who_skips_too_often_is_asked_to_judge(study):
+def test_skipping_is_refused_after_too_many_skips(study):
     page = start(study(6))
     for _ in range(3):
         current = view(page)
@@ -244,7 +244,7 @@ def test_a_rater_who_skips_too_often_is_asked_to_judge(study):
 
 
 @pytest.mark.parametrize("is_change", [False, True], ids=["a new pair", "an earlier pair"])
-def test_a_failed_commit_acknowledges_nothing(study, failing_commits, is_change):
+def test_nothing_is_acknowledged_after_a_failed_commit(study, failing_commits, is_change):
     built = study(4)
     page = rate(start(built), "A", "A")
     page = turn(page, "back") if is_change else page
@@ -264,7 +264,7 @@ def test_a_failed_commit_acknowledges_nothing(study, failing_commits, is_change)
     assert len(built.stored("history")) == len(stored) + 2
 
 
-def test_a_failed_commit_opens_no_other_page(study, failing_commits):
+def test_no_other_page_opens_after_a_failed_commit(study, failing_commits):
     pages = "[annotation.pages]\nconsent = true\npractice = true\ncheck = true\n"
     page = visit(study(more=pages).tokens["ann"])
     page = press(page, "decline")

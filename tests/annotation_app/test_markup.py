@@ -8,7 +8,7 @@ from annotation_app import markup
 
 
 @given(some.text())
-def test_a_quoted_text_is_always_one_text(text):
+def test_a_text_with_markup_stays_in_one_element(text):
     page = Page(markup.format_text("Heading", text))
     assert [tag for tag, _ in page.tags] == ["section", "h2", "p"]
     assert "".join(page.texts) == f"Heading{text}"

@@ -64,7 +64,8 @@ def test_onboarding_asks_each_question_once(prepared):
     page = press(rate(page, "A", "tie"), "next")
     # Who errs reads the instructions once more, and what for; the attempt counts.
     page = answer(page, WRONG)
-    assert "Not all answers were right" in words(page)
+    assert "Not all answers were right: “" in words(page)
+    assert "if an answer is wrong again, the study ends for you" in words(page)
     page = press(page, "start")
     assert [question.value for question in page.radio] == [None] * 4
     answer(visit(ann), RIGHT, attempt=1)
@@ -119,7 +120,7 @@ def test_an_unsaved_practice_answer_stays_on_the_form(prepared, full_disk):
     assert "What we would choose" in words(rate(page, "A", "A"))
 
 
-def test_custom_words_are_plain_text_and_german_works(prepared, tmp_path):
+def test_custom_and_german_wording_is_shown_as_plain_text(prepared, tmp_path):
     own_pages = (
         '[consent]\nlead = "<img src=x> **not bold**"\nagree = "*Ja* $x$"\npoints = ["<b>dick</b>"]\n'
         '[[background.questions]]\nname = "q"\nask = "![x](y)"\nanswers = { a = "[a](b)", b = ":red[b]" }\n'

@@ -100,7 +100,7 @@ def enter(url, query):
 # Strangers, who hold what they can and say nothing.
 
 
-def test_idle_strangers_leave_room_for_raters(serve, tmp_path):
+def test_idle_visitors_cannot_use_up_open_files(serve, tmp_path):
     """More than the system would let the server hold at four files each; none is kept when they are gone."""
     served = serve(most_files=400)
     process = pytest.importorskip("psutil").Process(listener(served.url))
@@ -122,7 +122,7 @@ def test_idle_strangers_leave_room_for_raters(serve, tmp_path):
     assert len(named) == 1
 
 
-def test_silent_connections_leave_room_for_raters(serve, tmp_path):
+def test_idle_connections_cannot_use_up_open_files(serve, tmp_path):
     served = serve(most_files=400)
     address = urlsplit(served.url)
     with ExitStack() as strangers:
@@ -165,7 +165,7 @@ def test_a_connection_without_a_request_is_closed(monkeypatch):
     asyncio.run(wait_for_ends())
 
 
-def test_health_names_open_files(study, health, monkeypatch):
+def test_the_health_page_reports_too_many_open_files(study, health, monkeypatch):
     study()
     monkeypatch.setattr(connections.Connection, "limit", connections.count_open_files() // 4)
     assert health() == (503, {"status": "unavailable", "cause": "open files"})
@@ -211,14 +211,14 @@ def test_the_cause_of_an_empty_page_is_logged_once_a_minute(serve, tmp_path):
         assert log.count(words) == 1, words
 
 
-def test_another_cause_is_logged_at_once(caplog, monkeypatch):
+def test_a_new_cause_of_an_empty_page_is_logged_at_once(caplog, monkeypatch):
     monkeypatch.setattr(logs, "_last_warnings", {})
     for values in (("a", 1), ("a", 2), ("b", 1)):
         logs.warn_once_a_minute(f"{values[0]} %d", values[1])
     assert caplog.messages == ["a 1", "b 1"]
 
 
-def test_the_first_page_has_the_language_and_a_strict_policy(serve):
+def test_the_first_page_has_its_language_and_security_policy(serve):
     text = request(serve(more='language = "de"').url, "GET", "/")[1].decode()
     assert '<html lang="de" dir="ltr" translate="no" class="notranslate">' in text
     for name in ("google", "format-detection", "darkreader-lock"):
@@ -321,7 +321,7 @@ def send_and_listen(page, message):
         page.recv(30)
 
 
-def test_large_messages_are_refused_early(served):
+def test_large_messages_are_refused_before_they_are_read(served):
     process = listener(served.url)
     before = memory(process)
     pieces = (widget(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19))

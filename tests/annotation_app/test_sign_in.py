@@ -39,7 +39,7 @@ def arrivals(built):
     return [json.loads(note.detail) for note in built.stored("notes", kind="arrival")]
 
 
-def test_a_prolific_participant_stays_one_rater(recruiting):
+def test_a_returning_prolific_participant_is_the_same_rater(recruiting):
     built = recruiting("prolific = true", raters=())
     page = visit(**VISIT)
     assert "What to judge" in words(page)
@@ -77,7 +77,7 @@ class User(dict):
 
 
 @pytest.mark.parametrize("subject", ["42", "x" * 300])
-def test_an_account_is_one_rater_whose_name_is_not_stored(recruiting, monkeypatch, subject):
+def test_an_account_is_one_rater_and_its_name_is_not_stored(recruiting, monkeypatch, subject):
     built = recruiting("oidc = true", raters=())
     account = {"iss": "https://id.example.org", "sub": subject, "name": "Ann Example"}
     monkeypatch.setattr(st, "user", User(account))

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 STATIC = Path(st.__file__).with_name("static")
 
 
-def test_the_installed_streamlit_is_within_the_bounds():
+def test_the_installed_streamlit_version_is_supported():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (bound,) = [
         requirement for requirement in map(Requirement, extras["annotate"]) if requirement.name == "streamlit"

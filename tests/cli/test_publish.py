@@ -138,7 +138,7 @@ def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with Store.open(study.database, declared=study.declared) as store:
-        store_raters.decide(store, "Bo", "exclude", reason="too fast", by="root")
+        store_raters.exclude_or_include(store, "Bo", "exclude", reason="too fast", by="root")
     assert publish(study, tmp_path / "out").verdicts == 24
 
 

@@ -10,6 +10,7 @@ from rating import people
 from analysis.reports.command import report
 from analysis.reports.study_report import make_study_context
 from guard_eval.errors import StudyError
+from guard_eval.reporting.data import plain
 from guard_eval.store import Store, handout, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
@@ -45,6 +46,20 @@ def test_several_tables_are_one_report(judged):
     second.write_text(f"{HEADER}\n{ROWS.replace('eve', 'bob')}")
     result = report(judged, second, overrides=["rater_kind=person"])
     assert result.answer.startswith("2\u00a0people rated 6\u00a0pairs")
+
+
+def test_share_interval_and_p_are_printed(judged):
+    """15 of 20 pairs: p is that of the binomial test, and the interval is that of the table of results."""
+    rows = [f"{pair},d,x,y,eve,coherence,{'x' if pair < 15 else 'y'}" for pair in range(20)]
+    judged.write_text("\n".join([HEADER, *rows]))
+    result = report(judged)
+    [row] = json.loads((result.folder / "report.json").read_text())["tables"]["win_shares"]
+    limits = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
+    line = f"x against y · Coherence: 75.0 % (95 % interval: {limits}), p = .041 · evidence"
+    assert line in [text.replace("\u00a0", " ") for text in result.lines]
+    [printed] = plain(result)["results"]
+    assert (printed["interval"]["low"], printed["interval"]["high"]) == (row["low"], row["high"])
+    assert printed["p"] == pytest.approx(2 * 21_700 / 2**20)
 
 
 def test_command_line_overrides_report_toml(judged):
@@ -85,7 +100,7 @@ def test_a_study_declares_everything_itself(paired):
 def test_a_study_declares_margin_and_correction(paired):
     opened = Study.open(paired, ["analysis.correction=bh", "analysis.margin=0.04"])
     with Store.open(opened.database, declared=opened.declared) as store:
-        context = make_study_context(opened, store, unblind.tidy(store))
+        context = make_study_context(opened, store, unblind.read_tidy_rows(store))
     assert (context.plan.correction, context.plan.margin) == ("bh", 0.04)
 
 
@@ -100,10 +115,13 @@ def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
         ratings = pairs * opened.settings.annotation.raters_per_pair
-        (unfinished,) = make_study_context(opened, store, unblind.tidy(store)).unfinished
-        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * ratings)]
+        (unfinished,) = make_study_context(opened, store, unblind.read_tidy_rows(store)).unfinished
+        every = [
+            replace(row, rater=f"r{index}")
+            for index, row in enumerate(unblind.read_tidy_rows(store) * ratings)
+        ]
         with monkeypatch.context() as rated:
-            rated.setattr(unblind, "tidy", lambda *_, **__: every)
+            rated.setattr(unblind, "read_tidy_rows", lambda *_, **__: every)
             assert make_study_context(opened, store, every).unfinished == ()
     assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
@@ -160,5 +178,5 @@ def test_study_splits_by_prompts_and_traces(paired):
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: .* verdicts have one of the same name"):
+        with pytest.raises(StudyError, match=f"--by {name}: the verdicts have a column of this name"):
             report(paired, by=(name,))

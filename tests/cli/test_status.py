@@ -96,7 +96,7 @@ def test_status_changes_nothing(run, paired):
 def test_what_raters_write_cannot_steer_the_owners_terminal(run, paired):
     simulate(Study.open(paired))
     with Store.open(Study.open(paired).database) as store:
-        first = next(row for row in unblind.tidy(store) if row.rater_kind == "simulated")
+        first = next(row for row in unblind.read_tidy_rows(store) if row.rater_kind == "simulated")
         who = raters.get_or_add(store, first.rater, first.rater_kind)
         text = "<script> \u202egnp.exe \x1b[2J [bold]"
         notes.write(store, who, "comment", text, presentation=first.presentation)

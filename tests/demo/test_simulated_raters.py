@@ -45,7 +45,7 @@ def test_simulated_raters_rate_everything_once(tmp_path, make_pairs):
         plan = HandOutPlan(seed=1, slots=4, lease=timedelta(minutes=1))
         assert [rate_all(store, plan, ["coherence"]) for _ in range(2)] == [16, 0]
         assert [judge_all(store, plan, ["coherence"]) for _ in range(2)] == [12, 0]
-        rows = unblind.tidy(store)
+        rows = unblind.read_tidy_rows(store)
         with pytest.raises(StudyError, match="is a simulated_model, not a model"):
             raters.get_or_add(store, JUDGE, "model")
     kinds = {(row.rater, row.rater_kind) for row in rows}

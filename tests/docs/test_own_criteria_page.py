@@ -60,7 +60,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
         with store.read() as db:
             answered = requests.read_attempts(db, [pairs.read(store)[0].id])[-1].response
         assert REASONS.rpartition('"')[2].encode() in answered
-        assert {row.criterion for row in unblind.tidy(store)} == {"harmlessness", "fluency"}
+        assert {row.criterion for row in unblind.read_tidy_rows(store)} == {"harmlessness", "fluency"}
     page = load("report")(folder).page.read_text(encoding="utf-8")
     assert "Harmlessness" in page
     assert len(list((folder / "report" / "prompts").iterdir())) == 1

@@ -242,7 +242,7 @@ def test_a_dry_run_sends_nothing_and_names_the_price(study, server):
     assert server.bodies == []
 
 
-def test_costs_need_a_budget_or_a_terminal(study, server):
+def test_paid_requests_need_a_budget_or_confirmation(study, server):
     with pytest.raises(StudyError, match="--budget USD"):
         generate_texts(study(COMPLETIONS + PRICED))
     assert server.bodies == []

@@ -143,7 +143,7 @@ def judged():
 
     def read(folder):
         with Store.open(Study.open(folder).database) as store:
-            return unblind.tidy(store)
+            return unblind.read_tidy_rows(store)
 
     return read
 

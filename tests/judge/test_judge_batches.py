@@ -93,7 +93,7 @@ def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step
         ({"create": [failure(400, "no such model")]}, "refuses the batch .*no such model"),
     ],
 )
-def test_an_unclear_batch_status_is_no_reason_to_pay_again(*, run, store, pairs, server, faults, words):
+def test_an_unclear_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
     pairs(4)
     server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
     server.faults |= faults
@@ -221,7 +221,7 @@ LINES = [  # what providers write around a paid answer
 
 
 @pytest.mark.parametrize("rewrite", LINES)
-def test_a_paid_answer_in_a_batch_is_read_in_any_envelope(run, store, pairs, server, rewrite):
+def test_batch_answers_are_read_in_every_result_format(run, store, pairs, server, rewrite):
     pairs(3)
     server.rewrite = rewrite
     assert run(batch=True).verdicts == 6
@@ -268,7 +268,7 @@ def _fail(line):
     [(_fail, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
     ids=["an error", "another verdict"],
 )
-def test_the_first_answer_to_a_request_of_a_batch_stays(*, run, store, pairs, monkeypatch, repeat, warnings):
+def test_a_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
     pairs(4)
     download = BatchApi.download
 
@@ -280,7 +280,7 @@ def test_the_first_answer_to_a_request_of_a_batch_stays(*, run, store, pairs, mo
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(batch=True).verdicts == 8
-    assert {row.position for row in unblind.tidy(store)} == {"A"}
+    assert {row.position for row in unblind.read_tidy_rows(store)} == {"A"}
     assert spent_by(store).answers == 8
     assert reporter.warn.call_count == warnings
     assert run(batch=True).requests == 0

@@ -92,7 +92,7 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, as
     ledger = ask()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
     with store.read() as db:
-        assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
+        assert (unblind.read_tidy_rows(store), requests.read_failures(db)) == ([], {})
     result = checks()
     assert {side for row in result if row["criterion"] != "fluency" for side in row["answers"]} == {"tie"}
     fluency = {row["check"]: row["answers"][-1] for row in result if row["criterion"] == "fluency"}
@@ -101,7 +101,7 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, as
     spent = spent_by(store)
     assert (spent.requests, spent.answers) == (14, 14)
     assert run().requests == 4  # the study is asked all the same
-    assert len(unblind.tidy(store)) == 2 * 2 * 2
+    assert len(unblind.read_tidy_rows(store)) == 2 * 2 * 2
     assert len({request.digest for request in server.asks}) == len(server.asks) == 14 + 4
 
 

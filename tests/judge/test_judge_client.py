@@ -208,7 +208,7 @@ def test_errors_for_the_user_are_one_sentence_without_the_key(send, server, out,
     assert KEY not in repr(error)
 
 
-def test_the_error_of_the_server_behind_a_router_decides(send, server):
+def test_errors_wrapped_by_a_router_are_read_from_inside(send, server):
     """As OpenRouter wraps them: https://openrouter.ai/docs/api-reference/errors."""
     raw = json.dumps({"error": {"message": "`temperature` is not supported by this model"}})
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
@@ -287,7 +287,7 @@ ECHOES = {  # a key as servers may send it back
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("status", [200, 401])
-def test_a_key_is_removed_in_every_disguise(send, server, echo, status):
+def test_a_key_is_removed_in_every_encoding(send, server, echo, status):
     body = f'[{{"message": "your key is {echo}"}}]'
     server.act = lambda _: Out(body.encode(), status)
     printed = repr(send())

@@ -91,7 +91,7 @@ def test_a_wrong_option_is_refused(folder, guard_eval, server, arguments, words)
     assert server.seen == []
 
 
-def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, own_key):
+def test_a_key_is_never_sent_because_study_toml_says_so(folder, guard_eval, server, own_key):
     """study.toml names a server and a variable: without the user's own word nothing leaves."""
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
@@ -151,6 +151,17 @@ def test_an_unknown_price_must_be_declared(folder, study, guard_eval):
     assert f"the price of 'nobody-knows' is {remedy}" in guard_eval("judge", "s", "--yes").refused()
 
 
+def test_a_free_judge_needs_no_confirmation(guard_eval, study, pair):
+    study(table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
+    assert "2 judged, 2 requests sent, $0.00" in guard_eval("judge", "s").out
+    study(table("unlisted", model="nobody-knows"))
+    assert (
+        "price: free (a server in your network, and no listed price)"
+        in guard_eval("judge", "s", "--dry-run").out
+    )
+    assert "2 judged" in guard_eval("judge", "s").out
+
+
 def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))
@@ -161,7 +172,7 @@ def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 
-def test_a_judge_without_its_key_has_not_finished(guard_eval, study, pair):
+def test_a_missing_key_is_an_error_of_its_judge(guard_eval, study, pair):
     study(table("one", api_key_env="NOT_SET"), [pair(0)])
     ran = guard_eval("judge", "s", "--yes")
     assert (ran.code, ran.out) == (2, "")

@@ -102,7 +102,7 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
     pairs(3)
     assert run(style="responses").verdicts == 6
     assert (server.count("responses"), server.count("chat")) == (6, 0)
-    assert {row.verdict for row in unblind.tidy(store)} == {"guard", "top_k(k=50)"}
+    assert {row.verdict for row in unblind.read_tidy_rows(store)} == {"guard", "top_k(k=50)"}
     spent = spent_by(store)
     assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
 
@@ -139,7 +139,7 @@ def test_a_key_changes_with_settings_that_change_answers(judge, question, change
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
-def test_each_seed_text_order_sample_and_form_has_its_key(judge, question):
+def test_request_keys_differ_by_seed_text_order_and_form(judge, question):
     questions = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
     forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
     keys = {

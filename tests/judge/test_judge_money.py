@@ -26,7 +26,7 @@ def test_useless_answers_end_a_run_after_ten(study, pair, guard_eval, server, ba
     assert "no verdict in 10 answers in a row" in " ".join(ran.err.split())
 
 
-def test_no_batch_follows_one_without_verdicts(run, pairs, server):
+def test_a_run_ends_after_a_batch_without_verdicts(run, pairs, server):
     pairs(20)
     server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
     with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
@@ -34,7 +34,7 @@ def test_no_batch_follows_one_without_verdicts(run, pairs, server):
     assert len(server.batches) == 1
 
 
-def test_a_model_of_any_name_may_reason(study, pair, guard_eval, server):
+def test_reasoning_is_detected_by_answers_and_not_by_name(study, pair, guard_eval, server):
     """It needs 2000 tokens to think, and says so by what it does; a second run knows it already."""
     study(JUDGE, map(pair, range(3)))
 
@@ -54,8 +54,8 @@ def test_a_model_of_any_name_may_reason(study, pair, guard_eval, server):
 def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     out = guard_eval("judge", "s", "--dry-run").out
-    assert f"answer tokens: at most {4 * 8192:,}" in out
-    expected = re.search(r"if the model reasons, expect \$([\d.]+) online", out)[1]
+    assert f"answer tokens: at most {4 * 8192:,} (8,192 each, if the model reasons)" in out
+    expected = re.search(r"online, if the model reasons +\$([\d.]+)", out)[1]
     assert float(expected) > 4 * 1000 * 8e-6
 
 

@@ -120,7 +120,7 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     assert "temperature: 0.0" in text
 
 
-def test_turns_alternate_without_system_messages(folder, guard_eval, server):
+def test_turns_alternate_if_there_is_no_system_role(folder, guard_eval, server):
     def act(ask):
         if turns(ask)[0][0] == "system":
             return failure(400, "system role not supported")

@@ -14,14 +14,14 @@ from judge.decide import (
     Failure,
     History,
     Reply,
+    RetryLater,
     RunState,
     Send,
     Stop,
     Verdict,
-    Wait,
-    conclude,
-    learn_from,
+    finish_question,
     next_step,
+    record_reply,
 )
 
 SCHEMA = Form()
@@ -71,7 +71,7 @@ def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, store
             reasoned=reasoned,
             alone=alone,
         )
-        history = learn_from(history, reply)
+        history = record_reply(history, reply)
         steps.append(next_step(history, form))
     return steps[1:], history.run
 
@@ -88,26 +88,26 @@ ANSWERLESS = {"rejected", "rate_limited", "server_error", "timeout", "transport"
         ([PROSE] * 3, Failure(PROSE)),
         ([PROSE, PROSE, CHOICES], Verdict(CHOICES)),
         ([DECLINED], Failure(DECLINED)),
-        ([BUSY], Wait(1, 7.0)),
-        ([BUSY] * 11, Wait(11, 7.0)),
+        ([BUSY], RetryLater(1, 7.0)),
+        ([BUSY] * 11, RetryLater(11, 7.0)),
         ([BUSY] * 12, Failure(BUSY)),
         ([BUSY, PROSE], Send(SCHEMA, 1)),
-        ([BUSY] * 11 + [PROSE, BUSY], Wait(1, 7.0)),  # another sample has its own attempts
-        ([BROKEN] * 5, Wait(5)),
+        ([BUSY] * 11 + [PROSE, BUSY], RetryLater(1, 7.0)),  # another sample has its own attempts
+        ([BROKEN] * 5, RetryLater(5)),
         ([BROKEN] * 6, Failure(BROKEN)),
         ([LOST] * 4, Failure(LOST)),  # the run had answers before: the connection may come back
         ([NO_KEY], Stop("the key is wrong")),
-        ([SLOW], Wait(1)),
+        ([SLOW], RetryLater(1)),
         ([SLOW] * 4, Failure(SLOW)),
         ([NO_TEMPERATURE], Failure(NO_TEMPERATURE)),  # a settled form changes no more
     ],
 )
-def test_a_settled_run_follows_the_table(results, last):
+def test_a_run_with_verdicts_follows_the_decision_table(results, last):
     steps, _ = ask(SETTLED, *results)
     assert steps[-1] == last
 
 
-def test_a_request_that_is_slow_alone_is_not_sent_again():
+def test_a_request_that_times_out_alone_is_not_repeated():
     assert ask(SETTLED, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
@@ -118,7 +118,7 @@ def test_a_long_wait_ends_the_run():
 
 def test_a_connection_lost_before_any_answer_ends_the_run():
     steps, _ = ask(state(), *[LOST] * 4)
-    assert steps == [Wait(1), Wait(2), Wait(3), Stop("the server cannot be reached")]
+    assert steps == [RetryLater(1), RetryLater(2), RetryLater(3), Stop("the server cannot be reached")]
 
 
 # The form: given up after two questions on which it was refused or ignored
@@ -128,7 +128,7 @@ def test_a_connection_lost_before_any_answer_ends_the_run():
 def test_one_failure_does_not_change_the_form(blame):
     """The verdict in plain text waits; the next question is asked by the schema again, which works."""
     steps, run = ask(state(), blame, CHOICES)
-    assert steps == [Send(TEXT), Wait(for_another=True)]
+    assert steps == [Send(TEXT), RetryLater(for_another=True)]
     assert run.form == SCHEMA
     steps, run = ask(run, CHOICES)
     assert steps == [Verdict(CHOICES)]
@@ -153,7 +153,7 @@ def test_the_only_question_keeps_the_verdict_of_a_simpler_form():
 def test_an_outage_does_not_change_the_form():
     """Two errors of the server lead to plain text; when it is up again, the schema is back."""
     steps, run = ask(state(), BROKEN, BROKEN, CHOICES)
-    assert steps == [Wait(1), Send(TEXT), Wait(for_another=True)]
+    assert steps == [RetryLater(1), Send(TEXT), RetryLater(for_another=True)]
     steps, run = ask(run, CHOICES)
     assert (steps, run.form) == ([Verdict(CHOICES)], SCHEMA)
 
@@ -161,7 +161,7 @@ def test_an_outage_does_not_change_the_form():
 def test_a_stored_answer_does_not_count_against_a_form():
     _, run = ask(state(), PROSE, CHOICES)
     steps, run = ask(run, PROSE, CHOICES, stored=True)
-    assert steps == [Send(TEXT), Wait(for_another=True)]
+    assert steps == [Send(TEXT), RetryLater(for_another=True)]
 
 
 def test_an_unspecific_refusal_drops_one_part_at_a_time():
@@ -216,7 +216,7 @@ def test_ten_answers_without_a_verdict_end_a_run(result, setting):
             form = step.form
             answers += 1
             reply = Reply(form=form, result=result, max_output_tokens=512, answered=True, is_new=True)
-            history = learn_from(history, reply)
+            history = record_reply(history, reply)
             step = next_step(history, form)
         run = history.run
         if isinstance(step, Stop):
@@ -226,14 +226,14 @@ def test_ten_answers_without_a_verdict_end_a_run(result, setting):
     assert setting in step.reason
 
 
-def test_one_pair_without_a_verdict_ends_no_settled_run():
+def test_a_run_with_verdicts_continues_after_a_failed_pair():
     run = SETTLED
     for _ in range(20):
         steps, run = ask(run, DECLINED, pair="the same")
         assert steps == [Failure(DECLINED)]
 
 
-def test_ten_pairs_in_a_row_without_a_verdict_end_a_settled_run():
+def test_ten_failed_pairs_in_a_row_end_a_run_with_verdicts():
     run = SETTLED
     steps = []
     for number in range(10):
@@ -254,10 +254,10 @@ def test_ten_questions_that_the_server_fails_end_a_run():
     run = SETTLED
     for _ in range(MOST_FAILURES - 1):
         (step,), run = ask(run, SLOW, alone=True)
-        run = conclude(run, step)
+        run = finish_question(run, step)
     (step,), _ = ask(run, SLOW, alone=True)
     assert "10 times in a row, last with timeout (words)" in step.reason
-    run = conclude(run, Verdict(CHOICES))
+    run = finish_question(run, Verdict(CHOICES))
     assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
@@ -281,17 +281,17 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     for _ in range(MOST_FAILURES):
         step, run, count = ask_until_concluded(run, rejected)
         counts.append(count)
-        run = conclude(run, step) if isinstance(step, Failure) else run
+        run = finish_question(run, step) if isinstance(step, Failure) else run
     assert counts == requests
     assert "10 times in a row, last with rejected (words)" in step.reason
 
 
 @pytest.mark.parametrize("run", [SETTLED, replace(state(), has_verdicts=True, rejections=DOUBTS)])
-def test_rejections_after_a_verdict_end_no_run(run):
+def test_a_run_continues_after_rejections_after_a_verdict(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)
         assert steps == [Failure(UNKNOWN_FORM)]
-        run = conclude(run, steps[0])
+        run = finish_question(run, steps[0])
 
 
 # Reasoning: known by what the server does
@@ -353,7 +353,7 @@ def test_a_limit_fixed_in_study_toml_is_not_lowered():
     assert steps == [Failure(TOO_LONG)]
 
 
-def test_a_model_that_reasons_too_long_loses_temperature_0():
+def test_temperature_0_is_left_out_after_endless_reasoning():
     """Some models that reason repeat themselves without end at 0."""
     steps, run = ask(state(), CUT, CHOICES, reasoned=True)
     assert steps == [Send(SCHEMA.drop("temperature")), Verdict(CHOICES)]

@@ -57,7 +57,7 @@ def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
-def test_the_appendix_is_the_papers():
+def test_the_prompts_appendix_equals_the_papers_appendix():
     tex = PAPER.read_text(encoding="utf-8")
     box = tex[tex.index(r"\label{app:F}") :]
     box = box[box.index("title=Instructions") : box.index(r"\end{tcolorbox}")].partition("]")[2]

@@ -6,7 +6,7 @@ from judge_requests import judged_in, spent_by
 
 from guard_eval.store import Store
 from guard_eval.study import Study
-from judge.recheck import bound_change
+from judge.recheck import compute_upper_limit_of_changes
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def test_a_recheck_counts_changed_answers(judged_study, guard_eval, server):
 
     server.act = act
     out = guard_eval("judge", "s", "--recheck", "20", "--yes").out
-    points = round(100 * bound_change(2, 19))
+    points = round(100 * compute_upper_limit_of_changes(2, 19))
     assert "17 of 19 answers give the same verdicts; a change of more than " in " ".join(out.split())
     assert f"{points} points" in out
     assert "1 brought no verdict this time" in " ".join(out.split())
@@ -77,7 +77,7 @@ def test_a_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
     assert "has not given a verdict yet that could be compared" in ran.err
 
 
-def test_a_server_that_refuses_a_recheck_ends_it(judged_study, guard_eval, server):
+def test_a_recheck_ends_if_the_server_refuses_it(judged_study, guard_eval, server):
     server.act = lambda _: failure(401, "no such key")
     ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
     assert ran.code == 2

@@ -39,7 +39,7 @@ def test_each_pair_gets_a_verdict_in_both_orders(run, store, pairs, server):
     pairs(4)
     ledger = run()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (8, 8, {})
-    assert Counter(row.shown_first for row in unblind.tidy(store)) == {"guard": 8, "top_k(k=50)": 8}
+    assert Counter(row.shown_first for row in unblind.read_tidy_rows(store)) == {"guard": 8, "top_k(k=50)": 8}
     assert run().requests == 0
     assert spent_by(store).usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
 
@@ -47,7 +47,7 @@ def test_each_pair_gets_a_verdict_in_both_orders(run, store, pairs, server):
 def test_one_order_halves_the_requests_and_balances_sides(run, store, pairs):
     pairs(10)
     assert run(orders="one").requests == 10
-    first = Counter(row.shown_first for row in unblind.tidy(store) if row.criterion == "fluency")
+    first = Counter(row.shown_first for row in unblind.read_tidy_rows(store) if row.criterion == "fluency")
     assert set(first.values()) == {5}
     assert run(orders="one", samples=2, name="twice").requests == 20
 
@@ -97,7 +97,7 @@ def test_a_budget_is_never_exceeded_whatever_fails(run, store, pairs, server, bu
     paid = (server.paid.total() + server.unseen.total()) * (100 * 2 + 10 * 8) / 1e6
     booked = spent_by(store).usd + spent_by(store).held_usd
     assert paid <= booked <= budget + 1e-9
-    assert unblind.tidy(store)
+    assert unblind.read_tidy_rows(store)
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -145,7 +145,7 @@ NO_JSON = [
 
 
 @pytest.mark.parametrize("failed", NO_JSON)
-def test_a_withheld_answer_is_requested_again(run, store, pairs, server, failed):
+def test_an_answer_blocked_by_the_server_is_requested_again(run, store, pairs, server, failed):
     """As Groq does it: nobody says what it cost, so its money stays set aside."""
     pairs(3)
     server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
@@ -274,7 +274,7 @@ def test_a_wait_for_a_rate_limit_is_one_line(*, run, pairs, server, headers, wor
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_a_server_of_few_slots_gives_every_verdict(run, pairs, server, refuses):
+def test_a_server_of_two_parallel_requests_answers_all(run, pairs, server, refuses):
     """It does two requests at once, and refuses or queues the others."""
     pairs(30)
     free = threading.Semaphore(2)
@@ -330,7 +330,7 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
     question, _ = read_unjudged(store, judge, seed=11)
     sent = RequestBuilder(judge, seed=11).describe(Form(), max_output_tokens=9)
     same = {"key": "k", "instruction": sent.id, "body": b"q", "max_output_tokens": 9, "cost": 5}
-    planned = [requests.Planned(question=question, **same)]
+    planned = [requests.PlannedRequest(question=question, **same)]
     with store.write() as (db, now):
         requests.keep_instruction(db, sent)
         runs = {"killed": now, "next": now + requests.LEASE}
@@ -338,13 +338,15 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
             requests.reserve_requests(db, planned, judge=rater, run=run, now=moment, limit=None)[0].row
             for run, moment in runs.items()
         ]
-        requests.settle_requests(db, now, [requests.Settled(row=rows[0], state="answered", response=b"late")])
+        requests.settle_requests(
+            db, now, [requests.RequestResult(row=rows[0], state="answered", response=b"late")]
+        )
         states = {row.run: row.state for row in select_all("request")(db)}
     assert states == {"killed": "lost", "next": "open"}
 
 
 @both
-def test_each_key_has_one_live_request(run, store, pairs):
+def test_each_request_key_has_at_most_one_open_request(run, store, pairs):
     pairs(1)
     run()
     with store.read() as db:

@@ -93,6 +93,6 @@ def test_ordinary_text_is_unchanged(text):
 
 
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
-def test_the_token_is_found_after_characters_that_change_length(other):
+def test_special_tokens_are_found_after_longer_normal_forms(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise_markup(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"

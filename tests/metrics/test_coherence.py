@@ -59,7 +59,7 @@ def test_log_likelihoods_equal_a_plain_loop(model, tokenizer, batch_size):
 
 
 @pytest.mark.parametrize(("logit", "expected"), [(0.0, -math.log(7)), (math.nan, math.nan)])
-def test_equal_logits_give_ln_v_and_nan_gives_nan(tokenizer, model, logit, expected):
+def test_log_likelihood_of_equal_logits_is_minus_ln_v(tokenizer, model, logit, expected):
     class Constant(torch.nn.Module):
         config = model.config
 

@@ -11,22 +11,22 @@ import pytest
 from command_line import run_process
 from html_page import Page
 
-from analysis.replication.paper import published
+from analysis.replication.paper import find_published_figures
 from guard_eval.metrics.export import (
-    brief_tables,
-    difference_table,
-    metrics_page,
-    score_table,
+    make_difference_table,
+    make_score_table,
+    make_terminal_tables,
+    render_metrics_page,
     write_results,
 )
 from guard_eval.metrics.scores import (
     DIFFERENCE_COLUMNS,
     OVERALL,
     SCORE_COLUMNS,
-    Measured,
-    closest_to_human,
+    MeasurementResult,
+    find_closest_to_human,
     format_value,
-    rows_of,
+    list_rows,
 )
 from guard_eval.texts.generations import HUMAN
 
@@ -65,7 +65,7 @@ def scores_of(rows):
 
 def measured(scores, differences=(), **facts):
     table = pd.DataFrame(list(differences), columns=[*DIFFERENCE_COLUMNS], dtype=object)
-    return Measured(scores=scores_of(scores), differences=table, **facts)
+    return MeasurementResult(scores=scores_of(scores), differences=table, **facts)
 
 
 NOTES = {"counts": {"empty": 3, "truncated": 1}, "signature": "simctg"}
@@ -108,9 +108,9 @@ def rows_in(path):
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""), strict=True))
 
 
-def test_one_table_has_every_measured_metric():
-    rows = rows_of(RESULTS.scores)
-    table = score_table(rows)
+def test_the_score_table_has_every_measured_metric():
+    rows = list_rows(RESULTS.scores)
+    table = make_score_table(rows)
     assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%) ↑", "Coh. (nats) ↑")
     assert table.rows == (
         ("wikitext", "guard", 100, "92.86*", "−2.61*"),
@@ -118,7 +118,7 @@ def test_one_table_has_every_measured_metric():
         ("wikitext", HUMAN, 100, "93.84", "−2.43"),
         ("wikinews", "guard", 5, "0.00", "–"),
     )
-    single = score_table(rows[:3], intervals=True)
+    single = make_score_table(rows[:3], intervals=True)
     assert single.rows[:2] == (("guard", 100, "92.86* [92.00, 93.50]"), ("cs", 90, "89.50"))
     assert "the 95 % interval" in single.note
 
@@ -134,8 +134,8 @@ SHOWN = [
 ]
 
 
-def test_no_scores_are_a_table_without_rows():
-    assert (score_table([]).rows, score_table([]).caption) == ((), "Scores")
+def test_a_score_table_without_scores_is_empty():
+    assert (make_score_table([]).rows, make_score_table([]).caption) == ((), "Scores")
 
 
 def test_values_have_the_decimals_of_their_metric():
@@ -144,13 +144,13 @@ def test_values_have_the_decimals_of_their_metric():
     ]
 
 
-def test_closest_scores_are_the_papers_bold_ones():
-    table = published("tab:ablation_resultglacs")
+def test_scores_closest_to_human_equal_the_papers_bold_scores():
+    table = find_published_figures("tab:ablation_resultglacs")
     rows = [
         score(row.metric, row.number, strategy=row.strategy)
         for row in table[table["dataset"] == "Wikitext"].itertuples()
     ]
-    closest = {metric: strategy for metric, _, strategy in closest_to_human(rows_of(scores_of(rows)))}
+    closest = {metric: strategy for metric, _, strategy in find_closest_to_human(list_rows(scores_of(rows)))}
     # The paper sets AD's MAUVE of 92.20 in bold, though Temp.'s 92.85 is nearer to 100: by its own caption
     # ("closest to human") that is a slip, and Temp. is what we highlight.
     temperature = dict.fromkeys(("mauve", "coherence"), "temperature(tau=0.9)")
@@ -160,7 +160,7 @@ def test_closest_scores_are_the_papers_bold_ones():
 def test_rounded_ties_are_all_closest_to_human():
     values = {HUMAN: 92.98, "below": 92.88, "above": 93.081, "farther": 92.87, "none": None}
     rows = scores_of([score(value=value, strategy=name) for name, value in values.items()])
-    closest = closest_to_human(rows_of(rows))
+    closest = find_closest_to_human(list_rows(rows))
     assert {strategy for _, _, strategy in closest} == {"below", "above"}  # both 0.10 away
 
 
@@ -224,8 +224,8 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("ending", BY_HAND)
-def test_pages_equal_pages_by_hand(ending):
-    lines = metrics_page(RESULTS, ending).splitlines()
+def test_pages_equal_handwritten_pages(ending):
+    lines = render_metrics_page(RESULTS, ending).splitlines()
     assert not [line for line in BY_HAND[ending] if line not in lines]
 
 
@@ -251,8 +251,8 @@ def test_html_escapes_markup_in_names(folder):
     assert not {"\x1b", "\x00"} & {*text}
 
 
-def test_latex_comments_stay_on_their_line():
-    tables, comments = metrics_page(NASTY, ".tex").rsplit("\\end{table*}\n", 1)
+def test_line_breaks_cannot_end_a_latex_comment():
+    tables, comments = render_metrics_page(NASTY, ".tex").rsplit("\\end{table*}\n", 1)
     assert all(line.startswith("% ") for line in comments.splitlines())
     assert "\\input{x}" not in tables
 
@@ -264,7 +264,7 @@ def test_latex_compiles(tmp_path):
     more = [score(strategy=name) for name in names] + [score(strategy=HUMAN)]
     document = r"\documentclass{article}\usepackage{booktabs,array,graphicx}\begin{document}\input{%s}"
     for name, results in (("plain", RESULTS), ("nasty", NASTY), ("more", measured(more))):
-        (tmp_path / f"{name}.table.tex").write_text(metrics_page(results, ".tex"), encoding="utf-8")
+        (tmp_path / f"{name}.table.tex").write_text(render_metrics_page(results, ".tex"), encoding="utf-8")
         (tmp_path / f"{name}.tex").write_text(document % f"{name}.table" + r"\end{document}")
         options = ["-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
         ran = run_process(["pdflatex", *options, f"{name}.tex"], tmp_path, timeout=60)
@@ -280,7 +280,7 @@ def test_a_figure_has_the_means_over_datasets(tmp_path):
 
 def test_a_page_begins_with_question_and_overall_table():
     whole = measured([*SCORES, score(dataset=OVERALL)], [difference()], question="Which is better?")
-    page = metrics_page(whole, ".html")
+    page = render_metrics_page(whole, ".html")
     assert "<h1" in page
     assert "Which is better?" in page.split("</h1>")[0]
     assert page.index(OVERALL) < page.index("wikitext")
@@ -292,13 +292,13 @@ def test_a_terminal_shows_all_datasets_and_two_metrics():
     differences = [
         difference(metric=name, dataset=where) for name in names for where in ("wikitext", OVERALL)
     ]
-    scores, tested = brief_tables(measured([*SCORES, score(dataset=OVERALL)], differences))
+    scores, tested = make_terminal_tables(measured([*SCORES, score(dataset=OVERALL)], differences))
     assert len(scores.rows) == 1
     assert [row[1] for row in tested.rows] == [OVERALL, OVERALL]
 
 
 def test_untested_differences_are_marked():
     untested = difference(p_value=None, p_holm=None)
-    assert difference_table(rows_of(measured(SCORES, [untested]).differences)).note.startswith(
+    assert make_difference_table(list_rows(measured(SCORES, [untested]).differences)).note.startswith(
         "No difference"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from guard_eval.errors import MissingExtraError
-from guard_eval.metrics.scorers.mauve import Mauve, area, contributions, mauve
+from guard_eval.metrics.scorers.mauve import Mauve, area_under_divergence_curve, contributions, mauve
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,9 @@ def test_mauve_equals_mauve_text(shape, buckets):
     assert result.buckets == theirs.num_buckets
     np.testing.assert_array_equal(shares(p_labels, result.buckets), theirs.p_hist)
     np.testing.assert_array_equal(shares(q_labels, result.buckets), theirs.q_hist)
-    assert area(theirs.p_hist, theirs.q_hist) == pytest.approx(100 * theirs.mauve, abs=1e-9)
+    assert area_under_divergence_curve(theirs.p_hist, theirs.q_hist) == pytest.approx(
+        100 * theirs.mauve, abs=1e-9
+    )
     assert result.value == pytest.approx(100 * theirs.mauve, abs=1e-9)
 
 
@@ -92,9 +94,12 @@ def test_too_few_texts_have_no_mauve():
         assert reason in result.reason
 
 
-def test_mauve_of_constant_or_nan_features():
+def test_equal_constant_features_have_a_mauve_of_100():
     same = np.full((40, 6), 0.3, dtype=np.float32)
     assert mauve(same, same).value == pytest.approx(100, abs=1e-9)
+
+
+def test_mauve_of_nan_features_is_undefined():
     p, q = features(13, 40, 40, 6, 0.0)
     q[3, 2] = np.nan
     assert "not finite" in mauve(p, q).reason
@@ -120,16 +125,21 @@ def test_mauve_without_faiss_names_the_extra(monkeypatch):
 
 
 def mauve_of_labels(p, q, buckets, seeds=1):
-    value = float(area(shares(p, buckets), shares(q, buckets)))
+    value = float(area_under_divergence_curve(shares(p, buckets), shares(q, buckets)))
     return Mauve(values=(value,) * seeds, n=len(p), buckets=buckets, labels=((p, q),) * seeds)
 
 
 def test_contributions_equal_a_jackknife():
     """Without one of four prompts there are three: histograms of thirds, one side after the other."""
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    value = float(area([0.5, 0.5], [0.25, 0.75]))
-    less_p = [float(area(side, [0.25, 0.75])) - value for side in ([1 / 3, 2 / 3], [2 / 3, 1 / 3])]
-    less_q = [float(area([0.5, 0.5], side)) - value for side in ([0, 1], [1 / 3, 2 / 3])]
+    value = float(area_under_divergence_curve([0.5, 0.5], [0.25, 0.75]))
+    less_p = [
+        float(area_under_divergence_curve(side, [0.25, 0.75])) - value
+        for side in ([1 / 3, 2 / 3], [2 / 3, 1 / 3])
+    ]
+    less_q = [
+        float(area_under_divergence_curve([0.5, 0.5], side)) - value for side in ([0, 1], [1 / 3, 2 / 3])
+    ]
     without = np.array(
         [less_p[0] + less_q[0], less_p[0] + less_q[1], less_p[1] + less_q[1], less_p[1] + less_q[1]]
     )

@@ -12,7 +12,7 @@ from texts_measured import generation, measured, score_of
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import write_results
 from guard_eval.metrics.measurement import MODULES
-from guard_eval.metrics.scores import OVERALL, rows_of
+from guard_eval.metrics.scores import OVERALL, list_rows
 from guard_eval.study.settings import MetricName
 from guard_eval.texts.generations import HUMAN
 
@@ -59,7 +59,7 @@ def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh
 
 def differences_of(texts, baseline="guard", **options):
     results = measured(texts, compute=["diversity", "length"], baseline=baseline, **options)
-    return results, {(row.metric, row.strategy, row.dataset): row for row in rows_of(results.differences)}
+    return results, {(row.metric, row.strategy, row.dataset): row for row in list_rows(results.differences)}
 
 
 def test_missing_intervals_have_a_reason():
@@ -114,7 +114,7 @@ def test_an_impossible_test_counts_in_the_family():
     assert dull.p_holm == pytest.approx(2 * dull.p_value)
 
 
-def test_a_difference_has_interval_test_correction():
+def test_each_difference_has_interval_p_and_corrected_p():
     results, rows = differences_of(many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3))
     assert {row.strategy for row in rows.values()} == {"dull", "same"}
     dull, same = rows["diversity", "dull", "d"], rows["diversity", "same", "d"]
@@ -151,7 +151,7 @@ def test_the_mean_over_datasets_has_equal_weights():
     assert whole.high - whole.low < tales.high - tales.low
 
 
-def test_a_repeated_text_changes_no_score():
+def test_repeated_texts_of_a_prompt_change_no_score():
     """Nor does a text of the same prompt under another id: the words of the prompt are the unit."""
     once = many("guard", 1, words=8)
     renamed = [replace(text, prompt_id=f"row {text.prompt_id}") for text in once]

@@ -4,7 +4,7 @@ import pytest
 from factories import PROMPT, continuation
 from texts_measured import generation, measured, score_of
 
-from guard_eval.metrics.scores import METRICS, rows_of
+from guard_eval.metrics.scores import METRICS, list_rows
 from guard_eval.texts.generations import generation_of
 
 WORDS = "abcdefghijkl"
@@ -54,11 +54,11 @@ def test_a_prompt_without_a_run_has_the_same_weight():
     assert any("between 1 and 2 texts" in warning for warning in results.warnings)
 
 
-def test_one_text_a_prompt_is_compared_with_runs():
+def test_one_text_for_each_prompt_is_compared_with_several():
     """It has one text a prompt; that is no reason for a warning, and sums compare prompt by prompt."""
     texts = runs(*[(5,)] * 8, strategy="greedy") + runs(*[(6, 8, 10)] * 8, strategy="top_k(k=50)")
     results = measured(texts, compute=["length"], baseline="greedy")
-    [row] = [row for row in rows_of(results.differences) if row.metric == "words"]
+    [row] = [row for row in list_rows(results.differences) if row.metric == "words"]
     assert (row.value, row.n) == (3.0, 8)
     assert not any("texts;" in warning for warning in results.warnings)
 
@@ -71,5 +71,5 @@ def test_speed_is_over_the_texts_of_all_runs():
     assert score_of(results, "seconds_per_text").value == 1.75
 
 
-def test_a_text_of_generate_keeps_its_run():
+def test_a_generated_text_keeps_its_run_number():
     assert [generation_of(continuation("a b", run=run), PROMPT).run for run in (1, 3)] == [1, 3]

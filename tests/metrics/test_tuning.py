@@ -207,7 +207,7 @@ def test_a_choice_on_tested_prompts_is_corrected(study):
     assert "The prompts that chose the settings also test them." in head
 
 
-def test_a_single_setting_has_an_unknown_search(study):
+def test_a_report_says_that_the_search_is_unknown(study):
     folder, _ = study(rule="", settings={"p=0.9": 9})
     assert "[tuning]" not in (folder / "study.toml").read_text()
     pair(opened(folder))

@@ -71,7 +71,7 @@ def test_append_only_tables_refuse_changes(store):
 
 
 @pytest.mark.usefixtures("ann")
-def test_a_request_is_answered_once(store):
+def test_an_answered_request_cannot_be_changed(store):
     assert execute(store, "UPDATE request SET response = sent, state = 'answered' WHERE key = 'k1'") == 1
     assert execute(store, "UPDATE request SET cost = 3") == 2
     with pytest.raises(DBAPIError, match="is append-only"):

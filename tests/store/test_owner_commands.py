@@ -93,7 +93,7 @@ def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
     assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
 
 
-def test_links_stay_valid_if_new_ones_cannot_be_kept(study, tmp_path, failing_commits):
+def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, failing_commits):
     link = manage.add(study, "Ben").links["Ben"]
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "links.csv").write_text("earlier links")
@@ -118,7 +118,7 @@ def test_a_change_shows_only_who_changed(study):
 @pytest.mark.parametrize(
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
-def test_an_address_that_makes_no_link_is_refused(study, url):
+def test_an_invalid_link_address_is_refused(study, url):
     with pytest.raises(StudyError, match="links cannot begin with this; write an address such as https://"):
         manage.add(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
@@ -131,12 +131,12 @@ def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     }
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
     with opened(study) as store:
-        assert {row.rater for row in unblind.tidy(store)} == {NOT_A_FORMULA}
+        assert {row.rater for row in unblind.read_tidy_rows(store)} == {NOT_A_FORMULA}
         (note,) = notes.read(store, kind="exclude")
         assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
     manage.include(study, "Ann", reason="the clock was wrong")
     with opened(study) as store:
-        assert len(unblind.tidy(store)) == 8
+        assert len(unblind.read_tidy_rows(store)) == 8
 
 
 def test_raters_list_shows_each_raters_state(study):
@@ -209,7 +209,7 @@ def dump(study):
     return rows
 
 
-def test_an_export_has_side_button_and_method(study, tmp_path):
+def test_an_export_has_columns_of_side_choice_and_method(study, tmp_path):
     assert export(study).path == study.folder / "verdicts.csv"
     with (study.folder / "verdicts.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -250,18 +250,18 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
             thread.join()
         end.set()
         writer.join()
-        after = len(unblind.tidy(store))
+        after = len(unblind.read_tidy_rows(store))
     assert [path.name for path in copy.parent.iterdir()] == ["first.db"]
     assert copy.stat().st_mode & 0o777 == 0o600
     with Store.open(f"sqlite:///{copy}") as restored:
-        rated = len(unblind.tidy(restored))
+        rated = len(unblind.read_tidy_rows(restored))
         assert 8 < rated <= after
     with sqlite3.connect(tmp_path / "second.db") as second:
         assert second.execute("SELECT count(*) FROM verdict").fetchone()[0] >= rated
     second.close()
 
 
-def test_backup_names_a_damaged_database_and_postgresql(study, tmp_path, monkeypatch):
+def test_backup_refuses_damaged_and_postgresql_databases(study, tmp_path, monkeypatch):
     with (study.folder / "study.db").open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 8192)
@@ -301,7 +301,7 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     assert "Ann" not in repr(erased.raters)
     manage.erase(study, NOT_A_FORMULA, verdicts=True, yes=True)
     with opened(study) as store:
-        assert len(unblind.tidy(store)) == 4
+        assert len(unblind.read_tidy_rows(store)) == 4
 
 
 def test_new_raters_get_pairs_by_the_current_plan(study):

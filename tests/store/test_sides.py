@@ -43,7 +43,7 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
             choice = {"fluency": shuffled.choice("AB")}
             number = showings[who].presentation
             showings[who] = verdicts.save(store, number, choice, rater=who, then=plan)
-        return unblind.tidy(store)
+        return unblind.read_tidy_rows(store)
 
 
 def read_showings(rows):
@@ -84,7 +84,7 @@ def foretold(guesses):
     return right[True] / right.total()
 
 
-def test_a_method_rarely_leads_by_more_than_six_sides(showings):
+def test_side_imbalance_of_a_method_rarely_exceeds_six(showings):
     """A coin draws whether five or six.
 
     It leads by more where all slots that others left the rater are on one side, which is rare.
@@ -109,7 +109,7 @@ def test_the_next_side_is_independent_of_last_and_position(showings, key):
     assert all(counts[True] / counts.total() == pytest.approx(0.5, abs=0.05) for counts in seen.values())
 
 
-def test_a_rater_who_counts_sides_guesses_little_better(showings):
+def test_counting_sides_helps_little_to_guess_the_next(showings):
     """Who always bets on the side that was rarer so far.
 
     A fair walk that must turn at 5 is foretold in 0.6 of the steps from 3 on: three steps back for two on.
@@ -120,7 +120,7 @@ def test_a_rater_who_counts_sides_guesses_little_better(showings):
     assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.62
 
 
-def test_long_leads_end_at_odd_and_even_positions(showings):
+def test_side_imbalance_ends_at_unpredictable_positions(showings):
     """A lead is odd after an odd number of pairs. At 5 every other step is free, and half of those go on."""
     turned = Counter(
         (lead > 0) != first for first, _, _, lead in showings if abs(lead) == 5 and first is not None

@@ -42,8 +42,8 @@ def rated(store, tmp_path, make_pairs, plan):
     for who in people(store, "Ann", "Ben"):
         notes.write(store, who, "consent", '{"agreed": true}')
         rate_all(store, who, plan)
-    raters.decide(store, "Ann", "exclude", "why", "who")
-    raters.decide(store, "Ann", "include", "why", "who")
+    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include(store, "Ann", "include", "why", "who")
     with store.engine.connect() as db:
         db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     return shutil.copy(tmp_path / "study.db", tmp_path / "changed.db")
@@ -67,12 +67,12 @@ def change(file, target, value):
 def use(store, plan):
     """Do what commands do with a database."""
     yield lambda: read_ratings(store, raters.read(store), slots=2)
-    yield lambda: unblind.tidy(store, include_surplus=True)
-    yield lambda: unblind.history(store)
+    yield lambda: unblind.read_tidy_rows(store, include_surplus=True)
+    yield lambda: unblind.read_history(store)
     yield lambda: notes.read(store)
     yield lambda: pairs.read(store)
     yield lambda: raters.count_openings(store, plan)
-    yield lambda: raters.decide(store, "Ben", "exclude", "why", "who")
+    yield lambda: raters.exclude_or_include(store, "Ben", "exclude", "why", "who")
     yield lambda: handout.claim(store, raters.get_or_add(store, "Ann", "person"), plan)
 
 

@@ -14,7 +14,7 @@ def is_gold(blind):
     return blind.prompt.startswith("A gold")
 
 
-def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan, judge):
+def test_gold_pairs_are_excluded_from_results(store, make_pairs, plan, judge):
     pairs.add(store, make_pairs(3))
     assert pairs.add_gold(store, make_gold(2)) == 2
     assert pairs.add_gold(store, make_gold(3)) == 1
@@ -24,7 +24,7 @@ def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan, judge):
     assert len(rate_all(store, ann, plan)) == 3  # the plan asks for no gold
     gold = replace(plan, gold_every=1)
     assert sum(map(is_gold, rate_all(store, ann, gold))) == 3
-    assert len(unblind.tidy(store)) == 3
+    assert len(unblind.read_tidy_rows(store)) == 3
     assert not any(map(is_gold, judge(store, "judge", gold)))
     assert {row.name: row.rated for row in raters.read(store)} == {"Ann": 3, "judge": 6}
 
@@ -67,7 +67,7 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
                 presented[before].text_b,
                 presented[before].text_a,
             )
-    assert len(unblind.tidy(store)) == 40
+    assert len(unblind.read_tidy_rows(store)) == 40
 
 
 def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):

@@ -71,7 +71,7 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
     results = [worker.communicate(timeout=120) for worker in workers]
     assert [errors for _, errors in results] == ["", ""]
     acknowledged = [tuple(line.split()) for output, _ in results for line in output.splitlines()]
-    rows = [row for row in unblind.tidy(store) if row.criterion == "fluency"]
+    rows = [row for row in unblind.read_tidy_rows(store) if row.criterion == "fluency"]
     assert sorted((row.rater, str(row.presentation)) for row in rows) == sorted(acknowledged)
     assert_exactly(rows, 20, 3)
 
@@ -99,9 +99,9 @@ def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_pla
             lambda: len(rate_all(store, new, single_plan)),
         ]
     )
-    assert Counter(row.rater for row in unblind.tidy(store)) == Counter(late=25 - taken, new=taken)
-    assert_exactly(unblind.tidy(store), 25, 1)
-    assert len(unblind.tidy(store, include_surplus=True)) == 25 + taken
+    assert Counter(row.rater for row in unblind.read_tidy_rows(store)) == Counter(late=25 - taken, new=taken)
+    assert_exactly(unblind.read_tidy_rows(store), 25, 1)
+    assert len(unblind.read_tidy_rows(store, include_surplus=True)) == 25 + taken
 
 
 def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
@@ -111,13 +111,13 @@ def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
     assert len({blind[0].presentation for blind in claimed}) == 1
     presented = claimed[0][0]
     at_once([lambda: rate(store, ann, presented, "B")] * 12)
-    assert [row.revision for row in unblind.history(store)] == [0]
+    assert [row.revision for row in unblind.read_history(store)] == [0]
     at_once([lambda choice=choice: rate(store, ann, presented, choice) for choice in "ABABAB"])
-    assert [row.revision for row in unblind.history(store)][:2] == [0, 1]
-    assert len(unblind.tidy(store)) == 1
+    assert [row.revision for row in unblind.read_history(store)][:2] == [0, 1]
+    assert len(unblind.read_tidy_rows(store)) == 1
 
 
-def test_the_times_of_writers_run_forward(store_url):
+def test_write_times_never_decrease(store_url):
     """Each writer has a store, as processes have: the time is that at which it may write."""
     times = []
 

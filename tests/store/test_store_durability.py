@@ -54,7 +54,7 @@ def test_a_killed_writer_loses_no_acknowledged_verdict(store_url, make_pairs):
                 number == last and stored[number]["fluency"] == "B"
             )
         # a verdict is whole or absent: never one criterion of two
-        rows = unblind.tidy(store)
+        rows = unblind.read_tidy_rows(store)
         assert {row.criterion for row in rows} == {"fluency", "coherence"}
         assert len(rows) == 2 * len({row.presentation for row in rows})
         assert len(rows) // 2 - len(acknowledged) in {0, 1}

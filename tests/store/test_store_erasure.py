@@ -29,8 +29,8 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     notes.write(store, ada, "consent", '{"agreed": true}')
     for presented in rate_all(store, ada, plan):
         rate(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
-    raters.decide(store, name, "exclude", f"{name} ({external}) was fast", "owner")
-    raters.decide(store, name, "include", "a mistake", "owner")
+    raters.exclude_or_include(store, name, "exclude", f"{name} ({external}) was fast", "owner")
+    raters.exclude_or_include(store, name, "include", "a mistake", "owner")
     return ada
 
 
@@ -38,12 +38,12 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
 def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     ada = known_by(store, plan)
-    before = [(row.pair_id, row.verdict, row.slot) for row in unblind.tidy(store)]
+    before = [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)]
     new, external = raters.erase(store, "Ada Lovelace", "owner")
     assert (new, external) == (f"erased-{ada.id}", ADA)
-    assert [(row.pair_id, row.verdict, row.slot) for row in unblind.tidy(store)] == before
-    assert {row.rater for row in unblind.tidy(store)} == {new}
-    everything = repr([raters.read(store), notes.read(store), unblind.history(store)])
+    assert [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)] == before
+    assert {row.rater for row in unblind.read_tidy_rows(store)} == {new}
+    everything = repr([raters.read(store), notes.read(store), unblind.read_history(store)])
     assert "Ada" not in everything
     assert ADA not in everything
     kinds = {note.kind for note in notes.read(store, rater=new)}
@@ -55,7 +55,7 @@ def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
     for browser in ("b", "another"):
         assert raters.enrol(store, ADA, "prolific", plan, browsers=[browser]) == raters.Enrolment()
     with pytest.raises(StudyError, match="was erased, which cannot be undone"):
-        raters.decide(store, new, "include", "why", "owner")
+        raters.exclude_or_include(store, new, "include", "why", "owner")
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
         raters.erase(store, "Ada Lovelace", "owner")
 
@@ -68,7 +68,7 @@ def test_erase_can_delete_verdicts_and_free_pairs(store, make_pairs, plan):
     known_by(store, single_plan)
     assert handout.claim(store, ben, single_plan) == []
     raters.erase(store, "Ada Lovelace", "owner", verdicts=True)
-    assert unblind.tidy(store, include_excluded=True) == unblind.history(store) == []
+    assert unblind.read_tidy_rows(store, include_excluded=True) == unblind.read_history(store) == []
     assert {note.kind for note in notes.read(store)} == {"exclude", "include", "erase"}
     assert len(rate_all(store, ben, single_plan)) == 4
 
@@ -134,7 +134,7 @@ def test_erasing_a_one_letter_name_changes_no_other_word(store, make_pairs, plan
     ada, _ = raters.invite(store, "A")
     raters.invite(store, f"erased-{ada.id}")
     notes.write(store, ada, "practice", '{"choices": {"fluency": "A"}}')
-    raters.decide(store, "A", "exclude", "A was fast. And careless", "owner")
+    raters.exclude_or_include(store, "A", "exclude", "A was fast. And careless", "owner")
     new, _ = raters.erase(store, "A", "owner")
     assert new == f"erased-{ada.id}-"
     details = {note.kind: note.detail for note in notes.read(store)}
@@ -147,7 +147,9 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, make_pairs, plan)
     pairs.add(store, make_pairs(2))
     _, ben, _ = people(store, "Zo\u00eb B", "Ben", "A")
     rate(store, ben, handout.claim(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better")
-    raters.decide(store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B")
+    raters.exclude_or_include(
+        store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B"
+    )
     new, _ = raters.erase(store, "Zo\u00eb B", "owner")
     raters.erase(store, "A", "owner")
     written = {note.kind: note.detail for note in notes.read(store, rater=ben)}

@@ -19,7 +19,7 @@ def prompts(presented):
 
 def counted(store):
     """Return whose verdicts count, and whose came too late."""
-    rows = unblind.tidy(store, include_surplus=True)
+    rows = unblind.read_tidy_rows(store, include_surplus=True)
     return [row.rater for row in rows if not row.surplus], [row.rater for row in rows if row.surplus]
 
 
@@ -115,7 +115,7 @@ def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
     )  # Ann holds two of four
 
 
-def test_a_lost_slot_does_not_use_the_quota(store, make_pairs, plan, clock):
+def test_a_slot_lost_to_another_rater_uses_no_quota(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
@@ -135,7 +135,7 @@ def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, 
     assert handout.claim(store, ann, single_plan) == [presented]  # a refresh
     rate(store, ann, presented)
     assert verdicts.read_rated_presentations(store, ann) == [presented.presentation]
-    raters.decide(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
     assert len(handout.claim(store, ben, single_plan)) == 1
     clock.advance(days=-1)
     assert handout.claim(store, one_pair[2], single_plan) == []
@@ -242,7 +242,7 @@ def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
     slots.apply_plan(store, replace(plan, slots=4))
     assert handout.claim(store, last, replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
-    raters.decide(store, "R0", "exclude", "skips everything", "owner")
+    raters.exclude_or_include(store, "R0", "exclude", "skips everything", "owner")
     assert len(handout.claim(store, last, plan)) == 1
 
 
@@ -253,6 +253,6 @@ def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, make_pairs, pla
     skip(store, ann, plan)
     for who in (ann, ben, cem):
         rate_all(store, who, plan)
-    rows = unblind.tidy(store)
+    rows = unblind.read_tidy_rows(store)
     assert set(Counter(row.pair_id for row in rows).values()) == {2}
     assert Counter(row.rater for row in rows) == {"Ann": 7, "Ben": 8, "Cem": 1}

@@ -76,7 +76,7 @@ def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
 
 
 @pytest.mark.postgres
-def test_foreign_tables_and_small_encodings_are_refused(postgres_server, postgres_url):
+def test_foreign_tables_and_other_encodings_are_refused(postgres_server, postgres_url):
     with Store.open(postgres_url, create=True) as store, store.write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
     assert "is not a study's database" in refuse(postgres_url, create=True)

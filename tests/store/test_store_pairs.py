@@ -31,7 +31,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
         store_pairs.add(store, new, replace_all=True)
     assert store_pairs.read(store) == old
     clock.advance(minutes=31)
-    assert store_pairs.explain_fixed(store) is None
+    assert store_pairs.explain_why_pairs_are_fixed(store) is None
     assert store_pairs.add(store, new, replace_all=True) == 9
     assert store_pairs.read(store) == new
     assert raters.sign_in(store, token) == ann
@@ -63,7 +63,7 @@ def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, 
     for presented in old:
         with pytest.raises(StudyError, match="was not handed to"):
             verdicts.save(store, presented.presentation, {"fluency": "A"}, rater=ann)
-    assert unblind.tidy(store) == []
+    assert unblind.read_tidy_rows(store) == []
     assert len(new) == 3
 
 

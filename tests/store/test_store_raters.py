@@ -14,7 +14,7 @@ from guard_eval.store import Store, handout, notes, pairs, raters
 ID = prolific_id("somebody")
 
 
-def test_a_guess_does_not_sign_in(store):
+def test_a_guessed_token_does_not_sign_in(store):
     raters.invite(store, "Ann")
     raters.get_or_add(store, "judge", "model")
     for guess in ("", "Ann", "x" * 10_000, "\x00", "\ud800", "' OR 1=1 --", "é"):
@@ -175,7 +175,7 @@ def test_excluding_a_rater_opens_a_full_study(store, make_pairs, single_plan, cl
     rate_some(store, who, single_plan, 2)
     clock.advance(hours=3)
     assert enrol(store, 2, single_plan).refusal == "full"
-    raters.decide(store, who.name, "exclude", "too fast", "owner")
+    raters.exclude_or_include(store, who.name, "exclude", "too fast", "owner")
     assert enrol(store, 2, single_plan).refusal is None
 
 
@@ -215,12 +215,12 @@ def note_check(store, who, *, passed):
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
     ann, _ = raters.invite(store, "Ann")
     with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
-        raters.decide(store, "Ann", "include", "why", "owner")
+        raters.exclude_or_include(store, "Ann", "include", "why", "owner")
     states = []
     for _ in range(2):
         note_check(store, ann, passed=False)
         states += [raters.read(store)[0].state]
-    raters.decide(store, "Ann", "include", "the question was unclear", "owner")
+    raters.exclude_or_include(store, "Ann", "include", "the question was unclear", "owner")
     states += [raters.read(store)[0].state]
     for passed in (False, False, True):
         note_check(store, ann, passed=passed)
@@ -233,7 +233,7 @@ def test_an_included_rater_signs_in_by_the_old_link(store, make_pairs, plan):
     ann, token = raters.invite(store, "Ann")
     raters.revoke(store, "Ann", "Eve")
     assert [note.detail for note in notes.read(store, kind="revoke")] == ['{"by": "Eve"}']
-    raters.decide(store, "Ann", "include", "it was Ben who left", "Eve")
+    raters.exclude_or_include(store, "Ann", "include", "it was Ben who left", "Eve")
     assert raters.sign_in(store, token) == ann
     assert len(handout.claim(store, ann, plan)) == 1
     assert [row.state for row in raters.read(store)] == [""]

@@ -58,7 +58,7 @@ def read_records(store, group="people"):
     """Return the couples that stopped after each round that is over."""
     with store.read() as db:
         closed = rounds.count_closed(db, group)
-        stopped = rounds.read_stopped(db, group)
+        stopped = rounds.read_stopping_rounds(db, group)
     return [[couple for couple, last in stopped.items() if last == number] for number in range(1, closed + 1)]
 
 
@@ -68,7 +68,7 @@ def read_contest(store, group="people"):
 
 
 @pytest.mark.both_databases
-def test_a_round_ends_before_the_next_and_losers_leave(store, plan, round_of):
+def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     first = rate_all(store, ann, plan, for_x)
@@ -85,7 +85,7 @@ def test_a_round_ends_before_the_next_and_losers_leave(store, plan, round_of):
     assert [round_of(blind_pair) for blind_pair in presented] == [2] * 24
     assert read_records(store) == [[], [XY, XZ, YZ]]
     assert rate_all(store, ben, plan, for_x) == []
-    assert len(unblind.tidy(store)) == 2 * 48
+    assert len(unblind.read_tidy_rows(store)) == 2 * 48
     assert len(read_contest(store).prompts) == 16
 
 
@@ -106,9 +106,9 @@ def test_slots_of_a_beaten_system_are_closed(store, plan, round_of):
     assert {blind_pair.text_a[-1] for blind_pair in last} == {"x", "y"}
     assert len(read_records(store)) == 3
     with store.read() as db:
-        assert rounds.count_playing(db, "people") == 3 * 16 + 4
-        assert rounds.count_playing(db, "people", after=2) == 4
-        assert rounds.count_playing(db, "people", after=3) == 0
+        assert rounds.count_active_pairs(db, "people") == 3 * 16 + 4
+        assert rounds.count_active_pairs(db, "people", after=2) == 4
+        assert rounds.count_active_pairs(db, "people", after=3) == 0
 
 
 @pytest.mark.both_databases
@@ -154,7 +154,9 @@ def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, round_of):
     assert round_of(rate_all(store, dan, plan)[0]) == 1
     assert len(read_records(store)) == 1
     rate(store, cem, held)  # late
-    assert [row.rater for row in unblind.tidy(store, include_surplus=True) if row.surplus] == ["Cem"]
+    assert [row.rater for row in unblind.read_tidy_rows(store, include_surplus=True) if row.surplus] == [
+        "Cem"
+    ]
 
 
 def test_a_rater_waits_for_the_next_round(store, clock, plan):
@@ -178,7 +180,7 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
     stopped = read_records(store)
-    raters.decide(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
     assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
     presented = rate_all(store, cem, plan, for_x)
     assert sorted(map(round_of, presented)) == [1] * 24 + [2] * 24
@@ -187,8 +189,8 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
         True,
         False,
     ]
-    raters.decide(store, "Ann", "include", "a mistake", "who")  # her slots are taken
-    assert {row.rater for row in unblind.tidy(store)} == {"Ben", "Cem"}
+    raters.exclude_or_include(store, "Ann", "include", "a mistake", "who")  # her slots are taken
+    assert {row.rater for row in unblind.read_tidy_rows(store)} == {"Ben", "Cem"}
     assert read_records(store) == stopped
 
 
@@ -198,8 +200,8 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
     before = [comparison.p_adjusted for comparison in compare(read_contest(store))]
-    raters.decide(store, "Ann", "exclude", "why", "who")
-    raters.decide(store, "Ann", "include", "a mistake", "who")
+    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include(store, "Ann", "include", "a mistake", "who")
     assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == before
 
 
@@ -207,14 +209,14 @@ def test_an_exclusion_keeps_the_current_round_open(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     rate_all(store, ann, plan)
-    raters.decide(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
     assert {round_of(blind_pair) for blind_pair in rate_all(store, ben, plan)} == {1}
     assert read_records(store) == []
     assert round_of(rate_all(store, cem, plan)[-1]) == 2
     assert len(read_records(store)) == 1
 
 
-def test_a_roster_follows_the_rounds(store, plan, round_of):
+def test_a_roster_reserves_slots_round_by_round(store, plan, round_of):
     add_pairs(store, plan)
     names = ("Ann", "Ben", "Cem")
     everybody = people(store, *names)
@@ -257,7 +259,7 @@ def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
     assert list(map(len, read_records(store))) == [0, 3]
 
 
-def test_presentations_of_a_prompt_are_spread(store, plan):
+def test_presentations_of_one_prompt_are_far_apart(store, plan):
     """In random order some 14 of 60 showings would follow another one of their prompt within five."""
     add_pairs(store, plan, (20,))
     (ann,) = people(store, "Ann")

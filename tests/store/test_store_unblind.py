@@ -9,7 +9,7 @@ from rating import people, rate, rate_all
 from guard_eval.store import Store, TidyRow, handout, pairs, raters, unblind, verdicts
 
 
-def test_a_tidy_row_is_complete_and_revisions_are_rows(store, make_pairs, plan, clock):
+def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, clock):
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
     pairs.add(store, [pair])
     (ann,) = people(store, "Ann")
@@ -39,16 +39,16 @@ def test_a_tidy_row_is_complete_and_revisions_are_rows(store, make_pairs, plan, 
         position="A",
         handed_out="2026-01-02T03:04:05.678+00:00",
     )
-    assert unblind.tidy(store) == [row]
+    assert unblind.read_tidy_rows(store) == [row]
     clock.advance(seconds=5)
     rate(store, ann, blind, "B")
     at = "2026-01-02T03:05:10.678+00:00"
     unknown = {"seconds": None, "active_seconds": None}
     later = replace(row, position="B", verdict=second, at=at, revision=1, **unknown)
-    assert unblind.history(store) == [row, later]
-    assert unblind.tidy(store) == [later]
+    assert unblind.read_history(store) == [row, later]
+    assert unblind.read_tidy_rows(store) == [later]
     rate(store, ann, blind, "tie")
-    assert [(row.position, row.verdict) for row in unblind.tidy(store)] == [("tie", "tie")]
+    assert [(row.position, row.verdict) for row in unblind.read_tidy_rows(store)] == [("tie", "tie")]
 
 
 def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
@@ -56,7 +56,7 @@ def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
     with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
         pairs.add(store, make_pairs(1))
         rate_all(store, people(store, "Ann")[0], plan)
-        assert unblind.tidy(store)[0].at == "2026-01-02T03:04:05.678+00:00"
+        assert unblind.read_tidy_rows(store)[0].at == "2026-01-02T03:04:05.678+00:00"
 
 
 def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge):
@@ -71,7 +71,7 @@ def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge)
         return "tie" if text is None else "A" if blind.text_a == text else "B"
 
     judge(store, "judge", plan, choose)
-    rows = unblind.tidy(store)
+    rows = unblind.read_tidy_rows(store)
     assert Counter((row.pair_id, row.verdict) for row in rows) == dict.fromkeys(liked.items(), 2)
     sides = {(row.pair_id, row.shown_first) for row in rows}
     assert sides == {(pair_id, method) for pair_id in liked for method in ("guard", "top_k(k=50)")}
@@ -83,7 +83,7 @@ def test_rows_have_a_fixed_order(store, make_pairs, plan):
         for blind in handout.claim(store, rater, plan, limit=3):
             verdicts.save(store, blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
     position = {pair.id: pair.position for pair in make_pairs(3)}
-    keys = [(position[row.pair_id], row.rater, row.criterion) for row in unblind.tidy(store)]
+    keys = [(position[row.pair_id], row.rater, row.criterion) for row in unblind.read_tidy_rows(store)]
     assert keys == sorted(keys)
     assert len(keys) == 3 * 2 * 2
 
@@ -96,8 +96,10 @@ def test_surplus_excluded_and_repeated_rows_are_marked(store, make_pairs, plan, 
     clock.advance(hours=1)
     rate_all(store, ann, single_plan)
     rate(store, late, lost, "tie")
-    raters.decide(store, "Ann", "exclude", "why", "who")
-    rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.history(store)]
+    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
+    rows = [
+        (row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.read_history(store)
+    ]
     assert rows == [
         ("late", "study", True, False, "tie"),
         ("Ann", "study", False, True, "A"),

@@ -29,7 +29,7 @@ def number(store, ann, plan):
 
 
 def nothing_is_saved(store):
-    return unblind.history(store) == notes.read(store) == []
+    return unblind.read_history(store) == notes.read(store) == []
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,13 +51,15 @@ def test_a_changed_choice_adds_a_revision(store, make_pairs, plan, history):
                 revisions.append(choice)
         assert verdicts.save(store, number, choices, rater=rater) is None
     stored = {}
-    for row in unblind.history(store):
+    for row in unblind.read_history(store):
         if row.presentation == number:
             stored.setdefault(row.criterion, []).append(row.position)
     assert stored == expected
     last = {name: revisions[-1] for name, revisions in expected.items()}
     assert verdicts.read_current_choices(store, number, rater=rater) == last
-    assert {row.criterion: row.position for row in unblind.tidy(store) if row.presentation == number} == last
+    assert {
+        row.criterion: row.position for row in unblind.read_tidy_rows(store) if row.presentation == number
+    } == last
 
 
 @pytest.mark.parametrize("seconds", [12.25, 0.0, -1.0, math.nan, math.inf])
@@ -68,7 +70,7 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
     verdicts.save(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
     clock.advance(hours=-1)
     verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
-    first, second, third = unblind.history(store)
+    first, second, third = unblind.read_history(store)
     assert (first.seconds, first.active_seconds) == (stored, stored)
     assert second.seconds == (stored and min(stored, 5.0))
     assert third.seconds is None  # the clock was set back
@@ -168,7 +170,7 @@ def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, pla
     assert nothing_is_saved(store)
     assert handout.claim(store, ann, plan)[0].presentation == number
     assert verdicts.save(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan) is not None
-    assert len(unblind.tidy(store)) == len(notes.read(store)) == 1
+    assert len(unblind.read_tidy_rows(store)) == len(notes.read(store)) == 1
 
 
 @pytest.mark.both_databases

@@ -153,7 +153,7 @@ def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
     ],
     ids=["view", "default", "computed", "long id", "long name"],
 )
-def test_a_database_that_computes_its_rows_is_refused(folder, statement, says):
+def test_a_database_with_views_or_computed_columns_is_refused(folder, statement, says):
     with sqlite3.connect(folder / "study.db") as database:
         database.execute(statement)
     database.close()

@@ -164,7 +164,7 @@ def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
                 first_is_a = blind.text_a.startswith("0 says")
                 side = "A" if first_is_a == (number < 9) else "B"
                 verdicts.save(store, blind.presentation, {"fluency": side}, rater=rater, seconds=1)
-        assert sum(row.verdict == names[0] for row in unblind.tidy(store)) == 18
+        assert sum(row.verdict == names[0] for row in unblind.read_tidy_rows(store)) == 18
     publish(study, tmp_path / "out")
     report(folder)
     ours, published = (parent / "report" for parent in (folder, tmp_path / "out"))

@@ -49,13 +49,13 @@ def test_killed_judge_does_not_repeat_stored_requests(server, paired, typed):
 
     study = Study.open(paired)
     with Store.open(study.database) as store:
-        stored = {row.presentation for row in unblind.tidy(store)}
+        stored = {row.presentation for row in unblind.read_tidy_rows(store)}
         end_leases(store)  # until which what was in flight is waited for
     assert 1 <= len(stored) <= ANSWERED  # an answer that is stored may not have been read yet
     second = typed("judge", "small", "--yes", **account)
     assert second.code == 0, second
     with Store.open(study.database) as store:
-        judged = [row.presentation for row in unblind.tidy(store) if row.criterion == "fluency"]
+        judged = [row.presentation for row in unblind.read_tidy_rows(store) if row.criterion == "fluency"]
     assert len(judged) == len(set(judged)) == REQUESTS
     assert stored < set(judged)
     paid = sorted(server.paid.values())

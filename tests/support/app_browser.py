@@ -48,12 +48,14 @@ class Served:
     def rows(self, name: str) -> Counter[tuple[str, str]]:
         """Return how often the rater gave which verdict on which criterion."""
         with self.built.open() as store:
-            return Counter((row.criterion, row.verdict) for row in unblind.tidy(store) if row.rater == name)
+            return Counter(
+                (row.criterion, row.verdict) for row in unblind.read_tidy_rows(store) if row.rater == name
+            )
 
     def revisions(self, name: str) -> int:
         """Return how many verdicts of the rater are stored, changed ones, gold and repeats among them."""
         with self.built.open() as store:
-            return sum(row.rater == name for row in unblind.history(store))
+            return sum(row.rater == name for row in unblind.read_history(store))
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class Built:
 
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
         """Return what is read from its store."""
-        reads = {"tidy": unblind.tidy, "history": unblind.history}
+        reads = {"tidy": unblind.read_tidy_rows, "history": unblind.read_history}
         reads |= {"notes": notes.read, "raters": store_raters.read}
         with self.open() as store:
             return reads[what](store, **chosen)

@@ -33,7 +33,7 @@ def spent_by(store):
 
 def judged_in(store):
     """Return how many presentations have verdicts."""
-    return len({row.presentation for row in unblind.tidy(store)})
+    return len({row.presentation for row in unblind.read_tidy_rows(store)})
 
 
 def end_leases(store):

@@ -31,7 +31,7 @@ def leads(store):
     By rater's name and method, and by pair and kind of rater, where it is the pair's first method.
     """
     raters, pairs = Counter(), Counter()
-    sides = {row.presentation: row for row in unblind.tidy(store)}
+    sides = {row.presentation: row for row in unblind.read_tidy_rows(store)}
     for row in sides.values():
         side = 1 if row.shown_first == row.method_a else -1
         raters[row.rater, row.method_a] += side

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from guard_eval import progress
-from guard_eval.generation.engines.batch import Batch, Decoded, padding_token
+from guard_eval.generation.engines.batch import Batch, DecodedBatch, padding_token
 from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.local import Writer
@@ -59,7 +59,7 @@ def continue_rows(
     limit: int = 20,
     keys: torch.Tensor | None = None,
     **options: Any,
-) -> Decoded:
+) -> DecodedBatch:
     """Continue prompts of token ids; without keys, each has its number."""
     keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
     batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit, padding=padding_token(model))

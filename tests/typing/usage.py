@@ -21,7 +21,7 @@ from analysis.sections.raters.agreement import agreement as agreement_rows
 from analysis.sections.results.shares import totals
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
-from guard_eval.metrics.scores import Measured
+from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.study.folder import Study
 from guard_eval.study.test_plan import TestPlan
 from guard_eval.texts.pair import Paired, pair
@@ -41,7 +41,7 @@ def a_study(folder: Path) -> str:
         study, study.settings.systems, read_prompts(study.prompts_path)
     )
     lengths = [len(text.text) for written in texts.values() for text in written.values()]
-    results: Measured = measure(study, baseline="greedy")
+    results: MeasurementResult = measure(study, baseline="greedy")
     scores: pd.DataFrame = results.scores[results.scores["metric"] == "diversity"]
     pairs: Paired = pair(study)
     state = read_status(folder, ())

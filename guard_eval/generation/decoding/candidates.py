@@ -83,7 +83,7 @@ def keep_largest(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
     return logits.masked_fill(removed, -torch.inf)
 
 
-def smallest_best(scores: Tensor, ids: Tensor) -> Tensor:
+def find_best(scores: Tensor, ids: Tensor) -> Tensor:
     """Return the index of each row's best score, `[B]`. Of equal scores, it is that of the smallest id.
 
     Args:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import smallest_best, top_candidates
+from guard_eval.generation.decoding.candidates import find_best, top_candidates
 from guard_eval.generation.decoding.entropy import aggregate, arctanh, log_normaliser, shannon_entropy
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
@@ -72,7 +72,7 @@ def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
     """
     alpha = proposal.alpha[:, None]
     scores = (1 - alpha) * proposal.probabilities - alpha * penalty
-    return smallest_best(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
+    return find_best(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
 
 
 class Proposer:

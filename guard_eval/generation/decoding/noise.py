@@ -41,7 +41,7 @@ def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
     return keys + steps * _GAMMA
 
 
-def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return uniform numbers between 0 and 1. Both ends are excluded.
 
     Args:
@@ -53,18 +53,18 @@ def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
         The numbers, `[B, n]`, float64, with 52 random bits each.
     """
     step_seeds = _mix_bits(keys + _to_int64((step + 1) * _GAMMA))
-    return to_unit(split_mix(step_seeds, ids))
+    return map_to_unit_interval(split_mix(step_seeds, ids))
 
 
-def to_unit(bits: Tensor) -> Tensor:
+def map_to_unit_interval(bits: Tensor) -> Tensor:
     """Map int64 `bits` to the midpoints of 2^52 equal parts of (0, 1), float64, by their upper 52 bits."""
     # Converted to float64 first: int64 + 0.5 is a float32 in torch, and its largest number would be 1.
     return _shift_right(bits, 64 - _BITS).double().add_(0.5).mul_(2.0**-_BITS)
 
 
-def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
-    """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64. Arguments are as in `uniform`."""
-    return uniform(keys, step, ids).log_().neg_().log_().neg_()
+def draw_gumbel_noise(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+    """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64. Arguments are as in `draw_uniform`."""
+    return draw_uniform(keys, step, ids).log_().neg_().log_().neg_()
 
 
 def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
@@ -98,15 +98,15 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
         step: The step 0, 1, ….
     """
     if log_weights.device.type != "cpu":  # the host would have to wait for the number of possible tokens
-        return _draw_of_all(log_weights, keys, step)
+        return _draw_with_noise_for_all(log_weights, keys, step)
     possible = log_weights > -torch.inf
     are_many = 3 * int(possible.sum()) > possible.numel()
     if are_many:  # to gather the possible tokens would take longer than noise for all
         size = max(1, _BLOCK // log_weights.shape[1])
         blocks = zip(torch.split(log_weights, size), torch.split(keys, size), strict=True)
-        return torch.cat([_draw_of_all(*block, step) for block in blocks])
+        return torch.cat([_draw_with_noise_for_all(*block, step) for block in blocks])
     rows, ids = possible.nonzero(as_tuple=True)
-    scores = gumbel(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])
+    scores = draw_gumbel_noise(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])
     # The scores of each row, put side by side in a table.
     counts = torch.bincount(rows, minlength=len(keys))
     starts = counts.cumsum(0) - counts
@@ -116,7 +116,7 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
     return ids[starts + table.argmax(-1)]
 
 
-def _draw_of_all(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
+def _draw_with_noise_for_all(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
     """Draw as `draw` does, with noise for every token."""
     ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
-    return gumbel(keys, step, ids).add_(log_weights).argmax(-1)
+    return draw_gumbel_noise(keys, step, ids).add_(log_weights).argmax(-1)

@@ -52,8 +52,8 @@ def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -
     tokens = torch.nn.functional.pad(
         context.tokens, (1, 0), value=-1
     )  # so the first token follows a position
-    repeats = _match_lengths(tokens, before) == before
-    banned = _largest_values(logits, tokens[:, 1:], repeats.long()) > 0
+    repeats = _count_matching_tokens(tokens, before) == before
+    banned = _scatter_largest(logits, tokens[:, 1:], repeats.long()) > 0
     are_all_masked = (banned | (logits == -torch.inf)).all(-1, keepdim=True)
     return logits.masked_fill(banned & ~are_all_masked, -torch.inf)
 
@@ -69,7 +69,7 @@ def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
     tokens = context.tokens
     if strategy.breakers != "none":  # −1 matches no token, so sequences end there
         tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
-    lengths = _largest_values(logits, tokens[:, 1:], _match_lengths(tokens, LONGEST_MATCH))
+    lengths = _scatter_largest(logits, tokens[:, 1:], _count_matching_tokens(tokens, LONGEST_MATCH))
     power = (lengths - strategy.allowed_length).double()
     penalty = strategy.multiplier * torch.pow(strategy.base, power)
     penalty = penalty.clamp(max=torch.finfo(torch.float32).max / 2).float()
@@ -84,7 +84,7 @@ def _count_tokens(logits: Tensor, tokens: Tensor) -> Tensor:
     return counts.scatter_add(1, tokens.clamp(0, size - 1), in_vocabulary.to(logits.dtype))
 
 
-def _match_lengths(tokens: Tensor, longest: int) -> Tensor:
+def _count_matching_tokens(tokens: Tensor, longest: int) -> Tensor:
     """Compare the end of the text with the tokens up to each earlier position.
 
     Returns:
@@ -103,7 +103,7 @@ def _match_lengths(tokens: Tensor, longest: int) -> Tensor:
     return lengths
 
 
-def _largest_values(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
+def _scatter_largest(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
     """Return the largest of each token's `values` `[B, T]`, or 0 if it has none: `[B, V]`."""
     size = logits.shape[-1]
     values = values.masked_fill((tokens < 0) | (tokens >= size), 0)

@@ -29,17 +29,17 @@ from guard_eval.generation.strategies import (
     Strategy,
     Truncation,
     apply_step,
-    draws,
+    draws_tokens,
     initial_state,
-    is_own,
+    is_user_defined,
+    list_steps,
     read_strategy,
     signature,
-    steps_of,
     to_python,
     trace_values,
     update_state,
 )
-from guard_eval.generation.strategies.own import file_of
+from guard_eval.generation.strategies.own import find_defining_file
 
 _NEW_PROCESSOR = (
     "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
@@ -60,9 +60,11 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
         inputs.append(logits)
         step_context = replace(context, state=state)
         logits = (
-            _apply_own(step, logits, step_context) if is_own(step) else apply_step(step, logits, step_context)
+            _apply_user_strategy(step, logits, step_context)
+            if is_user_defined(step)
+            else apply_step(step, logits, step_context)
         )
-    tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
+    tokens = draw(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
     for (step, state), before in zip(steps, inputs, strict=True):
         if state.shape[1]:
             _call_registered(update_state, step, state, before, tokens)
@@ -81,18 +83,18 @@ def _first_states(strategy: Strategy) -> list[list[float]]:
     def read_numbers(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
 
-    return [_call_registered(read_numbers, step) for step in steps_of(strategy)]
+    return [_call_registered(read_numbers, step) for step in list_steps(strategy)]
 
 
 def _pair_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
     """Return each step of a chain with its part of the state `[B, S]`: a view, which changes `state`."""
     sizes = [len(numbers) for numbers in _first_states(strategy)]
-    return list(zip(steps_of(strategy), torch.split(state, sizes, 1), strict=True))
+    return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
-def needs_breakers(strategy: Strategy) -> bool:
+def needs_sequence_breakers(strategy: Strategy) -> bool:
     """Return whether a strategy uses `Context.breakers`."""
-    return any(isinstance(step, Dry) and step.breakers != "none" for step in steps_of(strategy))
+    return any(isinstance(step, Dry) and step.breakers != "none" for step in list_steps(strategy))
 
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
@@ -104,12 +106,12 @@ def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, T
     return values
 
 
-def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
+def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
     """Apply a user's strategy, and check its result. The values are checked only at the first step."""
     result = _call_registered(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
-    where = f"{file_of(type(step))}: the function of {type(step).__name__}"
+    where = f"{find_defining_file(type(step))}: the function of {type(step).__name__}"
     if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
         raise StudyError(
             f"{where} returned {_describe_type(result)}; it must return logits, {_describe_type(logits)}"
@@ -127,11 +129,11 @@ def _call_registered(function: Callable[..., Any], step: object, *arguments: obj
     try:
         return function(step, *arguments)
     except (Exception, SystemExit) as error:
-        if not is_own(step) or isinstance(error, StudyError | torch.OutOfMemoryError):
+        if not is_user_defined(step) or isinstance(error, StudyError | torch.OutOfMemoryError):
             raise
         raise StudyError(
-            f"{file_of(type(step))}: the function of {type(step).__name__} failed: {type(error).__name__}: "
-            f"{error}; correct it, and run the command again"
+            f"{find_defining_file(type(step))}: the function of {type(step).__name__} failed: "
+            f"{type(error).__name__}: {error}; correct it, and run the command again"
         ) from error
 
 
@@ -197,17 +199,19 @@ class StrategyProcessor(LogitsProcessor):
             raise StudyError(
                 f"prompt_ids = {prompt_ids!r:.60} is one name; give a list with a name for each row"
             )
-        if needs_breakers(strategy) and tokenizer is None:
+        if needs_sequence_breakers(strategy) and tokenizer is None:
             raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.compiled = False
         self.on_step: Callable[[DecodedStep], None] | None = None
-        self.on_broken: Callable[[Tensor], None] = self._refuse_broken
+        self.on_broken: Callable[[Tensor], None] = self._refuse_rows_without_probabilities
         self._seed = seed
         self._prompt_ids = prompt_ids
         self._mask = attention_mask
-        self._breakers = torch.tensor(breaker_ids(tokenizer) if needs_breakers(strategy) else [])
+        self._breakers = torch.tensor(
+            find_sequence_breaker_ids(tokenizer) if needs_sequence_breakers(strategy) else []
+        )
         self._context: Context | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -231,7 +235,7 @@ class StrategyProcessor(LogitsProcessor):
             self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, state)))
         return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
-    def _refuse_broken(self, broken: Tensor) -> None:
+    def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
         """Refuse rows `[B]` that have no probabilities."""
         if broken.any():
             rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
@@ -283,7 +287,7 @@ class StrategyProcessor(LogitsProcessor):
         return replace(last, step=last.step + 1, tokens=tokens, written=written)
 
 
-def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
+def find_sequence_breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
     """Return the tokens at which DRY's sequences end, by its public definition.
 
     Each is the last token of a breaker after a letter, because some tokenizers add a token before a text.

@@ -63,7 +63,7 @@ class BatchSizes:
         self.rows = self._limit
 
 
-def in_batches(
+def process_in_batches(
     rows: Sequence[Row], decode: Callable[[Sequence[Row]], Result], sizes: BatchSizes
 ) -> Iterator[tuple[Sequence[Row], Result]]:
     """Yield batches of `rows`, each with the result of `decode`.
@@ -133,7 +133,7 @@ class Batch:
     padding: int = 0
     width: int = 0
 
-    def padded(self) -> tuple[Tensor, Tensor]:
+    def pad_prompts(self) -> tuple[Tensor, Tensor]:
         """Return the prompts' ids, padded on the left, and their mask, `[B, P]` each."""
         longest = max(self.width, *map(len, self.prompts))
         ids = [[self.padding] * (longest - len(prompt)) + list(prompt) for prompt in self.prompts]
@@ -154,7 +154,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoded:
+class DecodedBatch:
     """New tokens, in the order of the batch.
 
     Attributes:
@@ -166,7 +166,7 @@ class Decoded:
     failed_at: list[int | None]
 
     @classmethod
-    def from_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> Decoded:
+    def from_uncut_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
         """Cut `rows` after their end tokens, and find the rows without probabilities.
 
         Args:

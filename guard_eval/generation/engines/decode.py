@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import Batch, Decoded, padding_token, run_generate
+from guard_eval.generation.engines.batch import Batch, DecodedBatch, padding_token, run_generate
 from guard_eval.generation.engines.passes import RowPasses
 from guard_eval.generation.engines.probe import Abilities
 from guard_eval.generation.strategies import (
@@ -41,7 +41,7 @@ def decode(
     amateur: Model = None,
     static: bool = False,
     on_step: Watch | None = None,
-) -> Decoded:
+) -> DecodedBatch:
     """Continue a batch of token ids by a strategy.
 
     Args:
@@ -53,14 +53,14 @@ def decode(
         on_step: A function that is called after each step. Strategies with beams do not call it, because
             their texts are known only at the end.
     """
-    ids, mask = batch.padded()
+    ids, mask = batch.pad_prompts()
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         return _search_contrastively(model, batch, strategy, (ids, mask), on_step)
     broken: list[Tensor] = []
-    abilities = Abilities.of(model)
+    abilities = Abilities.for_model(model)
     tokens = ids.shape[1] + batch.limit
-    static = static and abilities.caches(tokens, static=True)
-    options: dict[str, Any] = {"use_cache": static or abilities.caches(tokens)}
+    static = static and abilities.can_use_cache(tokens, static=True)
+    options: dict[str, Any] = {"use_cache": static or abilities.can_use_cache(tokens)}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = None
@@ -71,7 +71,7 @@ def decode(
             "num_beams": strategy.beams,
             "early_stopping": False,
             "length_penalty": getattr(strategy, "length_penalty", 1.0),
-            "use_cache": options["use_cache"] and abilities.reorders(tokens),
+            "use_cache": options["use_cache"] and abilities.can_use_cache_for_beams(tokens),
         }
     else:
         processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
@@ -93,7 +93,7 @@ def decode(
         suppress_tokens=list(batch.absent) or None,
         **options,
     )
-    return Decoded.from_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
+    return DecodedBatch.from_uncut_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
 def _check_beams(
@@ -126,7 +126,7 @@ class _Amateur:
         padded = ids.masked_fill(mask == 0, padding_token(model))
         prompts = padded[:, first:].repeat_interleave(strategy.beams, 0)
         masks = mask[:, first:].repeat_interleave(strategy.beams, 0)
-        cached = Abilities.of(model).extends_rows(prompts.shape[1] + limit)
+        cached = Abilities.for_model(model).can_use_cache_as_amateur(prompts.shape[1] + limit)
         self._rows = RowPasses(model, prompts, masks, cached=cached)
         self._written = ids[:, :0]
 
@@ -163,12 +163,12 @@ def _search_contrastively(
     strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
     padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
-) -> Decoded:
+) -> DecodedBatch:
     """Continue a batch, whose ids and mask are `padded`, by contrastive search or ACS; see `decode`."""
     ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
-    passes_class = Abilities.of(model).choose_passes(start + batch.limit)
+    passes_class = Abilities.for_model(model).choose_passes(start + batch.limit)
     passes = passes_class(model, ids, mask, batch.limit)
     failures: list[Tensor] = []
     ends = torch.tensor(batch.ends, dtype=torch.long, device=ids.device)
@@ -196,5 +196,5 @@ def _search_contrastively(
             running &= ~batch.find_stopped(ids, start=start)
         if step + 1 == batch.limit or not running.any():
             break
-        logits = passes.take(index)
-    return Decoded.from_rows(batch, ids[:, start:].tolist(), failures)
+        logits = passes.append_candidates(index)
+    return DecodedBatch.from_uncut_rows(batch, ids[:, start:].tolist(), failures)

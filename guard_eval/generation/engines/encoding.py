@@ -224,9 +224,9 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
     """Return the tokens of the template with a prompt's last tokens in it. Errors: see `_encode_plain`."""
     try:
         # Control tokens in a prompt are data, not turns of the conversation.
-        with _time_limit(_TEMPLATE_SECONDS):
+        with _limit_time(_TEMPLATE_SECONDS):
             encoded = tokenizer.apply_chat_template(
-                [{"role": "user", "content": _last_tokens(tokenizer, text, limit)}],
+                [{"role": "user", "content": _cut_to_last_tokens(tokenizer, text, limit)}],
                 add_generation_prompt=True,
                 return_dict=True,
                 sanitize_control_tokens=True,
@@ -246,7 +246,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
+def _limit_time(seconds: float) -> Iterator[None]:
     """Raise a `TimeoutError` if the block takes longer. This works only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -264,7 +264,7 @@ def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise TimeoutError
 
 
-def _last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
+def _cut_to_last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
     """Return the text of the last `limit` tokens. If the tokenizer gives offsets, it is cut from `text`."""
     has_offsets = tokenizer.is_fast
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=has_offsets, verbose=False)
@@ -322,7 +322,7 @@ def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
     return [control[string] for string in stop if string in control]
 
 
-def absent_ids(loaded: LoadedModel) -> list[int]:
+def list_ids_without_text(loaded: LoadedModel) -> list[int]:
     """Return the ids that only the model has. They pad its tables, and the tokenizer has no text for them.
 
     An end token is not among them, because it needs no text.

@@ -22,7 +22,7 @@ from guard_eval.errors import StudyError, first_line
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
-from guard_eval.generation.strategies.own import source_of
+from guard_eval.generation.strategies.own import hash_own_source
 from guard_eval.records import Recipe
 from guard_eval.study.settings import GenerationSettings
 from guard_eval.texts.models import folder_revision, has_weights
@@ -88,7 +88,7 @@ class LoadedModel:
             amateur=second.name if second else None,
             amateur_revision=second.revision if second else None,
             engine=engine,
-            source=source_of(strategy),
+            source=hash_own_source(strategy),
             **settings.recipe_fields,
         )
 
@@ -124,7 +124,7 @@ class ModelFiles:
             if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
                 GenerationConfig.from_pretrained(source)
         except Exception as error:
-            raise _make_error(source, version, error) from error
+            raise _explain_load_error(source, version, error) from error
         return cls(source, version, config)
 
     @property
@@ -325,7 +325,7 @@ def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
         try:
             path = cached_file(location, "config.json", **version)
         except (OSError, ValueError) as error:
-            raise _make_error(location, version, error) from error
+            raise _explain_load_error(location, version, error) from error
         return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
     if not folder.is_dir():
         raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
@@ -359,7 +359,7 @@ def _read_weights(
             files.source, trust_remote_code=False, output_loading_info=True, **options
         )
     except Exception as error:
-        raise _make_error(files.source, files.version, error) from error
+        raise _explain_load_error(files.source, files.version, error) from error
     finally:
         logging.set_verbosity(verbosity)
     # Checkpoints of masked language models have no pooler; its output is not used.
@@ -372,7 +372,7 @@ def _read_weights(
     return model
 
 
-def _make_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
+def _explain_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
     """Return the error to raise when transformers cannot read a model, whatever it raised."""
     reason = first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code

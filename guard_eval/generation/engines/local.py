@@ -17,19 +17,19 @@ from guard_eval.generation.decoding.processor import DecodedStep
 from guard_eval.generation.engines.batch import (
     Batch,
     BatchSizes,
-    Decoded,
-    in_batches,
+    DecodedBatch,
     is_out_of_memory,
     padding_token,
+    process_in_batches,
 )
 from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    absent_ids,
     control_tokens,
     encode_texts,
     eos_ids,
     label_prompt,
+    list_ids_without_text,
     make_continuation,
     name_prompts,
 )
@@ -76,7 +76,7 @@ class StudyModels:
             device_map=None if device else model.device_map,
         )
         recipe = self.loaded.recipe(Greedy(), study.settings.generation, study.settings.seed)
-        self._abilities = Abilities.of(self.loaded.model)
+        self._abilities = Abilities.for_model(self.loaded.model)
         self._probe = run_folder(study.continuations, recipe) / "probe.json"
         self._abilities.load(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
 
@@ -145,7 +145,7 @@ class Writer:
             limit=self._recipe.max_new_tokens,
             tokenizer=tokenizer,
             stop=[string for string in stop if string not in control],
-            absent=absent_ids(self.loaded),
+            absent=list_ids_without_text(self.loaded),
             padding=padding_token(self.loaded.model),
         )
         self._width = 0  # the number of tokens to which prompts are padded for a static cache
@@ -168,7 +168,7 @@ class Writer:
         check_abilities(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_texts(self.loaded, texts, self._recipe)
         single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
-        if single and not all(Abilities.of(model).starts_anew for model in self._models):
+        if single and not all(Abilities.for_model(model).starts_anew for model in self._models):
             raise StudyError(
                 f"{name_prompts(single)}: a {type(self.loaded.model).__name__} mixes a prompt of one token "
                 "with the text that it read before; lengthen or remove them"
@@ -178,11 +178,15 @@ class Writer:
         sizes = self._sizes
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
-        if need_padding and not all(Abilities.of(model).pads(len(rows[0].ids)) for model in self._models):
+        if need_padding and not all(
+            Abilities.for_model(model).can_pad(len(rows[0].ids)) for model in self._models
+        ):
             sizes = BatchSizes(1)
             self._width = 0
         try:
-            yield from (batch for _, batch in in_batches(rows, self._write_batch, sizes) if batch.texts)
+            yield from (
+                batch for _, batch in process_in_batches(rows, self._write_batch, sizes) if batch.texts
+            )
         except torch.OutOfMemoryError as error:
             raise StudyError(
                 f"memory ran out on {self.loaded.device} with a single prompt; "
@@ -245,12 +249,12 @@ class Writer:
                 [trace for finished in single for trace in finished.traces],
             )
         seconds = (time.perf_counter() - began) / len(rows)
-        return self._finish(rows, decoded, steps, seconds)
+        return self._finish_batch(rows, decoded, steps, seconds)
 
-    def _finish(
+    def _finish_batch(
         self,
         rows: Sequence[EncodedPrompt],
-        decoded: Decoded,
+        decoded: DecodedBatch,
         steps: Sequence[dict[str, list[float]]],
         seconds: float,
     ) -> FinishedBatch:

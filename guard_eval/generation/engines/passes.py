@@ -158,7 +158,7 @@ class TreePasses:
         present = self._present[:, : self._length]
         return degeneration_penalty(self._directions, context, present)
 
-    def take(self, index: Tensor) -> Tensor:
+    def append_candidates(self, index: Tensor) -> Tensor:
         """Append the candidates `index` `[R]`, and return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
         logits = self._choose_candidates(rows, index)

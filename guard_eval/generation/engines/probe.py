@@ -80,12 +80,12 @@ class Abilities:
         self.results = TrialResults(made_with=(self._name, ""))
 
     @classmethod
-    def of(cls, model: Model) -> Abilities:
+    def for_model(cls, model: Model) -> Abilities:
         """Return the abilities of a model. Results of earlier trials are kept."""
         return cls._of_models.setdefault(model, cls(model))
 
     @property
-    def writes(self) -> bool:
+    def can_continue_text(self) -> bool:
         """Whether the model can continue a text, and counts positions from 0."""
         return self._works_at(TOKENS, "one text", self._compare_text)
 
@@ -94,7 +94,7 @@ class Abilities:
         """Whether a prompt of one token has the same logits, whatever text was read before."""
         return self._works_at(TOKENS, "a prompt of one token", self._compare_start)
 
-    def caches(self, tokens: int, *, static: bool = False) -> bool:
+    def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
         """Return whether a cache gives the same logits as one pass, for texts of up to `tokens` tokens.
 
         With `static`, the cache has fixed shapes.
@@ -105,15 +105,15 @@ class Abilities:
             return self._works_at(tokens, "a static cache", compare, "another cache")
         return self._works_at(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
 
-    def extends_rows(self, tokens: int) -> bool:
+    def can_use_cache_as_amateur(self, tokens: int) -> bool:
         """Return whether an amateur of contrastive decoding can use a cache for texts of up to `tokens`."""
         return self._works_at(tokens, "rows with a cache", partial(self._compare_rows, tokens), "no cache")
 
-    def pads(self, tokens: int) -> bool:
+    def can_pad(self, tokens: int) -> bool:
         """Return whether rows that are padded to `tokens` tokens give the logits of their texts alone."""
         return self._works_at(tokens, "padded rows", partial(self._compare_padding, tokens), "single rows")
 
-    def reorders(self, tokens: int) -> bool:
+    def can_use_cache_for_beams(self, tokens: int) -> bool:
         """Return whether beams with a cache give the right logits, for texts of up to `tokens` tokens."""
         compare = partial(self._compare_beams, tokens)
         return self._works_at(tokens, "beams with a cache", compare, "beams without a cache")
@@ -186,8 +186,8 @@ class Abilities:
     def _compare_text(self) -> Pairs:
         """Compare the logits with positions from 0 with those of the model's own positions."""
         ids = self._draw_ids(TOKENS)
-        self._generate(ids, _force_one, 1)
-        yield self._read(ids)[0], self._model(input_ids=ids).logits[0, -1]
+        self._generate(ids, _force_one_token, 1)
+        yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
     def _compare_cache(self, tokens: int, **options: Any) -> Pairs:  # noqa: ANN401 (those of `_generate`)
         """Compare steps with a cache with one pass over the text."""
@@ -201,7 +201,7 @@ class Abilities:
             return forced
 
         steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, **options)
-        yield from zip(torch.cat(steps), self._read(text, _STEPS + 1), strict=True)
+        yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
         """Compare two texts that are exchanged at each step with one pass over each."""
@@ -214,7 +214,7 @@ class Abilities:
         for tokens_of_step in ends:
             logits, _ = passes.extend(exchange, tokens_of_step)
             texts = torch.cat([texts[exchange], tokens_of_step], 1)
-            yield logits[0], self._read(texts[:1])[0]
+            yield logits[0], self._run_one_pass(texts[:1])[0]
 
     def _compare_padding(self, tokens: int) -> Pairs:
         """Compare a short text beside a long one with the short text alone."""
@@ -224,35 +224,35 @@ class Abilities:
         padded = torch.cat([long, pad(short, (padding, 0), value=padding_token(self._model))])
         mask = torch.ones_like(padded)
         mask[1, :padding] = 0
-        use_cache = self.caches(TOKENS)
-        together = self._generate(padded, _force_one, _STEPS, mask, use_cache=use_cache)
-        alone = self._generate(short, _force_one, _STEPS, use_cache=use_cache)
+        use_cache = self.can_use_cache(TOKENS)
+        together = self._generate(padded, _force_one_token, _STEPS, mask, use_cache=use_cache)
+        alone = self._generate(short, _force_one_token, _STEPS, use_cache=use_cache)
         for actual, expected in zip(together, alone, strict=True):
             yield actual[1], expected[0]
-        yield forward(self._model, padded, mask).logits[1, -1], self._read(short)[0]
+        yield forward(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
 
     def _compare_start(self) -> Pairs:
         """Compare the logits of one token with those of the same token after another text was read."""
         ids = self._draw_ids(TOKENS)
-        first = self._generate(ids[:, :1], _force_one, 1)[0]
-        self._generate(ids, _force_one, _STEPS)
-        yield self._generate(ids[:, :1], _force_one, 1)[0], first
+        first = self._generate(ids[:, :1], _force_one_token, 1)[0]
+        self._generate(ids, _force_one_token, _STEPS)
+        yield self._generate(ids[:, :1], _force_one_token, 1)[0], first
 
     def _compare_beams(self, tokens: int) -> Pairs:
         """Compare the logits of two beams after an exchange of their rows with those of their texts."""
         ids = self._draw_text(tokens)
         first, second = _forced_tokens(self._vocabulary)
-        beams = self._generate(ids, _force_exchange, 3, num_beams=2)
+        beams = self._generate(ids, _force_beam_exchange, 3, num_beams=2)
         ends = torch.tensor([[second, first], [second, second]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
-        yield beams[2], self._generate(texts, _force_one, 1, use_cache=False)[0]
+        yield beams[2], self._generate(texts, _force_one_token, 1, use_cache=False)[0]
 
     def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
         """Compare the second of two candidates, at two steps, with one pass over the text."""
         ids = self._draw_text(tokens)
         candidates = self._draw_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
-        padding = _PADDING if self.pads(TOKENS) else 0
+        padding = _PADDING if self.can_pad(TOKENS) else 0
         mask[:, :padding] = 0
         ids[:, :padding] = padding_token(self._model)
         text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
@@ -264,7 +264,7 @@ class Abilities:
         for step in range(_STEPS):
             passes.try_candidates(candidates[step])
             yield passes.hidden[0, 1], hidden[step]
-            yield passes.take(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
+            yield passes.append_candidates(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
 
     @property
     def _model(self) -> Model:
@@ -287,7 +287,7 @@ class Abilities:
         length = max(tokens, 2 * TOKENS) - _STEPS
         return self._draw_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
 
-    def _read(self, ids: Tensor, keep: int = 1) -> Tensor:
+    def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
         """Return the last logits of a text `[1, n]` in one pass without a cache, `[keep, V]`."""
         output = forward(self._model, ids, torch.ones_like(ids), keep=keep)
         return output.logits[0, -keep:]  # type: ignore[no-any-return]
@@ -320,14 +320,14 @@ def _forced_tokens(vocabulary: int) -> tuple[int, int]:
     return 1 % vocabulary, 2 % vocabulary
 
 
-def _force_one(_input_ids: Tensor, scores: Tensor) -> Tensor:
+def _force_one_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
     """Return scores in which one token is likely in all rows."""
     forced = torch.full_like(scores, _UNLIKELY)
     forced[:, _forced_tokens(scores.shape[1])[0]] = 0
     return forced
 
 
-def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
+def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
     """Make two tokens likely, and more likely after the second one. Both beams then continue it."""
     first, second = _forced_tokens(scores.shape[1])
     forced = torch.full_like(scores, _UNLIKELY)
@@ -351,11 +351,11 @@ def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> 
         StudyError: They cannot. The message names the failed trials.
     """
     for tested in filter(None, (model, amateur)):
-        abilities = Abilities.of(tested)
-        if not abilities.writes:
+        abilities = Abilities.for_model(tested)
+        if not abilities.can_continue_text:
             raise StudyError(
                 f"this {type(tested).__name__} continues no text: {abilities.failed_trials}, with "
                 f"transformers {transformers.__version__}; name another model"
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        Abilities.of(model).choose_passes(TOKENS)
+        Abilities.for_model(model).choose_passes(TOKENS)

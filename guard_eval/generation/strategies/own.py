@@ -19,13 +19,13 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies.values import (
     STRATEGIES,
-    Recorded,
+    RecordedStrategy,
     Step,
     Strategy,
     apply_step,
-    is_own,
-    name_of,
-    steps_of,
+    get_strategy_name,
+    is_user_defined,
+    list_steps,
 )
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
@@ -38,7 +38,7 @@ texts: dict[str, str] = {}
 """The texts of the files in use, by path. Workers on other machines get these texts."""
 spellings: dict[str, Strategy] = {}
 """The parsed strategies with an own step, by the text that names them."""
-recorded: dict[str, Recorded] = {}
+recorded: dict[str, RecordedStrategy] = {}
 """The strategies that studies have recorded, by the text that names them. Used if no file is loaded."""
 
 
@@ -59,11 +59,11 @@ def use_text(path: str, text: str) -> None:
     if texts.get(path) != text:
         for kind in _run_file(f"{_MODULE}{_hash_text(text)}", path, text):
             _check_class(kind, path)
-            _classes[name_of(kind)] = kind
+            _classes[get_strategy_name(kind)] = kind
         texts[path] = text
 
 
-def classes() -> dict[str, type[Step]]:
+def list_own_strategies() -> dict[str, type[Step]]:
     """Return the user's own strategies by name.
 
     Raises:
@@ -75,16 +75,18 @@ def classes() -> dict[str, type[Step]]:
     return dict(_classes)
 
 
-def source_of(strategy: Strategy) -> str | None:
+def hash_own_source(strategy: Strategy) -> str | None:
     """Return a hash of the source of the user's own strategies in `strategy`; None if there are none."""
-    if isinstance(strategy, Recorded):
+    if isinstance(strategy, RecordedStrategy):
         return strategy.digest
-    return "+".join(_hash_source(type(step)) for step in steps_of(strategy) if is_own(step)) or None
+    return (
+        "+".join(_hash_source(type(step)) for step in list_steps(strategy) if is_user_defined(step)) or None
+    )
 
 
 def find_unloaded(signatures: Iterable[str]) -> list[str]:
     """Return the strategies that a study recorded and that no file in use defines."""
-    return [name for name in signatures if name in recorded and not classes()]
+    return [name for name in signatures if name in recorded and not list_own_strategies()]
 
 
 def check_loaded(signatures: Iterable[str]) -> None:
@@ -95,7 +97,7 @@ def check_loaded(signatures: Iterable[str]) -> None:
         )
 
 
-def file_of(kind: type) -> str:
+def find_defining_file(kind: type) -> str:
     """Return the file that defines a strategy, or else its module."""
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
@@ -126,7 +128,7 @@ def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
 
 def _check_class(kind: type[Step], path: str) -> None:
     """Refuse a class that is not a complete strategy, or has the name of another one."""
-    name = name_of(kind)
+    name = get_strategy_name(kind)
     settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
@@ -135,7 +137,7 @@ def _check_class(kind: type[Step], path: str) -> None:
         raise _make_error(path, f"no function is registered for {kind.__name__}")
     other = None if name in STRATEGIES else _classes.get(name, kind)
     if other is None or other.__module__ != kind.__module__:
-        owner = file_of(other) if other else "guard-eval"
+        owner = find_defining_file(other) if other else "guard-eval"
         raise _make_error(path, f"{name!r} is a strategy of {owner}; rename the class {kind.__name__}")
 
 

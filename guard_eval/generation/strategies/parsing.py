@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from guard_eval.errors import StudyError, nearest
 from guard_eval.generation.strategies import own
-from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy, is_own, steps_of
+from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy, is_user_defined, list_steps
 
 _MOST_CHARACTERS = 500
 _MOST_SETTINGS = 1000
@@ -46,7 +46,7 @@ def parse(text: str) -> Strategy:
         tree = ast.parse(text.strip(), mode="eval").body if len(text) <= _MOST_CHARACTERS else None
         strategy = _build_strategy(text, tree)
     except StudyError:
-        if text in own.recorded and not own.classes():
+        if text in own.recorded and not own.list_own_strategies():
             return own.recorded[text]
         raise
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
@@ -54,7 +54,7 @@ def parse(text: str) -> Strategy:
             f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …) with "
             "numbers and words, for example top_k(k=50)"
         ) from error
-    if any(map(is_own, steps_of(strategy))):
+    if any(map(is_user_defined, list_steps(strategy))):
         own.spellings[text] = strategy
     return strategy
 
@@ -100,7 +100,7 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     match tree:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             return Chain(
-                steps=(*steps_of(_build_strategy(text, left)), *steps_of(_build_strategy(text, right)))
+                steps=(*list_steps(_build_strategy(text, left)), *list_steps(_build_strategy(text, right)))
             )
         case ast.Name(id=name):
             keywords: list[ast.keyword] = []
@@ -108,9 +108,9 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
             pass
         case _:
             raise SyntaxError
-    kind: type[Any] | None = STRATEGIES.get(name) or own.classes().get(name)
+    kind: type[Any] | None = STRATEGIES.get(name) or own.list_own_strategies().get(name)
     if kind is None:
-        names = [*STRATEGIES, *own.classes()]
+        names = [*STRATEGIES, *own.list_own_strategies()]
         remedy = "(one of your own: --code FILE.py names its file)"
         raise StudyError(f"unknown strategy {name!r}: {nearest(name, names)} {remedy}")
     arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)

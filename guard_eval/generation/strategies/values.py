@@ -42,7 +42,7 @@ STRATEGIES: dict[str, type[Any]] = {}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class _Signed:
+class _StrategyBase:
     """The base of all strategies: it has a signature, and checks parameters by their annotations.
 
     A built-in strategy becomes a frozen dataclass and an entry of `STRATEGIES`.
@@ -70,9 +70,9 @@ class _Signed:
         Raises:
             StudyError: One of them is not a step, because it chooses the token itself.
         """
-        if not isinstance(other, _Signed):
+        if not isinstance(other, _StrategyBase):
             return NotImplemented
-        return Chain(steps=(*steps_of(self), *steps_of(other)))
+        return Chain(steps=(*list_steps(self), *list_steps(other)))
 
     def __post_init__(self) -> None:
         checks = _parameter_checks(cast("Any", type(self)))
@@ -104,7 +104,7 @@ def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401
     return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(kind)}
 
 
-class Step(_Signed):
+class Step(_StrategyBase):
     """A strategy that changes or cuts the logits of a step. Another step can follow it in a chain.
 
     Users' own strategies derive from its subclasses `Sampler` and `Penalty` (docs/own_strategy.md). A name in
@@ -130,7 +130,7 @@ class Penalty(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded(Step):
+class RecordedStrategy(Step):
     """A user's own strategy that a study has recorded, used if the file that defines it is not loaded.
 
     It is enough for all commands that write no text.
@@ -146,11 +146,11 @@ class Recorded(Step):
     digest: Annotated[str, Field(pattern="^[0-9a-f+]{16,200}$")]
 
 
-class Greedy(_Signed, name="greedy", source="the likeliest token"):
+class Greedy(_StrategyBase, name="greedy", source="the likeliest token"):
     """The most likely token at every step, argmax p(v | x_<t); ties go to the smallest token id."""
 
 
-class BeamSearch(_Signed, name="beam", source="Freitag and Al-Onaizan 2017, arXiv 1702.01806"):
+class BeamSearch(_StrategyBase, name="beam", source="Freitag and Al-Onaizan 2017, arXiv 1702.01806"):
     """The continuation y with the highest Σ ln p(y_t | x, y_<t) / |y|^length_penalty in a beam search.
 
     Attributes:
@@ -277,7 +277,7 @@ DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
 class ContrastiveDecoding(
-    _Signed, name="contrastive_decoding", source="Li et al. 2023, arXiv 2210.15097; needs model.amateur"
+    _StrategyBase, name="contrastive_decoding", source="Li et al. 2023, arXiv 2210.15097; needs model.amateur"
 ):
     """Beam search by ln p(v) − ln p_amateur(v) over the tokens with p(v) ≥ α max p.
 
@@ -308,14 +308,16 @@ class AdaptiveDecoding(Sampler, name="adaptive", source="Zhu et al. 2024, arXiv 
     epsilon: _Share = 0.001
 
 
-class ContrastiveSearch(_Signed, name="contrastive", source="Su et al. 2022, arXiv 2202.06417"):
+class ContrastiveSearch(_StrategyBase, name="contrastive", source="Su et al. 2022, arXiv 2202.06417"):
     """The token v with the highest (1 − α) p(v) − α max_j cos(h_v, h_j) among the `k` most likely tokens."""
 
     k: _AtLeastOne = 10
     alpha: _Share = 0.6
 
 
-class AdaptiveContrastiveSearch(_Signed, name="acs", source="Garces Arias et al. 2024, arXiv 2407.18698"):
+class AdaptiveContrastiveSearch(
+    _StrategyBase, name="acs", source="Garces Arias et al. 2024, arXiv 2407.18698"
+):
     """Contrastive search whose k and α depend on the step's entropy H_t. `q` scales this effect.
 
     k_t = 10 σ(q arctanh((H_t − med H_<t) / ln V)) + 5, rounded, with the sigmoid σ, and
@@ -325,7 +327,7 @@ class AdaptiveContrastiveSearch(_Signed, name="acs", source="Garces Arias et al.
     q: _Positive = 1.0
 
 
-class Guard(_Signed, name="guard", source="the paper"):
+class Guard(_StrategyBase, name="guard", source="the paper"):
     """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
 
     It takes the token with the highest p(v | x_<t) α_t^(count of v) (`eq:acs`) among the k_t likeliest, with
@@ -404,13 +406,13 @@ def to_python(value: Any) -> Any:  # noqa: ANN401 (whatever a user gives)
     return value.item() if getattr(value, "shape", None) == () else value
 
 
-def draws(strategy: Strategy) -> bool:
+def draws_tokens(strategy: Strategy) -> bool:
     """Return whether a strategy draws tokens, so that another run can write another text."""
     if isinstance(strategy, Guard):
         return strategy.select == "sample"
-    if isinstance(strategy, Recorded):
+    if isinstance(strategy, RecordedStrategy):
         return strategy.drawn
-    steps = steps_of(strategy)
+    steps = list_steps(strategy)
     has_one_candidate = any(isinstance(step, TopK) and step.k == 1 for step in steps)
     return any(step.draws for step in steps) and not has_one_candidate
 
@@ -419,7 +421,7 @@ _LONGEST_CHAIN = 200
 
 
 @dataclass(frozen=True)
-class Chain(_Signed):
+class Chain(_StrategyBase):
     """A sequence of steps. The input of each is the output of the step before.
 
     The token is drawn from the last output. If no step draws, the likeliest token is taken.
@@ -441,7 +443,7 @@ class Chain(_Signed):
             )
 
 
-def steps_of(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also what turns out to be no step)
+def list_steps(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also what turns out to be no step)
     """Return the steps of a chain, or the strategy as the only one."""
     return strategy.steps if isinstance(strategy, Chain) else (strategy,)
 
@@ -460,7 +462,7 @@ def signature(strategy: Strategy) -> str:
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
     ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')
     """
-    if isinstance(strategy, Recorded):
+    if isinstance(strategy, RecordedStrategy):
         return strategy.text
     if isinstance(strategy, Chain):
         return " + ".join(map(signature, strategy.steps))
@@ -471,17 +473,17 @@ def signature(strategy: Strategy) -> str:
         hidden = isinstance(strategy, Guard) or field.name in neutral
         if not (hidden and value == field.default):
             parameters.append(f"{field.name}={_format_value(value)}")
-    name = name_of(type(strategy))
+    name = get_strategy_name(type(strategy))
     return f"{name}({', '.join(parameters)})" if parameters else name
 
 
-def name_of(kind: type) -> str:
+def get_strategy_name(kind: type) -> str:
     """Return the name of a strategy's class in signatures."""
     snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
     return next((name for name, built_in in STRATEGIES.items() if built_in is kind), snake_case)
 
 
-def is_own(strategy: object) -> bool:
+def is_user_defined(strategy: object) -> bool:
     """Return whether a step is a user's own, and not built in."""
     return type(strategy) not in STRATEGIES.values()
 

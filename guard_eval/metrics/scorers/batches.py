@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import BatchSizes, in_batches
+from guard_eval.generation.engines.batch import BatchSizes, process_in_batches
 
 BATCH_ROWS = 64
 
@@ -41,7 +41,7 @@ def read_in_batches(
     def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Any]:
         return read_rows([row for _, row in batch])
 
-    for batch, results in in_batches(present, read_batch, BatchSizes(max_rows)):
+    for batch, results in process_in_batches(present, read_batch, BatchSizes(max_rows)):
         for (index, _), value in zip(batch, results, strict=True):
             values[index] = value
     return values

@@ -157,7 +157,9 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
-    stored = tools.run_model(["bertscore", layer], encoder, pairs, partial(bertscore, layer=layer))
+    stored = tools.compute_or_read_cached(
+        ["bertscore", layer], encoder, pairs, partial(bertscore, layer=layer)
+    )
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
         scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]

@@ -138,7 +138,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
-    stored = tools.run_model(["coherence"], scorer, pairs, log_likelihoods)
+    stored = tools.compute_or_read_cached(["coherence"], scorer, pairs, log_likelihoods)
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]

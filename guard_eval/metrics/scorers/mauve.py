@@ -112,7 +112,7 @@ def mauve(
     for p_labels, q_labels in labels:
         p_hist = _count_labels(p_labels, number) / len(p)
         q_hist = _count_labels(q_labels, number) / len(q)
-        values.append(float(area(p_hist, q_hist)))
+        values.append(float(area_under_divergence_curve(p_hist, q_hist)))
     return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
 
 
@@ -121,14 +121,14 @@ def _count_labels(labels: Labels, buckets: int) -> NDArray[np.int64]:
     return np.bincount(labels, minlength=buckets)
 
 
-def area(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
+def area_under_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
     """Return MAUVE in percent of histograms [..., k], for each of the leading axes.
 
     The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 values of λ, and
     its ends are (1, 0) and (0, 1). MAUVE's definition takes the mean of the areas between the curve and each
     axis. The two areas of a polygon from (1, 0) to (0, 1) are equal, so only one is computed.
 
-    >>> float(area([0.5, 0.5], [0.5, 0.5]).round(9))
+    >>> float(area_under_divergence_curve([0.5, 0.5], [0.5, 0.5]).round(9))
     100.0
     """
     p, q = np.broadcast_arrays(np.asarray(p_hist, dtype=np.float64), np.asarray(q_hist, dtype=np.float64))
@@ -165,8 +165,8 @@ def contributions(result: Mauve) -> Floats:
         q_counts = _count_labels(q, result.buckets)
         p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
         q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
-        change_by_reference = area(p_without, q_counts / n) - value
-        change_by_text = area(p_counts / n, q_without) - value
+        change_by_reference = area_under_divergence_curve(p_without, q_counts / n) - value
+        change_by_text = area_under_divergence_curve(p_counts / n, q_without) - value
         change += (change_by_reference[p] + change_by_text[q]) / len(result.values)
     return np.asarray(result.value + (n - 1) * (change.mean() - change))
 
@@ -269,7 +269,7 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
         cut_texts = [cut_text(tokenizer, text, length) for (text,) in texts]
         return hidden_features(model, tokenizer, cut_texts)
 
-    features = tools.run_model(["MAUVE", length], reader, inputs, compute)
+    features = tools.compute_or_read_cached(["MAUVE", length], reader, inputs, compute)
     for group in groups:
         yield _measure_group(group, tools.settings, reader.signature, features)
 

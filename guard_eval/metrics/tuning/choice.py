@@ -56,9 +56,9 @@ class TriedSettings:
             dataset: rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(float)
             for dataset, n in self.sizes.items()
         }
-        rated = self.rate(once)
-        chosen = 0 if len(self.names) == 1 else pick(rated)[0]
-        resampled_choices = pick(self.rate(resampled))
+        rated = self.compute_ratings(once)
+        chosen = 0 if len(self.names) == 1 else find_best_setting(rated)[0]
+        resampled_choices = find_best_setting(self.compute_ratings(resampled))
         scores = {name: self.score(name, once)[0] for name in self.rule.scores}
         settings = [
             TriedSetting(
@@ -90,7 +90,7 @@ class TriedSettings:
                         scores[:, index] += outcome.function(weight @ outcome.parts)
         return scores / len(weights)
 
-    def rate(self, weights: Weights) -> Floats:
+    def compute_ratings(self, weights: Weights) -> Floats:
         """Return a rating that is higher for a better setting, `[resamples, settings]`.
 
         A setting that misses a condition has −∞.
@@ -120,17 +120,17 @@ class TriedSettings:
             ranks = rng.random((RESAMPLES, n)).argsort(axis=1).argsort(axis=1)
             scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
         choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
-        rated = self.rate(choosing)
+        rated = self.compute_ratings(choosing)
         scores = self.score(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):
-            best = pick(np.where(order < m, rated, -np.inf))
+            best = find_best_setting(np.where(order < m, rated, -np.inf))
             scores_of_best = scores[np.arange(RESAMPLES), best]
             curve.append(_finite_mean(scores_of_best[best >= 0]))
         return curve
 
 
-def pick(rated: Floats) -> NDArray[np.int64]:
+def find_best_setting(rated: Floats) -> NDArray[np.int64]:
     """Return the index of the best setting, or of the first among tied ones. It is −1 if all are −∞."""
     has_candidate = np.isfinite(rated).any(axis=1)
     return np.where(has_candidate, rated.argmax(axis=1), -1)

@@ -14,7 +14,7 @@ import pandas as pd
 from guard_eval.errors import StudyError
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.outcomes import group_texts, mean_outcome
-from guard_eval.metrics.scores import Measured
+from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.tuning.choice import TriedSettings
 from guard_eval.records import TIE, Prompt, content_id
 from guard_eval.reporting.data import frame_csv
@@ -38,7 +38,7 @@ FirstTexts = Mapping[str, Mapping[str, Generation]]
 """The first text of each system for each prompt, by system and by the prompt's id."""
 
 
-def metrics_of(rule: Tuning) -> list[str]:
+def list_needed_metrics(rule: Tuning) -> list[str]:
     """Return the metrics that compute the scores of a rule."""
     names = [score.partition("_")[0] for score in rule.scores if score != JUDGE]
     return list(dict.fromkeys(COMPUTED_BY.get(name, name) for name in names))
@@ -46,10 +46,10 @@ def metrics_of(rule: Tuning) -> list[str]:
 
 def choose_settings(
     study: Study,
-    measured: Measured,
+    measured: MeasurementResult,
     texts: FirstTexts,
     prompts: Sequence[Prompt],
-) -> Measured:
+) -> MeasurementResult:
     """Choose a setting of each strategy, and write tuning.csv and tuning.json.
 
     Args:

@@ -191,7 +191,7 @@ class Instruction:
 
 
 @record
-class Planned:
+class PlannedRequest:
     """A request to be sent. `cost` is its highest possible cost in billionths of a US dollar."""
 
     question: Question
@@ -216,7 +216,7 @@ class Planned:
 
 
 @record
-class Answered:
+class AnsweredRequest:
     """A request that was answered earlier: its row, the response, and its token limit."""
 
     row: int
@@ -225,14 +225,14 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class ReservedRequest:
     """A request that may be sent now: its row."""
 
     row: int
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class UnavailableRequest:
     """A request that may not be sent now.
 
     `busy`: another process sends it, or open requests of this run may leave more of the budget. `batch`: it
@@ -242,11 +242,11 @@ class Unavailable:
     reason: Literal["busy", "batch", "budget"]
 
 
-Reservation = Reserved | Answered | Unavailable
+Reservation = ReservedRequest | AnsweredRequest | UnavailableRequest
 
 
 @record
-class Settled:
+class RequestResult:
     """The result of a request: its answer, or the reason why there is none.
 
     An `unbilled` request certainly costs nothing. `cost` is in billionths of a US dollar; None keeps the
@@ -346,7 +346,7 @@ def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
 
 def reserve_requests(
     db: Connection,
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedRequest],
     *,
     judge: Rater,
     run: str,
@@ -361,7 +361,7 @@ def reserve_requests(
     """
     # the runs whose lease has ended were killed, and their requests may have been paid
     _LOSE(db, now=now)
-    live: dict[str, Reservation] = dict(_read_live(db, [request.key for request in planned]))
+    live: dict[str, Reservation] = dict(_read_active_requests(db, [request.key for request in planned]))
     spent = 0 if limit is None else _SPENT(db).scalar_one()
     waits = limit is not None and _OPEN_OF_RUN(db, run=run).first() is not None
     same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
@@ -369,25 +369,27 @@ def reserve_requests(
     for request in planned:
         outcome = live.get(request.key)
         if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
-            outcome = Unavailable("busy" if waits else "budget")
+            outcome = UnavailableRequest("busy" if waits else "budget")
         if outcome is None:
-            outcome = Reserved(_INSERT(db, **same, **request.row()).scalar_one())
-            live[request.key] = Unavailable("busy")
+            outcome = ReservedRequest(_INSERT(db, **same, **request.row()).scalar_one())
+            live[request.key] = UnavailableRequest("busy")
             waits = True
             spent += request.cost or 0
         outcomes.append(outcome)
     return outcomes
 
 
-def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
+def _read_active_requests(
+    db: Connection, keys: Sequence[str]
+) -> Iterator[tuple[str, AnsweredRequest | UnavailableRequest]]:
     """Yield requests with these keys: first those under way or in a batch, then answered ones."""
     for some_keys in split_chunks(keys):
         for row in _LIVE(db, keys=some_keys):
             if row.response is None:
-                yield row.key, Unavailable("busy" if row.batch is None else "batch")
+                yield row.key, UnavailableRequest("busy" if row.batch is None else "batch")
             else:
                 tokens = row.max_output_tokens
-                yield row.key, Answered(row=row.id, response=row.response, max_output_tokens=tokens)
+                yield row.key, AnsweredRequest(row=row.id, response=row.response, max_output_tokens=tokens)
 
 
 def renew_lease(db: Connection, run: str, until: datetime) -> None:
@@ -395,7 +397,7 @@ def renew_lease(db: Connection, run: str, until: datetime) -> None:
     _RENEW(db, run=run, until=until)
 
 
-def settle_requests(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
+def settle_requests(db: Connection, _now: datetime, settled: Sequence[RequestResult]) -> None:
     """Complete rows: an answer counts with its cost, and an unbilled request frees its reserved amount."""
     if rows := [result.values() for result in settled]:
         _SETTLE(db, rows)
@@ -407,9 +409,11 @@ def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, 
         _NOTE_FAILURE(db, rows)
 
 
-def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
+def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredRequest]:
     """Return the answers to requests by key, if there are any."""
-    return {key: answer for key, answer in _read_live(db, keys) if isinstance(answer, Answered)}
+    return {
+        key: answer for key, answer in _read_active_requests(db, keys) if isinstance(answer, AnsweredRequest)
+    }
 
 
 def read_criteria(db: Connection, judge: str) -> set[str]:

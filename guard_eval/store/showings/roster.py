@@ -78,13 +78,13 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
     """Return which rater sees each pair on which side: the most even of several plans."""
-    seats = _assign_seats(pairs, people, slots, seed)
+    seats = _assign_raters(pairs, people, slots, seed)
     components = _alternate_sides(pairs, seats)
     plans = (_mirror_components(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
-    return min(plans, key=lambda sides: max(map(abs, count_leads(pairs, sides).values())))
+    return min(plans, key=lambda sides: max(map(abs, count_side_imbalance(pairs, sides).values())))
 
 
-def _assign_seats(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
+def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
     """Return the raters of each pair: those with the fewest pairs of this comparison, then of all."""
     load: Counter[int] = Counter()
     load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
@@ -135,7 +135,7 @@ def _mirror_components(pairs: _Pairs, components: Sequence[_Sides], key: tuple[i
     for drawn, component in sorted(
         (content_id(*key, "side", *min(component)), component) for component in components
     ):
-        added = count_leads(pairs, component)
+        added = count_side_imbalance(pairs, component)
         pull = sum(count * leads[group] for group, count in added.items())
         coin = int(drawn, 16) % 2
         sign = -1 if pull > 0 or (pull == 0 and coin) else 1
@@ -144,7 +144,7 @@ def _mirror_components(pairs: _Pairs, components: Sequence[_Sides], key: tuple[i
     return sides
 
 
-def count_leads(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str]]:
+def count_side_imbalance(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str]]:
     """Return, by rater and method, how much more often the method is text A than text B."""
     leads: Counter[tuple[int, str]] = Counter()
     for (pair_id, who), side in sides.items():

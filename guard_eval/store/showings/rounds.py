@@ -39,7 +39,7 @@ _SIZES = query("""
 _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.round > :after")  # noqa: S608 (a constant)
 
 
-def count_playing(db: Connection, group: str, *, after: int = -1) -> int:
+def count_active_pairs(db: Connection, group: str, *, after: int = -1) -> int:
     """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
     return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after).scalar_one())
 
@@ -49,7 +49,7 @@ def count_closed(db: Connection, group: str) -> int:
     return len(_CLOSED(db, part=group).all())
 
 
-def read_stopped(db: Connection, group: str) -> dict[Couple, int]:
+def read_stopping_rounds(db: Connection, group: str) -> dict[Couple, int]:
     """Return the last round of each couple that has stopped."""
     return {(a, b): number for a, b, number in _STOPPED(db, part=group)}
 
@@ -69,7 +69,7 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
     drawn = _SIZES(db).all()
     sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for row in unblind.read_counted(db, plan.criterion):
+    for row in unblind.read_counted_verdicts(db, plan.criterion):
         if group == part_of(row.rater, row.rater_kind) and row.prompt_round <= done:
             score = (row.verdict == row.method_a) - (row.verdict == row.method_b)
             scores[row.prompt_round, row.dataset, row.prompt_id][row.method_a, row.method_b].append(score)
@@ -78,7 +78,7 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
         sizes=tuple(sizes.get(number, 0) for number in range(1, 1 + max(sizes, default=0))),
         couples=tuple(sorted({(row.method_a, row.method_b) for row in drawn})),
         done=done,
-        stopped=read_stopped(db, group),
+        stopped=read_stopping_rounds(db, group),
         prompts=[
             (
                 key[0],

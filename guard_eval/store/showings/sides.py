@@ -46,10 +46,10 @@ class OpenSlot:
     was_read: bool = False
 
 
-def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
-    """Return by how much a showing on this side changes each method's lead as text A.
+def compute_imbalance_change(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
+    """Return how a showing on this side changes the side imbalance of each method.
 
-    >>> count_lead("guard", "greedy", "b")
+    >>> compute_imbalance_change("guard", "greedy", "b")
     {'guard': -1, 'greedy': 1}
     """
     lead = times if side == "a" else -times
@@ -80,11 +80,11 @@ def choose_slot(
     if is_near_end:
         for slot in candidates:
             if slot.side is not None:
-                final_lead.update(count_lead(slot.method_a, slot.method_b, slot.side))
+                final_lead.update(compute_imbalance_change(slot.method_a, slot.method_b, slot.side))
 
     def cost(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
         slot, side = option
-        change = count_lead(slot.method_a, slot.method_b, side)
+        change = compute_imbalance_change(slot.method_a, slot.method_b, side)
         next_lead = max(abs(lead[method] + change[method]) for method in change)
         last_lead = 0
         if is_near_end:

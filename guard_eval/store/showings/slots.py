@@ -309,7 +309,7 @@ def release_slots(db: Connection, presentations: Sequence[int]) -> None:
         _RELEASE(db, presentations=some_presentations)
 
 
-def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
+def update_slots_of_rater(db: Connection, rater_id: int, keep: Kept) -> None:
     """Let a rater keep the slots that it may keep, free the others, and reopen slots of its pairs.
 
     A rater who keeps all regains the slots of its rated presentations, unless another rater has taken them.

@@ -28,7 +28,7 @@ from guard_eval.store.sql.sqlite_files import (
     copy_database,
     find_logs,
     is_unwritable,
-    unchanging_uri,
+    make_read_only_uri,
 )
 
 BUSY_SECONDS = 60
@@ -150,11 +150,11 @@ class Store:
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
             if isinstance(error, Exception) and not isinstance(error, (StudyError, OSError)):
-                self._blame_damage(error)
+                self._report_damage(error)
         finally:
             self.close()
 
-    def _blame_damage(self, error: Exception) -> None:
+    def _report_damage(self, error: Exception) -> None:
         """Raise a `StudyError` in place of an unexpected error if the database is damaged."""
         damage = find_damage(self.engine) if self.is_sqlite else None
         if damage is not None:
@@ -266,7 +266,7 @@ class Store:
         if logs := find_logs(file):
             self._scratch = copy_database(file, logs)
             file = Path(self._scratch.name, file.name)
-        self._uri = unchanging_uri(file)
+        self._uri = make_read_only_uri(file)
 
     def _use_log(self, *, read_only: bool) -> None:
         """Let readers and a writer work at once. A file that is only read may stay as it is."""

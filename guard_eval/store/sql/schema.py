@@ -283,7 +283,7 @@ def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list
     ]
 
 
-class Converted(TypeDecorator[Any]):
+class ConvertedColumn(TypeDecorator[Any]):
     """A column's type whose values are converted when they are written and read."""
 
     impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
@@ -316,13 +316,13 @@ def _check_text(text: object) -> str:
     return text
 
 
-MOMENT = Converted(DateTime(timezone=True), _to_utc, _to_utc)
+MOMENT = ConvertedColumn(DateTime(timezone=True), _to_utc, _to_utc)
 """A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite, which drops the zone."""
 
 _COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
-    "TEXT": Converted(Text(), make_storable, _check_text),
+    "TEXT": ConvertedColumn(Text(), make_storable, _check_text),
     "TIMESTAMPTZ": MOMENT,
-    "BYTEA": Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
+    "BYTEA": ConvertedColumn(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),
 }
 """The conversions of values. Texts may hold any characters (see `make_storable`); bytes are compressed."""

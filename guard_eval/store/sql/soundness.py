@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.records import CHOICES, JsonObject, NoteKind, RaterKind, Role
-from guard_eval.store.sql.sqlite_files import OurColumn, read_columns, select_all
+from guard_eval.store.sql.sqlite_files import SchemaColumn, read_columns, select_all
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "BIGINT": int,
@@ -49,14 +49,14 @@ def find_damage(engine: Engine) -> str | None:
                 return answer.replace("\n", ": ")
             for table, columns in read_columns().items():
                 for row in select_all(table)(db):
-                    if odd := _find_odd(table, columns, row._asdict()):
+                    if odd := _find_invalid_value(table, columns, row._asdict()):
                         return odd
             return None
     except (DBAPIError, sqlite3.Error, ValueError, TypeError, ArithmeticError) as error:
         return f"a value cannot be read ({' '.join(str(getattr(error, 'orig', error)).split())})"
 
 
-def _find_odd(table: str, columns: Sequence[OurColumn], row: JsonObject) -> str | None:
+def _find_invalid_value(table: str, columns: Sequence[SchemaColumn], row: JsonObject) -> str | None:
     for column in columns:
         value = row[column.name]
         name = f"{table}.{column.name}"

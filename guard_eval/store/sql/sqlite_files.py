@@ -48,7 +48,7 @@ def can_open(file: Path) -> bool:
     return True
 
 
-def unchanging_uri(file: Path) -> str:
+def make_read_only_uri(file: Path) -> str:
     """Return the URI with which SQLite reads a database and writes nothing beside it."""
     return f"{file.absolute().as_uri()}?immutable=1"
 
@@ -79,7 +79,7 @@ def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
     return scratch
 
 
-class OurColumn(NamedTuple):
+class SchemaColumn(NamedTuple):
     """A column of one of our own tables, as SQLite describes it."""
 
     name: str
@@ -90,13 +90,14 @@ class OurColumn(NamedTuple):
 
 
 @cache
-def read_columns() -> dict[str, list[OurColumn]]:
+def read_columns() -> dict[str, list[SchemaColumn]]:
     """Return the columns of our own tables."""
     with closing(sqlite3.connect(":memory:")) as database:
         for statement in write_schema(sqlite=True):
             database.execute(statement)
         return {
-            table: [OurColumn(*row) for row in database.execute(_COLUMNS, (table,))] for table in TABLE_NAMES
+            table: [SchemaColumn(*row) for row in database.execute(_COLUMNS, (table,))]
+            for table in TABLE_NAMES
         }
 
 

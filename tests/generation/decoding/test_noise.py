@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from guard_eval.generation.decoding.noise import draw, row_key, split_mix, to_unit, uniform
+from guard_eval.generation.decoding.noise import draw, draw_uniform, map_to_unit_interval, row_key, split_mix
 
 IDS = torch.arange(2000)[None]
 
@@ -22,9 +22,11 @@ def test_noise_equals_published_splitmix64():
 
 @pytest.mark.slow
 def test_noise_is_uniform_over_tokens_steps_prompts():
-    over_tokens = uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
-    over_steps = torch.cat([uniform(keys("a"), step, torch.tensor([[17]])) for step in range(2000)]).flatten()
-    over_prompts = uniform(keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)).flatten()
+    over_tokens = draw_uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
+    over_steps = torch.cat(
+        [draw_uniform(keys("a"), step, torch.tensor([[17]])) for step in range(2000)]
+    ).flatten()
+    over_prompts = draw_uniform(keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)).flatten()
     for numbers in (over_tokens, over_steps, over_prompts):
         assert numbers.min() > 0
         assert numbers.max() < 1
@@ -32,26 +34,26 @@ def test_noise_is_uniform_over_tokens_steps_prompts():
 
 
 def test_uniform_numbers_exclude_zero_and_one():
-    ends = to_unit(torch.tensor([0, 2**12 - 1, 2**12, -1, -(2**63)]))  # -1: every bit set
+    ends = map_to_unit_interval(torch.tensor([0, 2**12 - 1, 2**12, -1, -(2**63)]))  # -1: every bit set
     assert ends.tolist() == [2**-53, 2**-53, 3 * 2**-53, 1 - 2**-53, 0.5 + 2**-53]
     assert (-(-ends.log()).log()).isfinite().all()
 
 
 def test_uniform_numbers_have_52_bits():
-    numbers = uniform(keys("a"), 0, torch.arange(200_000)[None])[0]
+    numbers = draw_uniform(keys("a"), 0, torch.arange(200_000)[None])[0]
     assert numbers.dtype == torch.float64
     assert len(numbers.unique()) == 200_000  # 2^24 values would give about a thousand repetitions
     assert (numbers.float().double() != numbers).sum() > 199_000
 
 
 def test_noise_is_the_same_in_any_batch():
-    both = uniform(keys("a", "b"), 9, IDS.expand(2, -1))
-    assert torch.equal(uniform(keys("b"), 9, IDS)[0], both[1])
-    assert torch.equal(uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
+    both = draw_uniform(keys("a", "b"), 9, IDS.expand(2, -1))
+    assert torch.equal(draw_uniform(keys("b"), 9, IDS)[0], both[1])
+    assert torch.equal(draw_uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
     shuffled = torch.randperm(2000, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
+    assert torch.equal(draw_uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
     assert not torch.equal(both[0], both[1])
-    assert not torch.equal(uniform(keys("a", seed=2), 9, IDS), both[:1])
+    assert not torch.equal(draw_uniform(keys("a", seed=2), 9, IDS), both[:1])
 
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
@@ -64,5 +66,5 @@ def test_draw_takes_the_largest_weight_plus_noise(share, rows):
     weights[:, 7] = 0.5
     seeds = keys(*map(str, range(rows)))
     every = torch.arange(3000).expand(rows, -1)
-    expected = (weights.double() - (-uniform(seeds, 4, every).log()).log()).argmax(-1)
+    expected = (weights.double() - (-draw_uniform(seeds, 4, every).log()).log()).argmax(-1)
     assert torch.equal(draw(weights, seeds, 4), expected)

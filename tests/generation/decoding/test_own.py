@@ -59,7 +59,7 @@ def turn(strategy: Wave, state, logits, tokens):
 def examples(own_registry, tmp_path):
     (tmp_path / "mine.py").write_text(EXAMPLES, encoding="utf-8")
     own.use_file(tmp_path / "mine.py")
-    assert list(own.classes()) == ["last_tokens", "wave"]
+    assert list(own.list_own_strategies()) == ["last_tokens", "wave"]
 
 
 def test_own_signatures_are_parsed_back(examples):
@@ -86,10 +86,10 @@ def test_processes_find_the_file_by_the_environment(examples, tmp_path, monkeypa
 
 
 def test_source_hash_covers_all_own_steps(examples, tmp_path):
-    first = own.source_of(parse("wave"))
-    assert own.source_of(parse("dry + wave(kind=down)")) == first
-    assert own.source_of(parse("wave + last_tokens")) == f"{first}+{first}"
-    assert own.source_of(parse("dry + top_p")) is None
+    first = own.hash_own_source(parse("wave"))
+    assert own.hash_own_source(parse("dry + wave(kind=down)")) == first
+    assert own.hash_own_source(parse("wave + last_tokens")) == f"{first}+{first}"
+    assert own.hash_own_source(parse("dry + top_p")) is None
     with pytest.raises(
         StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
     ):
@@ -119,7 +119,7 @@ def test_bad_files_are_named_with_a_remedy(own_registry, tmp_path, text):
         own.use_file(tmp_path / "mine.py")
     assert "mine.py" in str(error.value)
     assert BAD_FILES[text] in str(error.value)
-    assert own.classes() == {}
+    assert own.list_own_strategies() == {}
 
 
 BAD_FUNCTIONS = {
@@ -187,7 +187,7 @@ def test_own_strategy_works_without_a_file():
     chain = Chain(steps=(InAProgram(), InAProgram()))
     assert Follower(chain, torch.tensor([1]))(logits).item() == 0  # neither the best nor the second
     assert torch.equal(logits, before)
-    assert len(own.source_of(InAProgram())) == 16
+    assert len(own.hash_own_source(InAProgram())) == 16
 
 
 def test_trace_names_states_by_their_position(examples):

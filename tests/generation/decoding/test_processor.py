@@ -102,7 +102,7 @@ def test_processor_refuses_a_second_call_of_generate(length: int):
         (lambda: call(StrategyProcessor("guard"), torch.nan), "row 1 of the batch has no probabilities"),
     ],
 )
-def test_processor_names_what_it_cannot_run(make, says):
+def test_processor_names_unsupported_strategies(make, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         make()
 

@@ -66,7 +66,7 @@ def test_confidence_gain_equals_hand_arithmetic():
     assert tokens_kept(logits_after("adaptive(epsilon=0.5)", p.log())) == {0}  # at least one
 
 
-def test_adaptive_decoding_of_one_or_equal_tokens():
+def test_adaptive_decoding_keeps_one_token_if_others_add_nothing():
     assert tokens_kept(
         logits_after("adaptive(epsilon=0.001)", torch.tensor([[-torch.inf, 0.0, -torch.inf]]))
     ) == {1}
@@ -200,7 +200,7 @@ def test_mirostat_equals_the_authors_formulas():
         assert (logits_after("mirostat", logits, state=mu[:, None]) > NONE).sum(-1).tolist() == k
 
 
-def test_special_cases_of_samplers_by_hand():
+def test_samplers_equal_hand_arithmetic_in_special_cases():
     assert tokens_kept(logits_after("p_less", torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
     # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; what cannot come does not count
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, NONE, NONE]])

@@ -72,7 +72,7 @@ def test_contrastive_search_equals_the_definition(kind):
     expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
     assert continue_rows(model, PROMPTS, "contrastive(k=6, alpha=0.6)").tokens == expected
     windowed = kind in {"mistral", "qwen2-window"}
-    assert Abilities.of(model).choose_passes(64) is (RepeatedPasses if windowed else TreePasses)
+    assert Abilities.for_model(model).choose_passes(64) is (RepeatedPasses if windowed else TreePasses)
 
 
 @pytest.mark.parametrize("q", [1.0, 3.0])
@@ -140,7 +140,7 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
         "roformer",
     ],
 )
-def test_foreign_contrastive_search_equals_the_definition(kind):
+def test_contrastive_search_in_one_batch_equals_the_definition(kind):
     expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
     assert continue_rows(tiny(kind), PROMPTS, "contrastive(k=4, alpha=0.6)").tokens == expected
 
@@ -153,7 +153,7 @@ def test_contrastive_search_row_by_row_equals_the_definition(kind):
 
 
 @pytest.mark.parametrize("kind", ["rwkv", "mamba", "lfm2", "openai-gpt"])
-def test_foreign_beam_search_equals_search_without_cache(kind):
+def test_beam_search_with_a_cache_equals_search_without_one(kind):
     model = tiny(kind)
     settings = {"num_beams": 3, "eos_token_id": [0], "early_stopping": False, "use_cache": False}
     expected = [generated(model, prompt, **settings) for prompt in PROMPTS]
@@ -162,8 +162,8 @@ def test_foreign_beam_search_equals_search_without_cache(kind):
 
 
 @pytest.mark.parametrize("kind", ["lfm2", "openai-gpt", "recurrent-gemma"])
-def test_a_foreign_amateur_equals_itself_without_a_cache(kind, monkeypatch):
+def test_an_amateur_with_a_cache_equals_one_without(kind, monkeypatch):
     strategy, expert = "contrastive_decoding(beams=3, amateur_prompt=whole)", tiny("llama")
     cached = continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens
-    monkeypatch.setattr(Abilities, "extends_rows", lambda *_: False)
+    monkeypatch.setattr(Abilities, "can_use_cache_as_amateur", lambda *_: False)
     assert continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens == cached

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guard_eval.generation.engines import batch
-from guard_eval.generation.engines.batch import BatchSizes, in_batches
+from guard_eval.generation.engines.batch import BatchSizes, process_in_batches
 from guard_eval.generation.strategies import parse
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ class Memory:
 
 
 def run(rows, memory, sizes):
-    return [(list(batch), texts) for batch, texts in in_batches(rows, memory, sizes)]
+    return [(list(batch), texts) for batch, texts in process_in_batches(rows, memory, sizes)]
 
 
 def test_batches_double_until_memory_runs_out():

@@ -9,7 +9,7 @@ from written_texts import continue_rows
 from guard_eval.generation.decoding import Context, StrategyProcessor
 from guard_eval.generation.decoding.contrastive import Proposer
 from guard_eval.generation.decoding.processor import choose, first_state
-from guard_eval.generation.engines.batch import BatchSizes, in_batches
+from guard_eval.generation.engines.batch import BatchSizes, process_in_batches
 from guard_eval.generation.strategies import STRATEGIES, LogitStrategy, parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
@@ -83,7 +83,7 @@ def test_lack_of_memory_loses_no_text():
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60e6) / total)
     try:
-        batches = list(in_batches(prompts, write, BatchSizes()))
+        batches = list(process_in_batches(prompts, write, BatchSizes()))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert [row for rows, _ in batches for row in rows] == prompts

@@ -51,7 +51,7 @@ def test_a_static_cache_has_one_shape(loaded, monkeypatch):
     shapes = []
 
     def seen(model, batch, strategy, **more):
-        shapes.append(tuple(batch.padded()[0].shape))
+        shapes.append(tuple(batch.pad_prompts()[0].shape))
         return decode(model, batch, strategy, **more)
 
     monkeypatch.setattr(local, "decode", seen)
@@ -84,7 +84,7 @@ def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
 
 
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
-def test_prompt_and_text_join_to_the_tokens(loaded):
+def test_prompt_plus_continuation_is_the_whole_text(loaded):
     """Tokens are cut at all positions but within a character. Prompt and continuation are the whole text."""
     whole = 'the cat sat on the mat, and Lily said: "naïve café"  twice\nthe end ☕ of it'
     ids = loaded.tokenizer(whole)["input_ids"]

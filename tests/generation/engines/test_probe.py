@@ -189,7 +189,7 @@ def test_trials_accept_a_tiny_vocabulary(vocabulary):
 def test_a_failed_length_is_not_tried_again(monkeypatch):
     """For Mistral, one cache for all candidates is wrong beyond the window of 24 tokens."""
     model = tiny("mistral", sliding_window=24)
-    abilities = Abilities.of(model)
+    abilities = Abilities.for_model(model)
     tried = []
     compare = abilities._compare_passes
     monkeypatch.setattr(
@@ -205,17 +205,17 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
 def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
     """A later run with the same versions tries nothing, and repeats the notice."""
     model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
-    Abilities.of(model).load(path, "torch 2")
-    assert not Abilities.of(model).pads(20)
-    Abilities.of(model).choose_passes(20)
-    Abilities.of(model).save(path)
+    Abilities.for_model(model).load(path, "torch 2")
+    assert not Abilities.for_model(model).can_pad(20)
+    Abilities.for_model(model).choose_passes(20)
+    Abilities.for_model(model).save(path)
     for versions, is_used in [("torch 3", False), ("torch 2", True)]:
-        Abilities.of(other).load(path, versions)
-        assert (Abilities.of(other).results == Abilities.of(model).results) == is_used
+        Abilities.for_model(other).load(path, versions)
+        assert (Abilities.for_model(other).results == Abilities.for_model(model).results) == is_used
     monkeypatch.setattr(Abilities, "_run_trial", None)
     with collect_notices() as notices:
-        assert not Abilities.of(other).pads(20)
-        assert Abilities.of(other).choose_passes(20) is Abilities.of(model).choose_passes(20)
+        assert not Abilities.for_model(other).can_pad(20)
+        assert Abilities.for_model(other).choose_passes(20) is Abilities.for_model(model).choose_passes(20)
     assert notices[0].startswith("RwkvForCausalLM: padded rows fail (logits differ by")
 
 
@@ -224,18 +224,18 @@ def test_a_broken_file_of_results_is_not_used(tmp_path, content):
     path = tmp_path / "probe.json"
     path.write_text(content)
     model = tiny("llama")
-    Abilities.of(model).load(path, "torch 2")
-    assert Abilities.of(model).results.reasons == {}
-    Abilities.of(model).load(tmp_path / "none.json", "torch 2")
+    Abilities.for_model(model).load(path, "torch 2")
+    assert Abilities.for_model(model).results.reasons == {}
+    Abilities.for_model(model).load(tmp_path / "none.json", "torch 2")
 
 
 def test_a_file_of_results_without_reasons_is_read(tmp_path):
     path = tmp_path / "probe.json"
     path.write_text('{"made_with": ["LlamaForCausalLM", "torch 2"], "lengths": {"padded rows": [0, 9]}}')
     model = tiny("llama")
-    Abilities.of(model).load(path, "torch 2")
+    Abilities.for_model(model).load(path, "torch 2")
     with collect_notices() as notices:
-        assert not Abilities.of(model).pads(20)
+        assert not Abilities.for_model(model).can_pad(20)
     assert notices == ["LlamaForCausalLM: padded rows fail (in an earlier run); single rows instead"]
 
 
@@ -244,8 +244,11 @@ def test_trials_of_a_small_model_take_under_a_second():
     loaded = load_model("bundled")
     began = time.process_time()
     abilities = Abilities(loaded.model)
-    assert abilities.writes
+    assert abilities.can_continue_text
     assert abilities.choose_passes(296) is TreePasses
-    assert all(works(296) for works in (abilities.caches, abilities.pads, abilities.reorders))
-    assert abilities.extends_rows(296)
+    assert all(
+        works(296)
+        for works in (abilities.can_use_cache, abilities.can_pad, abilities.can_use_cache_for_beams)
+    )
+    assert abilities.can_use_cache_as_amateur(296)
     assert time.process_time() - began < 1

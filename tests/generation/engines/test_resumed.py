@@ -103,7 +103,7 @@ def test_changed_settings_write_texts_again(folder, change, finished):
     assert generated_texts(folder) == after
 
 
-def test_a_finished_study_without_its_model_stays_finished(folder):
+def test_a_complete_study_needs_no_model(folder):
     first = study(folder)
     generate_texts(first)
     shutil.move(folder / "model", folder / "away")

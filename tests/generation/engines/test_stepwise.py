@@ -11,8 +11,8 @@ from transformers.generation.logits_process import (
 )
 from written_texts import continue_rows
 
-from guard_eval.generation.decoding.noise import gumbel, row_key
-from guard_eval.generation.decoding.processor import breaker_ids
+from guard_eval.generation.decoding.noise import draw_gumbel_noise, row_key
+from guard_eval.generation.decoding.processor import find_sequence_breaker_ids
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse, signature
 
@@ -57,7 +57,7 @@ def test_chains_equal_chains_of_transformers(loaded):
             for processor in processors:
                 scores = processor(ids, scores)
             every = torch.arange(scores.shape[1])[None]
-            text.append(int((scores.double() + gumbel(key, step, every)).argmax()))
+            text.append(int((scores.double() + draw_gumbel_noise(key, step, every)).argmax()))
         decoded = continue_rows(loaded.model, [prompt], COMBINED, keys=key, ends=(), limit=STEPS)
         assert decoded.tokens == [text[len(prompt) :]]
 
@@ -65,5 +65,5 @@ def test_chains_equal_chains_of_transformers(loaded):
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
 def test_breakers_are_line_ends_colons_quotes_stars(loaded):
     """A breaker is the last token of its string after a letter."""
-    decoded = {loaded.tokenizer.decode([token]) for token in breaker_ids(loaded.tokenizer)}
+    decoded = {loaded.tokenizer.decode([token]) for token in find_sequence_breaker_ids(loaded.tokenizer)}
     assert decoded == {"\n", ":", '"', "*"}

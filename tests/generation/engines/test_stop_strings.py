@@ -48,7 +48,7 @@ def pieces(texts, seed=1):
 
 @pytest.mark.parametrize("loaded", ["llama", "stories260k"], indirect=True)
 @pytest.mark.parametrize("name", NAMES)
-def test_stop_strings_cut_the_text_of_a_run_without(loaded, name):
+def test_stop_strings_cut_the_text_written_without_them(loaded, name):
     """Tokens are parts of words and single bytes, so the strings begin and end within tokens."""
     whole = write_texts(loaded, name)
     for size, stop in enumerate(pieces([text.text for text in whole.values()]), start=1):

@@ -22,10 +22,10 @@ from written_texts import collect_notices, write
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.encoding import (
-    absent_ids,
     control_tokens,
     encode,
     eos_ids,
+    list_ids_without_text,
     stop_ids,
 )
 from guard_eval.generation.engines.loading import load
@@ -74,7 +74,7 @@ def test_a_tokenizer_needs_no_latin_letters(folder):
     assert set(text.text.split()) <= {"ACG", "GGT", "T"}
 
 
-def test_unused_extra_tokens_do_no_harm(folder):
+def test_unused_extra_tokens_are_accepted(folder):
     """The tokenizer gets more tokens than the model's 320, as in fine-tuned models with a padding token."""
     tokenizer = load(str(folder)).tokenizer
     tokenizer.add_tokens([f"<extra{number}>" for number in range(40)])
@@ -129,7 +129,7 @@ def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
 
 
 @pytest.mark.parametrize(("value", "ends"), [(-1, [0]), ([7, -1], [0, 7]), (10_000, [0]), (None, [0])])
-def test_an_end_token_outside_the_model_never_comes(folder, value, ends):
+def test_an_end_token_unknown_to_the_model_is_ignored(folder, value, ends):
     loaded = load(str(folder))
     loaded.model.generation_config.eos_token_id = value
     assert eos_ids(loaded) == ends
@@ -152,8 +152,8 @@ def test_an_end_token_without_a_spelling_ends_a_text(folder):
     """The model has 320 tokens and its tokenizer 288. One of the others is a likely end token."""
     loaded = load(str(folder))
     loaded.model.generation_config.eos_token_id = 310
-    assert 310 not in absent_ids(loaded)
-    assert 311 in absent_ids(loaded)
+    assert 310 not in list_ids_without_text(loaded)
+    assert 311 in list_ids_without_text(loaded)
     with torch.no_grad():
         loaded.model.get_output_embeddings().weight[310] *= 9
     (text,) = write_texts(loaded, "temperature(tau=3)", max_new_tokens=80)

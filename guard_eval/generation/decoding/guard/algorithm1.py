@@ -17,12 +17,12 @@ from torch import Tensor
 
 from guard_eval.generation.decoding.entropy import aggregate
 from guard_eval.generation.decoding.guard.equations import (
-    Adapted,
+    AdaptedParameters,
     amplification,
     candidate_number,
     combine_deltas,
     deltas,
-    differences,
+    entropy_gaps,
     local_weight,
     log_penalty,
     relative_change,
@@ -31,7 +31,7 @@ from guard_eval.generation.decoding.guard.equations import (
 from guard_eval.generation.strategies import Guard
 
 
-def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
+def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
     """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
     entropy = entropies[-1]
     local = aggregate(entropies[-strategy.window :], strategy.aggregation)
@@ -43,10 +43,12 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         change = relative_change(entropy, entropies[max(-2, -len(entropies))])
         # The arguments are exchanged, because here H_glob,T divides.
         difference = relative_difference(overall, local)
-        gaps = differences(entropy, local, overall)
+        gaps = entropy_gaps(entropy, local, overall)
     q = amplification(change, difference)
     both = deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(both)
     exponent = combine_deltas(weight, both)
     k = candidate_number(exponent).floor()
-    return Adapted(k, log_penalty(exponent * k.log()), q, change, difference, both[0], both[1], weight)
+    return AdaptedParameters(
+        k, log_penalty(exponent * k.log()), q, change, difference, both[0], both[1], weight
+    )

@@ -25,7 +25,7 @@ K_MIN, K_RANGE = 5, 10
 """k_t lies in 5 … 15 (`eq:kt`)."""
 
 
-class Adapted(NamedTuple):
+class AdaptedParameters(NamedTuple):
     """GUARD's parameters at a step, and the numbers that lead to them, `[B]` each, float64.
 
     Attributes:
@@ -64,7 +64,7 @@ def amplification(change: Tensor, difference: Tensor) -> Tensor:
     return 1 + change + difference
 
 
-def differences(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
+def entropy_gaps(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
     """Return H(X)_t − med and med − H_glob,t, `[2, B]`, the numerators of the two δ."""
     return torch.stack([entropy - local, local - overall])
 
@@ -114,7 +114,7 @@ def log_penalty(exponent: Tensor) -> Tensor:
     return torch.nn.functional.logsigmoid(exponent)
 
 
-def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
+def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
     """Return k_t and ln α_t with the numbers that lead to them.
 
     Args:
@@ -133,10 +133,10 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     change = relative_change(entropy, before)
     difference = relative_difference(local, overall)
     q = amplification(change, difference)
-    gaps = differences(entropy, local, overall)
+    gaps = entropy_gaps(entropy, local, overall)
     for_k = deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(for_k)
     k = candidate_number(combine_deltas(weight, for_k)).floor()
     for_alpha = deltas(q, gaps, k.log(), strategy.mapping)
     log_alpha = log_penalty(combine_deltas(weight, for_alpha))
-    return Adapted(k, log_alpha, q, change, difference, for_k[0], for_k[1], weight)
+    return AdaptedParameters(k, log_alpha, q, change, difference, for_k[0], for_k[1], weight)

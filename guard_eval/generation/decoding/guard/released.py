@@ -19,7 +19,7 @@ from torch import Tensor
 
 from guard_eval.generation.decoding.entropy import aggregate
 from guard_eval.generation.decoding.guard.equations import (
-    Adapted,
+    AdaptedParameters,
     candidate_number,
     combine_deltas,
     deltas,
@@ -39,7 +39,7 @@ def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
     return 0.9 + 0.1 * (1 + change.clamp(0, 1) + difference.clamp(0, 1))
 
 
-def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
+def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
     """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
     entropy = entropies[-1]
     before = entropies[max(-2, -len(entropies))]  # at the first step it is the current entropy
@@ -60,7 +60,7 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     for_alpha = deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
     weight_for_alpha = local_weight(for_alpha, EPSILON)
     log_alpha = log_penalty(combine_deltas(weight_for_alpha, for_alpha))
-    return Adapted(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)
+    return AdaptedParameters(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)
 
 
 def keep_unpenalised_if_all_vanish(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:

@@ -13,15 +13,15 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import scatter, smallest_best, top_candidates
+from guard_eval.generation.decoding.candidates import find_best, scatter, top_candidates
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
-from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, Adapted
+from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, AdaptedParameters
 from guard_eval.generation.decoding.guard.released import keep_unpenalised_if_all_vanish
 from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, trace_values
 
-_ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
+_ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParameters]] = {
     "equations": equations.adapt,
     "algorithm1": algorithm1.adapt,
     "released": released.adapt,
@@ -32,8 +32,9 @@ WEIGHT = 1
 _TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
 """The names of the next columns in a trace. The column of alpha has ln α_t."""
 ENTROPIES = 2 + len(_TRACED)
-"""The first column of entropies. The columns of the state are: the numerator and the denominator of H_glob,t,
-then H_glob,t, the fields of `Adapted`, and H(X)_{t−w+1} … H(X)_t, with zeros before the first step."""
+"""The first column of entropies. The columns of the state are: the numerator and the denominator of
+H_glob,t, then H_glob,t, the fields of `AdaptedParameters`, and H(X)_{t−w+1} … H(X)_t, with zeros before the
+first step."""
 
 
 def score_candidates(
@@ -76,7 +77,7 @@ def score_candidates(
     return ids, scores.masked_fill(~allowed, -torch.inf), after
 
 
-def mask_others(
+def mask_all_but_best(
     strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Mask all tokens but the best candidate, and return the logits `[B, V]` with the new state `[B, S]`.
@@ -86,22 +87,22 @@ def mask_others(
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
         return scatter(logits, ids, scores.to(logits.dtype)), after
-    best = smallest_best(scores, ids)[:, None]
+    best = find_best(scores, ids)[:, None]
     zeros = torch.zeros_like(best, dtype=logits.dtype)
     return scatter(logits, ids.gather(1, best), zeros), after
 
 
 @cache
 def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Compile `mask_others`: its hundred operations become a few, so a GPU starts fewer kernels."""
-    return torch.compile(mask_others, dynamic=True)
+    """Compile `mask_all_but_best`: its hundred operations become a few, so a GPU starts fewer kernels."""
+    return torch.compile(mask_all_but_best, dynamic=True)
 
 
 @apply_step.register
 def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
-    """Mask all tokens but the best candidates; see `mask_others`."""
+    """Mask all tokens but the best candidates; see `mask_all_but_best`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    run_step = compile_step() if context.compiled else mask_others
+    run_step = compile_step() if context.compiled else mask_all_but_best
     step = min(context.step, strategy.window)
     masked, state = run_step(strategy, logits, context.state, step, tokens)
     context.state.copy_(state)
@@ -115,7 +116,7 @@ def first_state(strategy: Guard) -> list[float]:
 
 
 @trace_values.register
-def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+def trace_guard_step(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return the method's values at a step: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
     columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
     values = {"H": after[:, -1], **dict(zip(_TRACED, columns, strict=True))}

@@ -27,14 +27,14 @@ from torch import Tensor
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.noise import advance_keys
 from guard_eval.generation.decoding.processor import (
-    breaker_ids,
     choose,
+    find_sequence_breaker_ids,
     first_state,
-    needs_breakers,
+    needs_sequence_breakers,
 )
 from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.request import StrategyRequest, read_request
-from guard_eval.generation.strategies import Guard, LogitStrategy, is_own, steps_of
+from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_steps
 
 PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
 """The value of the entry point. Without the entry point: `vllm serve --logits-processors` and this."""
@@ -93,7 +93,9 @@ class _Requests(ABC):
         """Tell vLLM to call this processor for greedy requests, too."""
         return False
 
-    def _begin(self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written: int) -> Request:
+    def _add_to_batch(
+        self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written: int
+    ) -> Request:
         """Add a request with a prompt `[P]`. A request that comes back has `written` tokens already.
 
         Raises:
@@ -104,7 +106,7 @@ class _Requests(ABC):
         )
         return self._at[index]
 
-    def _release(self, index: int) -> None:
+    def _remove_from_batch(self, index: int) -> None:
         """Remove the request at this index from the batch, but remember its states: it may come back."""
         if index in self._at:
             self._left.append(self._at.pop(index))
@@ -138,7 +140,7 @@ class _Requests(ABC):
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
             strategy = request.strategy_request.strategy
-            groups.setdefault((strategy, _find_phase(strategy, request.step)), []).append(request)
+            groups.setdefault((strategy, _find_step(strategy, request.step)), []).append(request)
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
             lines, keys, steps = to_device(numbers, self._device).T
@@ -147,7 +149,7 @@ class _Requests(ABC):
             age = torch.arange(longest, 0, -1, device=self._device)
             written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
             states = torch.stack([request.states[request.step] for request in group])
-            breakers = self._breakers if needs_breakers(strategy) else keys[:0]
+            breakers = self._breakers if needs_sequence_breakers(strategy) else keys[:0]
             context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
             tokens = choose(strategy, logits[lines].float(), context)
             for request, state in zip(group, context.state, strict=True):
@@ -166,10 +168,10 @@ class _Requests(ABC):
         tokenizer = AutoTokenizer.from_pretrained(
             model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
         )
-        return to_device(breaker_ids(tokenizer), self._device)
+        return to_device(find_sequence_breaker_ids(tokenizer), self._device)
 
 
-def _find_phase(strategy: LogitStrategy, step: int) -> int:
+def _find_step(strategy: LogitStrategy, step: int) -> int:
     """Return the step number that is passed to the strategy. Requests with equal numbers are one group.
 
     GUARD's first steps have windows of different lengths, and all later steps are alike. A user's own
@@ -177,7 +179,7 @@ def _find_phase(strategy: LogitStrategy, step: int) -> int:
     """
     if isinstance(strategy, Guard):
         return min(step, strategy.window)
-    return step if any(map(is_own, steps_of(strategy))) else 0
+    return step if any(map(is_user_defined, list_steps(strategy))) else 0
 
 
 def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:
@@ -186,7 +188,7 @@ def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.dev
     return on_cpu.to(device, non_blocking=True)
 
 
-class ForRunnerV2(_Requests):
+class ProcessorForRunnerV2(_Requests):
     """The strategies behind the interface of model runner V2."""
 
     def __init__(self, vllm_config: VllmObject, req_states: VllmObject) -> None:
@@ -201,7 +203,7 @@ class ForRunnerV2(_Requests):
         Raises:
             RuntimeError: It names a strategy, and vLLM decodes speculatively.
         """
-        self._release(req_idx)
+        self._remove_from_batch(req_idx)
         self._new.pop(req_idx, None)
         strategy_request = read_request(sampling_params)
         if strategy_request is None:
@@ -216,7 +218,7 @@ class ForRunnerV2(_Requests):
         for slot, strategy_request in self._new.items():
             prompt, filled = self._read_lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
-            self._begin(slot, strategy_request, tokens, filled - prompt)
+            self._add_to_batch(slot, strategy_request, tokens, filled - prompt)
         self._new.clear()
 
     def apply(self, logits: Tensor, ctx: VllmObject) -> Tensor:  # a LogitsContext
@@ -251,7 +253,7 @@ class ForRunnerV2(_Requests):
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
 
-class ForRunnerV1(_Requests):
+class ProcessorForRunnerV1(_Requests):
     """The strategies behind the older interface, which vLLM uses on a CPU."""
 
     def __init__(self, vllm_config: VllmObject, device: torch.device) -> None:
@@ -264,16 +266,16 @@ class ForRunnerV1(_Requests):
             return
         at = self._at
         for index in [*batch_update.removed, *(added[0] for added in batch_update.added)]:
-            self._release(index)
+            self._remove_from_batch(index)
         for index, parameters, prompt, outputs in batch_update.added:
             if strategy_request := read_request(parameters):
                 if self._asynchronous:
                     raise RuntimeError(_ASYNCHRONOUS)
                 tokens = torch.tensor(prompt or [], dtype=torch.long, device=self._device)
-                self._begin(index, strategy_request, tokens, len(outputs)).outputs = outputs
+                self._add_to_batch(index, strategy_request, tokens, len(outputs)).outputs = outputs
         for index, other, direction in batch_update.moved:
             if direction.name != "SWAP":
-                self._release(other)
+                self._remove_from_batch(other)
             moved = {other: at.pop(index, None), index: at.pop(other, None)}
             at.update((row, request) for row, request in moved.items() if request is not None)
 
@@ -291,11 +293,13 @@ class ForRunnerV1(_Requests):
         return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
 
 
-def make_processor(vllm_config: VllmObject, *arguments: VllmObject) -> ForRunnerV1 | ForRunnerV2:
+def make_processor(
+    vllm_config: VllmObject, *arguments: VllmObject
+) -> ProcessorForRunnerV1 | ProcessorForRunnerV2:
     """Return the processor for a runner. V2 passes its requests' state, V1 a device and a flag."""
     if len(arguments) == 1:
-        return ForRunnerV2(vllm_config, *arguments)
-    return ForRunnerV1(vllm_config, arguments[0])
+        return ProcessorForRunnerV2(vllm_config, *arguments)
+    return ProcessorForRunnerV1(vllm_config, arguments[0])
 
 
 def __getattr__(name: str) -> object:

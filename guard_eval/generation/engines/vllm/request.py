@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.noise import row_key
 from guard_eval.generation.engines.vllm import VllmObject
-from guard_eval.generation.strategies import LogitStrategy, Strategy, draws, parse, signature
+from guard_eval.generation.strategies import LogitStrategy, Strategy, draws_tokens, parse, signature
 
 STRATEGY = "guard_eval"
 SEED = "guard_eval_seed"
@@ -86,7 +86,7 @@ def read_request(parameters: VllmObject) -> StrategyRequest | None:
                 f"{name} = {value!r} would change the probabilities that {strategy} sees; "
                 f"set {name} = {neutral} (a model's generation_config.json may have set it)"
             )
-    if not draws(strategy):
+    if not draws_tokens(strategy):
         return StrategyRequest(strategy, 0)
     if SEED not in arguments:
         raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")

@@ -71,7 +71,7 @@ def texts_of(study):
     )
 
 
-def test_ray_writes_runs_stop_strings_own_strategies(tmp_path, own_registry):
+def test_ray_writes_the_same_texts_as_the_local_engine(tmp_path, own_registry):
     own.use_text("nowhere/nearly.py", OWN)
     texts = {}
     for name in ("local", "ray"):
@@ -89,7 +89,7 @@ def test_ray_writes_runs_stop_strings_own_strategies(tmp_path, own_registry):
     assert "stop" in {text[-1] for text in texts["ray"]}
 
 
-def test_a_dead_worker_loses_and_doubles_no_text(tmp_path):
+def test_no_text_is_lost_or_repeated_after_a_worker_dies(tmp_path):
     killed: list[int] = []
     over = threading.Event()
 
@@ -128,7 +128,7 @@ def cluster(monkeypatch):
     cluster.shutdown()
 
 
-def test_a_lost_machine_loses_and_doubles_no_text(tmp_path, cluster):
+def test_no_text_is_lost_or_repeated_after_a_machine_fails(tmp_path, cluster):
     """One of two machines is lost when the first texts are on disk. The other one continues."""
     machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
@@ -164,7 +164,7 @@ def test_a_full_cluster_is_named(tmp_path, cluster, monkeypatch):
         generate_texts(write_study(tmp_path / "many", prompts=2), engine="ray", strategy=["guard"])
 
 
-def test_only_live_machines_count():
+def test_resources_of_lost_machines_are_ignored():
     nodes = [
         {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
         {"Alive": False, "Resources": {"CPU": 8.0, "GPU": 4.0}},

@@ -81,7 +81,7 @@ def test_vllm_writes_all_but_refused_strategies(tmp_path, monkeypatch):
     assert requested == ["guard", "greedy"]
 
 
-def test_vllm_texts_have_other_ids_and_count(tmp_path):
+def test_vllm_texts_have_own_ids_and_are_found_again(tmp_path):
     vllm_study = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")

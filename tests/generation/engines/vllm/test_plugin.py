@@ -10,7 +10,11 @@ from stepping import Follower
 
 from guard_eval.generation.decoding.noise import row_key
 from guard_eval.generation.engines.vllm import plugin
-from guard_eval.generation.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, make_processor
+from guard_eval.generation.engines.vllm.plugin import (
+    ProcessorForRunnerV1,
+    ProcessorForRunnerV2,
+    make_processor,
+)
 from guard_eval.generation.strategies import own, parse
 
 CPU = torch.device("cpu")
@@ -90,7 +94,7 @@ def test_a_request_has_the_same_text_alone(names, interface):
     model, all_jobs = Model(), jobs(names)
     if interface == "V1":
         processor = make_processor(config(ROOM), CPU, False)
-        assert type(processor) is ForRunnerV1
+        assert type(processor) is ProcessorForRunnerV1
         RunnerV1(processor, model, seed=5).run(all_jobs, at_once=ROOM)
     else:
         RunnerV2(lambda states: make_processor(config(ROOM), states), model, seed=6, at_once=ROOM).run(
@@ -102,12 +106,12 @@ def test_a_request_has_the_same_text_alone(names, interface):
 def test_equal_requests_have_separate_states():
     model = Model()
     all_jobs = [Job([1, 2], parameters({"guard_eval": "guard"}), limit=30) for _ in range(8)]
-    RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=2).run(all_jobs, at_once=ROOM, set_back=0.2)
+    RunnerV1(ProcessorForRunnerV1(config(ROOM), CPU), model, seed=2).run(all_jobs, at_once=ROOM, set_back=0.2)
     assert [job.written for job in all_jobs] == [alone(all_jobs[0], model)] * 8
 
 
 def test_rows_without_a_strategy_stay_equal_to_the_bit():
-    processor = ForRunnerV1(config(), CPU)
+    processor = ProcessorForRunnerV1(config(), CPU)
     outputs: list[int] = []
     added = [(1, parameters({"guard_eval": "guard"}), [1], outputs), (0, parameters(), [2], [])]
     processor.update_state(BatchUpdate(2, [], added, []))
@@ -121,14 +125,14 @@ def test_rows_without_a_strategy_stay_equal_to_the_bit():
 
 
 def test_a_missing_state_is_an_error():
-    processor, extra = ForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
+    processor, extra = ProcessorForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
     with pytest.raises(RuntimeError, match="came back after 3 tokens"):
         processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))
 
 
 def test_speculation_is_refused_only_with_a_strategy():
     runner = RunnerV2(
-        lambda states: ForRunnerV2(config(speculative=object()), states), Model(), seed=0, at_once=2
+        lambda states: ProcessorForRunnerV2(config(speculative=object()), states), Model(), seed=0, at_once=2
     )
     assert runner.processor.add_request(0, parameters()) is False
     with pytest.raises(RuntimeError, match="speculative"):
@@ -136,7 +140,7 @@ def test_speculation_is_refused_only_with_a_strategy():
 
 
 def test_several_rows_for_a_request_are_refused():
-    runner = RunnerV2(lambda states: ForRunnerV2(config(), states), Model(), seed=0, at_once=2)
+    runner = RunnerV2(lambda states: ProcessorForRunnerV2(config(), states), Model(), seed=0, at_once=2)
     runner._add(Job([1], parameters({"guard_eval": "guard"}), limit=3))
     runner.processor.apply_staged_writes()
     index = next(iter(runner.at))
@@ -147,7 +151,10 @@ def test_several_rows_for_a_request_are_refused():
 
 
 def test_runner_v1_refuses_asynchronous_scheduling():
-    processor, ours = ForRunnerV1(config(asynchronous=True), CPU), parameters({"guard_eval": "guard"})
+    processor, ours = (
+        ProcessorForRunnerV1(config(asynchronous=True), CPU),
+        parameters({"guard_eval": "guard"}),
+    )
     processor.update_state(BatchUpdate(1, [], [(0, parameters(), [1], [])], []))
     with pytest.raises(RuntimeError, match="--no-async-scheduling"):
         processor.update_state(BatchUpdate(1, [], [(0, ours, [1], [])], []))

@@ -154,7 +154,7 @@ def test_vllm_texts_equal_local_texts_but_for_recipes(engine, reference, rows, s
 
 
 # The last one with a model: to close its engine takes from vLLM what the other one stands on.
-def test_requests_set_back_write_equal_texts(location, reference, rows, monkeypatch):
+def test_preempted_requests_write_equal_texts(location, reference, rows, monkeypatch):
     from vllm.v1.core.sched.scheduler import Scheduler
 
     set_back = []
