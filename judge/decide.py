@@ -221,7 +221,7 @@ def _learn_limit(run: RunState, reply: Reply) -> RunState:
     elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
         run = replace(run, max_output_tokens=run.most_output_tokens)
     if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
-        run = replace(run, best=run.best.drop("temperature"))
+        run = replace(run, best=run.best.omit_parts("temperature"))
     return run
 
 

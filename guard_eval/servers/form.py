@@ -70,7 +70,7 @@ class Form:
         dropped = f", without {and_list(names)}" if names else ""
         return f"answers in {output}{dropped}"
 
-    def drop(self, *names: str) -> Form:
+    def omit_parts(self, *names: str) -> Form:
         """Return the form with these parts of a request left out."""
         return replace(self, without=tuple(sorted({*self.without, *names})))
 
@@ -83,4 +83,4 @@ class Form:
             return replace(self, limit="max_completion_tokens" if is_old else "max_tokens")
         if change == "output":
             return replace(self, output="text")
-        return self.drop(change) if change in OMITTABLE else self
+        return self.omit_parts(change) if change in OMITTABLE else self

@@ -50,7 +50,7 @@ class RateLimiter:
             await self._free.wait_for(lambda: self.in_flight < int(self.limit))
             self.in_flight += 1
         try:
-            while (wait := self._closed_until - time.monotonic()) > 0:  # noqa: ASYNC110 (`open` may end it)
+            while (wait := self._closed_until - time.monotonic()) > 0:  # noqa: ASYNC110 (`end_pause` may end it)
                 await asyncio.sleep(min(wait, POLL_SECONDS))
         except BaseException:
             await self.__aexit__()
@@ -110,6 +110,6 @@ class RateLimiter:
             self.limit = max(1.0, self.limit / 2)
         self._closed_until = max(self._closed_until, now + wait)
 
-    def open(self) -> None:
+    def end_pause(self) -> None:
         """End the pause."""
         self._closed_until = 0.0

@@ -34,7 +34,7 @@ class Workers:
     def stop(self) -> None:
         """Send nothing more, and end all pauses."""
         self._stop.set()
-        self.limiter.open()
+        self.limiter.end_pause()
 
     async def run(self, works: Iterable[Awaitable[None]]) -> None:
         """Wait for all workers. An error in one worker stops the others, and is raised at the end.

@@ -37,8 +37,8 @@ def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
     names = [name for name in _GUESSES if name not in fixed | unsent | {*form.without}]
     text = form if "output" in fixed else replace(form, output="text")
     yield text
-    yield from (form.drop(name) for name in names)
-    yield from (text.drop(*names[:count]) for count in range(1, len(names) + 1))
+    yield from (form.omit_parts(name) for name in names)
+    yield from (text.omit_parts(*names[:count]) for count in range(1, len(names) + 1))
 
 
 def change_form(form: Form, change: Change, judge: Judge) -> Form:

@@ -179,7 +179,7 @@ def test_an_unspecific_refusal_drops_one_part_at_a_time():
 
 def test_a_part_that_the_server_refused_stays_dropped():
     steps, _ = ask(state(), NO_TEMPERATURE, UNKNOWN_FORM)
-    assert steps == [Send(SCHEMA.drop("temperature")), Send(TEXT.drop("temperature"))]
+    assert steps == [Send(SCHEMA.omit_parts("temperature")), Send(TEXT.omit_parts("temperature"))]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_limit_fixed_in_study_toml_is_not_lowered():
 def test_temperature_0_is_left_out_after_endless_reasoning():
     """Some models that reason repeat themselves without end at 0."""
     steps, run = ask(state(), CUT, CHOICES, reasoned=True)
-    assert steps == [Send(SCHEMA.drop("temperature")), Verdict(CHOICES)]
+    assert steps == [Send(SCHEMA.omit_parts("temperature")), Verdict(CHOICES)]
     assert run.is_settled
     steps, _ = ask(state(temperature=0.0), CUT, reasoned=True)
     assert steps == [Send(SCHEMA, 1)]
