@@ -296,7 +296,8 @@ def _find_models(
 ) -> HubModels:
     """Find the scoring models that are needed, on this machine or the Hub.
 
-    A folder that does not exist is a problem of a dry run. Otherwise only the metrics that need it fail.
+    A dry run reports a missing folder of a model as a problem. Otherwise, only the metrics that need the
+    model fail.
     """
     have_references = any(text.reference for text in generations)
     needed_models: dict[str, tuple[str, str]] = {}

@@ -161,7 +161,7 @@ def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
 
 
 def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
-    """Notify the user of prompts with control tokens. Without a template they are not read as text."""
+    """Warn of control tokens in prompts. Without a chat template, the model does not read them as text."""
     control = control_tokens(loaded.tokenizer).items()
     spelled = {
         label_prompt(row.prompt): token

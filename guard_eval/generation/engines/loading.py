@@ -64,7 +64,7 @@ class LoadedModel:
         return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
 
     @property
-    def facts(self) -> dict[str, str | None]:
+    def revision_and_dtype(self) -> dict[str, str | None]:
         """The facts that tell this model's texts from those of another run."""
         return {"revision": self.revision, "dtype": self.dtype}
 
@@ -366,7 +366,7 @@ def _read_weights(
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(
-            f"the model {files.source!r} lacks {len(missing)} of its weights, {missing[0]} for one; "
+            f"the model {files.source!r} lacks {len(missing)} of its weights, such as {missing[0]}; "
             "download it again"
         )
     return model

@@ -51,7 +51,7 @@ def open_local(plan: GenerationPlan) -> Iterator[Engine]:
         # The first steps load code and memory, which would make the first batch look slower than it is.
         check_abilities(models.loaded.model, Greedy())
         progress.notice(str(models.loaded))
-        yield Engine(models.loaded.facts, models.write)
+        yield Engine(models.loaded.revision_and_dtype, models.write)
 
 
 class StudyModels:

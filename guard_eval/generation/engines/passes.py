@@ -88,7 +88,7 @@ def read_states(
 
 
 class RowPasses:
-    """The forward passes of texts. Each text continues some text of the pass before.
+    """The forward passes of texts. Each text continues one of the texts of the previous pass.
 
     Attributes:
         cache: The model's cache of the texts, or None.

@@ -181,7 +181,7 @@ class TopP(Truncation, name="top_p", source="Holtzman et al. 2020, arXiv 1904.09
 
 
 class Typical(Truncation, name="typical", source="Meister et al. 2023, arXiv 2202.00666"):
-    """Sampling from the tokens of the smallest |H + ln p(v)|, as few as reach Σ p(v) ≥ `tau`."""
+    """Sampling from the fewest tokens with Σ p(v) ≥ `tau`, in ascending order of |H + ln p(v)|."""
 
     tau: _PositiveShare = 0.2
 

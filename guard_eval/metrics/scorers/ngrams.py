@@ -156,7 +156,7 @@ def _largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, in
 
 
 def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]) -> int:
-    """Return the number of a text's n-grams that another text has, too, each as often as there."""
+    """Count a text's n-grams that another text also has, each at most as often as that text (as in BLEU)."""
     matches = 0
     for gram, count in grams.items():
         first, second = largest[gram]

@@ -78,7 +78,7 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.notice(str(described))
     try:
-        yield Engine(described.facts, partial(_write_strategy, study, llm, described))
+        yield Engine(described.revision_and_dtype, partial(_write_strategy, study, llm, described))
     finally:
         llm.llm_engine.engine_core.shutdown()  # otherwise this process waits for vLLM's processes
 

@@ -296,7 +296,7 @@ class ProcessorForRunnerV1(_Requests):
 def make_processor(
     vllm_config: VllmObject, *arguments: VllmObject
 ) -> ProcessorForRunnerV1 | ProcessorForRunnerV2:
-    """Return the processor for a runner. V2 passes its requests' state, V1 a device and a flag."""
+    """Create the processor. vLLM's runner V2 passes the state of requests; runner V1 a device and a flag."""
     if len(arguments) == 1:
         return ProcessorForRunnerV2(vllm_config, *arguments)
     return ProcessorForRunnerV1(vllm_config, arguments[0])
