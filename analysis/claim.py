@@ -15,7 +15,7 @@ from analysis.stats.printed import (
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, make_table
 from guard_eval.reporting.words import and_list, format_p_in_sentence, number, percent, plural
@@ -258,7 +258,7 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
 
 
 def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
-    """Count the comparisons that are significant after the correction."""
+    """Describe how many comparisons stay significant after the correction."""
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
     return (
@@ -268,7 +268,7 @@ def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests:
 
 
 def _list_totals(totals: Sequence[int], ratings: int) -> str:
-    """List the numbers of ratings that fit the percentages."""
+    """List the numbers of ratings for which these percentages are possible."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
     listed = and_list([f"{n:,}" for n in totals[:MAX_TOTALS]])

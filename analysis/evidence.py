@@ -20,7 +20,8 @@ from analysis.scores.scores import CELL, ScoredVerdicts, connected_methods
 from analysis.verdicts.table import names_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
@@ -257,7 +258,7 @@ class Evidence:
         Raises:
             StudyError: Raters are declared to be a sample, and the table does not tell them apart.
         """
-        scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
+        scored = ScoredVerdicts.from_verdicts(table, context.planned, context.plan.panel, context.composite)
         evidence = cls(scored=scored, context=context)
         if context.plan.raters == "random" and not evidence.are_raters_known:
             raise StudyError(UNNAMED_RATERS)
@@ -353,7 +354,7 @@ class Evidence:
 
     def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence on these comparisons only."""
-        scored = self.scored.only(tuple(comparisons))
+        scored = self.scored.restrict_to(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 

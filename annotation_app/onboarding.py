@@ -118,8 +118,8 @@ def _show_instructions(app: App, visit: Visit) -> str:
     with markup.show_page(texts.title, texts.lead):
         attempts = visit.progress["check"]
         if attempts and not attempts[-1]["passed"]:
-            asked = app.words.check.questions
-            wrong = " ".join(f"“{row.ask}”" for row in asked if row.name in attempts[-1]["wrong"])
+            questions = app.words.check.questions
+            wrong = " ".join(f"“{row.ask}”" for row in questions if row.name in attempts[-1]["wrong"])
             st.html(markup.format_problem(fill_placeholders(app.words.check.wrong, questions=wrong)))
         rubric = markup.format_rubric(texts.questions, app.criteria)
         st.html(rubric + markup.format_points(texts.points))

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Context, Evidence
-from analysis.scores.win_share import fixed_share
+from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.sections.results.ranking import ranking
 from analysis.stats.agreement import fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
@@ -42,7 +42,7 @@ def check_share_and_kappa(
         drawn = draw_verdicts(rng, items, raters)
         means = 0.5 + drawn.mean(axis=1) / 2
         columns = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
-        result = fixed_share(pd.DataFrame(columns), level=0.95)
+        result = estimate_share_of_these_raters(pd.DataFrame(columns), level=0.95)
         pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
         kappa = fleiss_kappa(_count_verdicts(drawn))
         covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
@@ -67,7 +67,9 @@ def measure_wrong_rank_sets(rng: np.random.Generator, prompts: int, studies: int
             for verdict in (str(rng.choice([a, b, "tie"])),)
         ]
         constants = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
-        methods = ranking(Evidence.of(validate(pd.DataFrame(rows).assign(**constants)), Context(name="n")))
+        methods = ranking(
+            Evidence.from_verdicts(validate(pd.DataFrame(rows).assign(**constants)), Context(name="n"))
+        )
         wrong += any(row.possible_best not in {None, 1} for row in methods)
     return wrong / studies
 

@@ -17,7 +17,11 @@ from scipy import stats
 from simulated_studies import Truth, simulate
 
 from analysis.evidence import Context, Evidence
-from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision
+from analysis.scores.win_share import (
+    estimate_share_of_all_raters,
+    estimate_share_of_these_raters,
+    weigh_by_precision,
+)
 from analysis.sections.results.ranking import ranking
 from analysis.stats.assisted import assisted_share
 from analysis.verdicts.checks import validate
@@ -45,7 +49,7 @@ def intervals(studies: int) -> Iterator[tuple[object, ...]]:
 
 def _cover(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]:
     columns = {"share": shares, "dataset": "d", "unit": -1 - np.arange(len(shares))}
-    ours = fixed_share(pd.DataFrame(columns), level=0.95)
+    ours = estimate_share_of_these_raters(pd.DataFrame(columns), level=0.95)
     low, high = stats.t.interval(0.95, len(shares) - 1, shares.mean(), stats.sem(shares))
     covers = ours.low is not None and ours.high is not None and ours.low <= truth <= ours.high
     return covers, low <= truth <= high, (ours.p is not None and ours.p <= 0.05) == (low <= 0.5 <= high)
@@ -65,7 +69,7 @@ def weights(studies: int) -> Iterator[tuple[object, ...]]:
             mean = np.bincount(item, weights=net) / count
             items = pd.DataFrame({"share": 0.5 + mean / 2, "dataset": "d", "unit": -1 - np.arange(pairs)})
             ways = (items, weigh_by_precision(items, scores))
-            detections += [(fixed_share(way, level=0.95).p or 1) <= 0.05 for way in ways]
+            detections += [(estimate_share_of_these_raters(way, level=0.95).p or 1) <= 0.05 for way in ways]
         yield pairs, f"1 or {more}", share, *detections / studies
 
 
@@ -105,8 +109,8 @@ def loads(studies: int) -> Iterator[tuple[object, ...]]:
             unit = np.arange(len(rater))
             columns = {"item": unit, "unit": -1 - unit, "dataset": "d", "rater": rater, "net": net}
             scores = pd.DataFrame(columns | {"showings": 1, "share": 0.5 + net / 2})
-            these = fixed_share(scores, level=0.95)
-            others = random_share(scores, scores, these)
+            these = estimate_share_of_these_raters(scores, level=0.95)
+            others = estimate_share_of_all_raters(scores, scores, these)
             ends = [(estimate.low, estimate.high) for estimate in (these, others)]
             if None not in ends[1]:
                 spans = [high - low for low, high in ends]
@@ -156,7 +160,7 @@ def ranks(studies: int) -> Iterator[tuple[object, ...]]:
             table = _alike(rng, methods, prompts, raters, rated_share=rated_share, leans=leans)
             for index, sampling in enumerate(("fixed", "random")):
                 context = Context(name="n", plan=TestPlan(raters=sampling))
-                rows = ranking(Evidence.of(table, context))
+                rows = ranking(Evidence.from_verdicts(table, context))
                 sets = [(row.possible_best or 1, row.possible_worst or methods) for row in rows]
                 wrong[index] += any(rank_set != (1, methods) for rank_set in sets)
         yield methods, prompts, f"{raters}, {rated_share:.0%}", leans, *wrong / studies

@@ -9,21 +9,14 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, Self, TypeVar, dataclass_transform
+from typing import Any, Literal, Self
+
+from guard_eval.frozen import record
 
 JsonObject = dict[str, Any]
 """A JSON object, whose values are of any kind."""
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-def record(cls: type[T]) -> type[T]:
-    """Make a class a frozen dataclass with slots, whose fields are given by name."""
-    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
-
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
@@ -87,7 +80,7 @@ def content_id(*parts: object) -> str:
     return hashlib.sha256(_AS_JSON(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Prompt:
     """A text to be continued. `reference` is a human's continuation, if it is known."""
 
@@ -97,7 +90,7 @@ class Prompt:
     reference: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Recipe:
     """All conditions that can change a continuation's text, except the prompt.
 
@@ -142,7 +135,7 @@ class Recipe:
         return content_id(prompt.id, prompt.text, *settings, *([rare] if rare else []))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Continuation:
     """A text that a model wrote after a prompt.
 
@@ -170,7 +163,7 @@ class Continuation:
     run: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Pair:
     """Two continuations of one prompt, with their names: only the store and the report see this.
 
@@ -201,7 +194,7 @@ class Pair:
         return content_id("pair", method_a, method_b, continuation_a, continuation_b)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Gold:
     """A pair outside the study, with a known better text on the criteria that are clear."""
 
@@ -225,7 +218,7 @@ def clean_for_raters(text: str) -> str:
     return unicodedata.normalize("NFC", lines).strip(_WHITE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BlindPair:
     """The pair that a rater receives: two texts and no names. The app and the judge get nothing else.
 
@@ -244,7 +237,7 @@ class BlindPair:
         return cls(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Rater:
     """A person, a model or a simulation that compares pairs."""
 
@@ -257,7 +250,7 @@ Couple = tuple[str, str]
 """Two systems that are compared."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RoundPlan:
     """The plan that decides, after a round of prompts, which comparisons go on.
 
@@ -300,7 +293,7 @@ class Contest:
         return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class HandOutPlan:
     """The plan by which pairs are handed to one rater.
 
@@ -325,7 +318,7 @@ class HandOutPlan:
     rounds: RoundPlan | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class DeclaredPart:
     """People's settings or a judge's: their hash today and at the first verdict, and what changed since."""
 
@@ -335,7 +328,7 @@ class DeclaredPart:
     changes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Usage:
     """A server's statements about an answer; None for missing ones.
 

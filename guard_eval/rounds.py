@@ -23,7 +23,8 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.records import Contest, Couple, record
+from guard_eval.frozen import record
+from guard_eval.records import Contest, Couple
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION, JsonObject, record
+from guard_eval.frozen import record
+from guard_eval.records import BILLION, JsonObject
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result

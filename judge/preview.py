@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
@@ -107,7 +107,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     longest = judge.max_output_tokens or REASONING_TOKENS
     reasons = run.max_output_tokens == REASONING_TOKENS
     may_reason = not reasons and judge.max_output_tokens is None
-    each = f" ({longest:,} each, if the model reasons)" if may_reason else ""
+    per_request = f" ({longest:,} each, if the model reasons)" if may_reason else ""
     price = find_price(judge, url)
     name = escape_invisible(judge.rater_name)
     special = describe_differences(judge)
@@ -118,7 +118,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
         f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
-        f"answer tokens: at most {len(sizes) * longest:,}{each}",
+        f"answer tokens: at most {len(sizes) * longest:,}{per_request}",
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
     if special:

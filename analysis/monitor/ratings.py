@@ -19,7 +19,8 @@ from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_sig
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import RaterKind, record
+from guard_eval.frozen import record
+from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_suspicious_presentations
@@ -212,7 +213,7 @@ def read_ratings(
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
-    placed = _place_letters(letters, presentations)
+    placed = _convert_letters_to_sides(letters, presentations)
     last = placed.drop_duplicates(_CHOICE, keep="last")
     presentations["net"] = presentations["presentation"].map(last.groupby("presentation")["letter"].sum())
     study = presentations[presentations["role"] == "study"]
@@ -234,7 +235,7 @@ def read_ratings(
         surplus=int(study["surplus"].sum()),
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
-        seconds=_none_if_nan(study["seconds"].median()),
+        seconds=_replace_nan_with_none(study["seconds"].median()),
         criteria=_describe_criteria(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
         raters=_describe_raters(
@@ -265,7 +266,7 @@ def _to_frame(table: NamedRows) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns, dtype=object).astype(types)
 
 
-def _none_if_nan(value: float) -> float | None:
+def _replace_nan_with_none(value: float) -> float | None:
     """Return a number, or None in place of NaN."""
     return None if np.isnan(value) else float(value)
 
@@ -331,7 +332,7 @@ def _describe_raters(
     states = []
     for rater in raters:
         total = totals[rater.name]
-        pace = _none_if_nan(total.pop("pace"))
+        pace = _replace_nan_with_none(total.pop("pace"))
         count = {name: int(np.nan_to_num(value)) for name, value in total.items()}
         favourite, chance = favourites.get(rater.name, ("", 1.0))
         leaning, to_a = count["leaning"], count["to_a"]
@@ -370,7 +371,7 @@ def _describe_raters(
     return tuple(states)
 
 
-def _place_letters(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
+def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
     """Return the choices of these presentations; `side` is 1 for the first method and −1 for the second."""
     choices = letters.merge(presentations, on="presentation")
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
@@ -379,10 +380,10 @@ def _place_letters(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.Dat
 def _describe_signs(
     store: Store, kind: RaterKind, letters: pd.DataFrame, last: pd.DataFrame
 ) -> Mapping[str, str]:
-    """Return the signs that a model answered for a rater, by the rater's name."""
+    """Return, by rater, the signs that a language model may have answered for this person."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
     presentations = _to_frame(read_presentations(store, judge_kind))
-    judged = _place_letters(letters, presentations).drop_duplicates(_CHOICE, keep="last")
+    judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
     compared = compare_with_judges(kind, _label_pairs(last), _label_pairs(judged))
     return describe_signs(compared, count_suspicious_presentations(store))
 

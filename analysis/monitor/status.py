@@ -15,7 +15,8 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import PEOPLE, Pair, Prompt, record, settings_part
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
@@ -27,6 +28,7 @@ from guard_eval.store.showings.rounds import count_active_pairs, count_closed, r
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
+from guard_eval.study.judge_settings import Judge
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -101,7 +103,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         study = Study.open(folder, overrides)
     except StudyError as error:
         return _summarise(folder, [Step("settings", "broken", str(error))])
-    steps, texts = _text_steps(study)
+    steps, texts = _read_preparation_steps(study)
     if study.settings.database is not None or (folder / "study.db").exists():
         try:
             with Store.open(study.database, declared=study.declared) as store:
@@ -115,7 +117,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
 def _read_store(
     study: Study, store: Store, drawn: Sequence[Pair], steps: list[Step], texts: Mapping[str, SystemTexts]
 ) -> Status:
-    """Return the state of a study whose pairs are drawn."""
+    """Return the state of a study that already has pairs."""
     everybody = raters.read(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(
@@ -149,16 +151,20 @@ def _summarise(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    """Return the steps as lines, and the next commands: those of the first needed step, then the choices."""
+    """Return the steps as lines, and the next commands.
+
+    The commands of the first unfinished step come first, then those of the optional steps.
+    """
     width = max(len(step.name) for step in steps)
     lines = [f"{MARKS[step.state]} {step.name:{width}}  {step.text}" for step in steps]
     is_broken = any(step.state == "broken" for step in steps)
+    is_rated = ratings is not None and ratings.counted > 0
     unfinished = [] if is_broken else [step for step in steps if step.next]
     needed = [step for step in unfinished if step.name not in OPTIONAL][:1]
     choices = [step for step in unfinished if step.name in OPTIONAL]
+    choices.sort(key=lambda step: is_rated and step.name == "metrics")  # who has ratings wants more of them
     if not is_broken and not unfinished:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
-    is_rated = ratings is not None and ratings.counted > 0
     if ratings is not None and is_rated:
         lines += ["", write_headline(ratings)]
     return Status(
@@ -180,11 +186,11 @@ def _describe_step(step: str, **values: object) -> str:
     return line
 
 
-def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
+def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen = study.settings
     served = [system.served_model.model for system in chosen.systems.values() if system.source == "server"]
-    models = [*(part.settings.model.name for part in study.split_by_model()), *served]
+    models = [*(study_of_model.settings.model.name for study_of_model in study.split_by_model()), *served]
     described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
@@ -193,7 +199,7 @@ def _text_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
         prompts_step = Step("prompts", "broken", str(error))
     else:
         prompts_step = Step("prompts", "complete", _describe_step("prompts", prompts=prompts))
-    texts_step, texts = _texts_step(study, prompts)
+    texts_step, texts = _read_texts_step(study, prompts)
     metrics = _metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Step("settings", "complete", described), prompts_step, texts_step]
     return [*steps, *_tuning_steps(study, texts_step), metrics], texts
@@ -211,7 +217,7 @@ def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> l
     return replaced
 
 
-def _texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
+def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts. They are complete if every system has all of them."""
     name = "texts" if study.settings.system else "continuations"
     try:
@@ -341,7 +347,11 @@ def _verdict_steps(
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_remaining(study, store, rated)
     if any(remaining.values()):
-        text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
+        requests = {judge.rater_name: _requests_per_pair(judge) for judge in study.settings.judge}
+        text = ", ".join(
+            f"{name}: {format_count(count, 'request')} left ({requests[name]} for each pair)"
+            for name, count in remaining.items()
+        )
         yield Step("judges", "partial", text, (study.command("judge", "--dry-run"),))
     elif remaining:
         yield Step("judges", "complete", f"{', '.join(remaining)}: all judged")
@@ -358,15 +368,20 @@ def _verdict_steps(
     yield _report_step(study, is_rated=is_rated, missing=missing)
 
 
+def _requests_per_pair(judge: Judge) -> int:
+    """Return how often a judge is asked about a pair: each sample of each order is a request."""
+    orders = 2 if judge.orders == "both" else 1
+    return orders * judge.samples
+
+
 def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
-    """Return an upper limit for the number of presentations that each judge has not judged yet."""
+    """Return an upper limit for the number of requests that each judge has not answered yet."""
     remaining = {}
     for judge in study.settings.judge:
-        orders = 2 if judge.orders == "both" else 1
         name = judge.rater_name
         with store.read() as db:
             playing = count_active_pairs(db, settings_part(name, "model"))
-        remaining[name] = max(0, playing * orders * judge.samples - rated.get(name, 0))
+        remaining[name] = max(0, playing * _requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 
 
@@ -428,7 +443,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
             "ties %": number(row.ties, 0, scale=100),
             "same %": number(row.same, 0, scale=100),
             "κ (95 %)": number_limits(row.kappa),
-            "A % (95 %)": number_limits(row.first, 0, scale=100),
+            "chose A, % (95 %)": number_limits(row.first, 0, scale=100),
         }
         lines.append(label | figures)
     notes = {row.kappa.note: insert_spaces(row.criterion) for row in rows if row.kappa.note}
@@ -460,7 +475,7 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
         columns=tuple(heads),
         rows=tuple(tuple(line[name] for name in heads) for line in cells),
         words=frozenset(index for index, name in enumerate(heads) if name in {"state", "look at"}),
-        note=". ".join(map(capitalise, notes)),
+        note=". ".join(capitalise(note.rstrip(".")) for note in notes),
     )
 
 

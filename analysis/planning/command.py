@@ -14,7 +14,7 @@ import numpy as np
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_power, find_items_needed
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_standalone_svg
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
@@ -118,11 +118,9 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_, overrides)
-    found = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
-    named = {"ties": ties, "icc": icc, "results": results}
-    known: dict[str, Any] = {
-        name: value for name, value in (*found.items(), *named.items()) if value is not None
-    }
+    of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
+    options = {"ties": ties, "icc": icc, "results": results}
+    values: dict[str, Any] = of_pilot | {name: value for name, value in options.items() if value is not None}
     design = Design(
         share=share,
         alpha=alpha,
@@ -131,7 +129,7 @@ def power(
         margin=margin,
         judge_r=judge_r,
         judged=judged,
-        **known,
+        **values,
     )
     plan = plan_study(
         design,
@@ -191,11 +189,12 @@ def plan_study(
 
 def _find_need(design: Design, raters: int) -> Need:
     items = find_items_needed(design, raters)
+    simpler = design.for_these_raters_alone()
     return Need(
         raters=raters,
         items=items,
         verdicts=None if items is None else items * raters * design.results,
-        without=None if design == design.only() else find_items_needed(design.only(), raters),
+        without=None if design == simpler else find_items_needed(simpler, raters),
     )
 
 
@@ -243,7 +242,7 @@ def _make_table(
 ) -> Table:
     """Return the needs as a table, with the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
-    is_wider = design != design.only()
+    is_wider = design != design.for_these_raters_alone()
     if is_wider:
         heads.append("These raters alone" if design.judge_r is None else "Without the judge")
     heads += [f"{size} items" for size in items]

@@ -17,7 +17,7 @@ from statsmodels.stats.power import normal_power_het
 from analysis.stats.assisted import PRIOR_UNITS, effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
-from guard_eval.records import record
+from guard_eval.frozen import record
 
 MAX_ITEMS = 1_000_000
 """Items up to which a plan looks for the power wanted."""
@@ -93,8 +93,8 @@ class Design:
         """
         return self.rating_variance * (1 + (raters - 1) * self.icc) / raters
 
-    def only(self) -> Design:
-        """Return the design for these raters, without a judge."""
+    def for_these_raters_alone(self) -> Design:
+        """Return the design for these raters alone, without a judge."""
         return replace(self, rater_sd=None, judge_r=None)
 
 

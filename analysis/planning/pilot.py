@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.reports.command import read_table_evidence
-from analysis.scores.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
+from analysis.scores.scores import ResultKey, ScoredVerdicts, group_by_result, item_numbers
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED, record
+from guard_eval.frozen import record
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
 
@@ -74,8 +75,8 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
-    scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
-    cells = list(by_cell(scored.by_kind))
+    scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
+    cells = list(group_by_result(scored.scores_by_kind))
     criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
     pilots = [
         _summarise_criterion(

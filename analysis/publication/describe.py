@@ -16,7 +16,8 @@ from analysis.reports.study_report import make_study_context, make_verdict_table
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.records import Pair, record
+from guard_eval.frozen import record
+from guard_eval.records import Pair
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import percent, plural
 from guard_eval.reporting.writing import write_whole

@@ -22,7 +22,8 @@ from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.records import SIMULATED, Pair, record
+from guard_eval.frozen import record
+from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import csv_text, join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -55,7 +56,7 @@ _SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
 
 
 @record
-class Published(Result):
+class PublishedStudy(Result):
     """A published study.
 
     Attributes:
@@ -67,7 +68,7 @@ class Published(Result):
     verdicts: int
 
 
-def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Published:
+def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> PublishedStudy:
     """Make a data set of the study, without its raters' identities.
 
     Raters become numbers, and times, durations and comments are left out. All words that were typed for the
@@ -125,7 +126,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         making.replace(target)
     finally:
         shutil.rmtree(making, ignore_errors=True)
-    return Published(
+    return PublishedStudy(
         folder=folder,
         verdicts=len(verdicts),
         lines=(
@@ -217,7 +218,7 @@ def _check_private(
             model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
         ),
         "system": "\n".join(
-            json.dumps(_list_typed_texts(system), ensure_ascii=False) for system in settings.system
+            json.dumps(_list_owner_texts(system), ensure_ascii=False) for system in settings.system
         ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*criterion_texts)),
@@ -242,8 +243,8 @@ def _check_private(
         )
 
 
-def _list_typed_texts(system: System) -> list[object]:
-    """Return the published texts that a person typed for a system: its name, served model and request."""
+def _list_owner_texts(system: System) -> list[object]:
+    """Return what the owner wrote about a system and the data set publishes: name, model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 

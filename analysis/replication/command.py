@@ -17,15 +17,16 @@ from analysis.replication.compare import (
     make_tables,
 )
 from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
-from analysis.replication.paper import SEARCH, PaperTable, find_table, paper_tables, published
+from analysis.replication.paper import SEARCH, PaperTable, find_published_figures, find_table, paper_tables
 from analysis.replication.study import find_differences, name_model, plan_replication, write_study
 from analysis.reports.study_report import make_verdict_table
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
+from guard_eval.frozen import record
 from guard_eval.generation.strategies import read_grid
-from guard_eval.records import SIMULATED, Prompt, RaterKind, record
+from guard_eval.records import SIMULATED, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -205,7 +206,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
         ours = figures_from_metrics(measured.to_frame())
         model = name_model(table, study)
         datasets = set(ours["dataset"])
-        printed = set(published(table.label)["dataset"])
+        printed = set(find_published_figures(table.label)["dataset"])
         if missing := sorted(printed - datasets):
             notes.append(f"not run: {', '.join(missing)}")
         if others := sorted(datasets - printed):
@@ -225,7 +226,7 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     model: str = "",
 ) -> Replication:
     """Show our figures with the paper's, and write them as Markdown if there is a folder."""
-    figures = published(table.label)
+    figures = find_published_figures(table.label)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(

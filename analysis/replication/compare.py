@@ -33,7 +33,7 @@ class SettingDifference(NamedTuple):
     words: str
     dataset: str = ""
 
-    def concerns(self, figures: pd.DataFrame) -> pd.Series:
+    def select_affected(self, figures: pd.DataFrame) -> pd.Series:
         """Select the figures whose setting differs from the paper's.
 
         The references' diversity is that of the prompts alone, whichever model continues them.
@@ -67,7 +67,7 @@ def compare(
     half_unit = compared["half_unit"]
     concerned = pd.Series(data=False, index=compared.index)
     for difference in differences:
-        concerned |= difference.concerns(compared)
+        concerned |= difference.select_affected(compared)
     states = {
         "not run": value.isna(),
         "other setting": concerned,

@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from guard_eval.errors import StudyError, suggest_nearest
-from guard_eval.records import record
+from guard_eval.frozen import record
 
 FOLDER = Path(__file__).parent / "tables"
 _CONTENT: dict[str, Any] = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
@@ -31,10 +31,10 @@ class PaperTable:
 
     Attributes:
         name: The short name on the command line.
-        label: The label in the paper's TeX; that of the appendix if it has none.
+        label: The LaTeX label of the table, or of its appendix if the table has none.
         experiment: The experiment that it belongs to; "" if there is nothing to run.
         models: The models, by the paper's names. Each one is a study.
-        named: Whether the paper names the model there.
+        named: Whether the paper names the model in this table.
         asks: Who judges the pairs: `people`, `judge` or both.
         here: Where to find the content of a table that cannot be run.
     """
@@ -90,7 +90,7 @@ def find_table(name: str) -> PaperTable:
 
 
 @functools.cache
-def published(label: str) -> pd.DataFrame:
+def find_published_figures(label: str) -> pd.DataFrame:
     """Return the figures of the table with this label, in the order of print, a row for each.
 
     The columns are its position in the words of the paper (`block`, `row`, `group`, `column`), what is

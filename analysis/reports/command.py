@@ -19,7 +19,7 @@ from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import and_list, plural
 from guard_eval.reporting.writing import check_folder
 from guard_eval.results import Result

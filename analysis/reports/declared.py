@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from analysis.evidence import Context
 from analysis.scores.combined import Composite
 from analysis.scores.family import declared_results
-from analysis.scores.scores import PROMPT, UnitScores, with_units
+from analysis.scores.scores import PROMPT, UnitScores, add_unit_column
 from analysis.sections.results.by_column import find_column
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.table import Declared
@@ -171,9 +171,9 @@ def _use_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
         )
     if unit != "pair" or PROMPT not in verdicts.columns:
         return verdicts
-    pairs = with_units(verdicts).drop_duplicates(["method_a", "method_b", "pair_id"])
+    pairs = add_unit_column(verdicts).drop_duplicates(["method_a", "method_b", "pair_id"])
     without = verdicts.drop(columns=PROMPT)
-    if UnitScores.of(pairs).n < len(pairs):
+    if UnitScores.from_items(pairs).n < len(pairs):
         warning = Reading(notes=(_PAIR_DESPITE_PROMPTS,))
         without.attrs[READING] = join_readings([reading_of(verdicts), warning])
     return without

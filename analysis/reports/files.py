@@ -10,13 +10,14 @@ import pandas as pd
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import AnswerLine, FirstScreen, build_first_screen
 from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
-from analysis.scores.scores import by_cell, with_judges
+from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.section import make_frame, name_raters
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED, Pair, record
+from guard_eval.frozen import record
+from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
@@ -123,7 +124,7 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
     ]
     counted = []
-    for key, rows in by_cell(with_judges(example)):
+    for key, rows in group_by_result(add_judge_column(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
         counted.append(f"{title(key.criterion)} ({name_raters(key)}): {text}")

@@ -36,7 +36,7 @@ from analysis.sections.section import group_by, name_raters, remove_word_simulat
 from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import (
     and_list,
     capitalise,

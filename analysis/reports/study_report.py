@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import compare_plan
 from analysis.reports.study_columns import add_columns
-from analysis.scores.family import with_composites
+from analysis.scores.family import add_composites
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
@@ -241,7 +241,7 @@ def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[t
     if "model" in kinds:
         names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
     cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in names)
-    return cells if settings.analysis.composite is None else with_composites(cells)
+    return cells if settings.analysis.composite is None else add_composites(cells)
 
 
 def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
+from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import and_list, title
 from guard_eval.rubric import COMPOSITE
@@ -30,7 +30,7 @@ _JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_i
 """What all judges' scores of a pair on one criterion share."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Composite:
     """A weighted mean of criteria.
 
@@ -77,8 +77,8 @@ class Composite:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FormedPanel:
+@record
+class JudgePanel:
     """A panel of judges with its verdicts.
 
     Attributes:
@@ -98,7 +98,7 @@ class FormedPanel:
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
-def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
+def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
     """Add the composite to `rater_scores` as one more criterion, for raters who judged all its criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
@@ -109,7 +109,7 @@ def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
     return _append_scores(scores, rows, rows["score"], criterion=COMPOSITE)
 
 
-def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
+def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
     """Add the panel to `rater_scores` as one more judge. Simulated judges form a separate panel.
 
     Each judge first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
@@ -120,7 +120,7 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
     Raises:
         StudyError: There are fewer than two judges, or one is called as the panel is.
     """
-    formed: list[FormedPanel] = []
+    formed: list[JudgePanel] = []
     table = scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members = sorted(map(str, group["rater"].unique()))
@@ -148,7 +148,7 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
         net = PANEL_RULES[rule](rows)
         table = _append_scores(table, rows, net, rater=name, judge=name)
         without = int((~is_whole).sum())
-        formed.append(FormedPanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
+        formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
         raise StudyError("a panel needs judges, and no judge has judged; remove the panel")
     return table, tuple(formed)

@@ -15,7 +15,7 @@ _LISTED = 12
 """Results that a refusal lists."""
 
 
-def with_composites(cells: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+def add_composites(cells: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
     """Return a family with the declared composite of each comparison, which is one of its results."""
     return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in cells), *cells)
 
@@ -30,11 +30,11 @@ def declared_results(
     """
     if composite is not None:
         composite.check(verdicts)
-    named = None if entries is None else named_results(verdicts, entries)
-    return named if named is None or composite is None else with_composites(named)
+    named = None if entries is None else find_named_results(verdicts, entries)
+    return named if named is None or composite is None else add_composites(named)
 
 
-def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     """Return the results that the entries name, each once, in their order: (method_a, method_b, criterion).
 
     Args:

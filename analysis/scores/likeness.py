@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
 from analysis.stats.likeness import compare_with_judge
+from guard_eval.errors import format_count
 from guard_eval.estimate import adjust
+from guard_eval.frozen import record
 
 RARE = 0.001
 """Agreement with judges is a sign if chance gives it to no honest rater in all but this share of studies."""
 ADVANCE = 0.175
 """It is a sign from so much more agreement than expected: people of one taste agree somewhat more, too."""
 CONDUCT = {
-    "copies": ("copies", 3),
-    "untrusted": ("events of a program", 3),
-    "driven": ("a driven browser", 1),
+    "copies": ("copied text and left the page", 3),
+    "untrusted": ("a program clicked or typed", 3),
+    "driven": ("a program controlled the browser", 1),
 }
 """The events that the app counts: their description, and the number of pairs that makes them a sign."""
 Conduct = Mapping[str, Mapping[str, int]]
@@ -27,7 +29,7 @@ BY_TASTE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JudgeLikeness:
     """The agreement of a person with a judge on one criterion.
 
@@ -54,7 +56,7 @@ class JudgeLikeness:
     p_adjusted: float | None = None
 
     @property
-    def is_sign(self) -> bool:
+    def is_suspicious(self) -> bool:
         """Return whether honest raters would hardly ever agree so often."""
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
@@ -108,8 +110,12 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
         counts = conduct.get(name, {})
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
         closest = nearest.get(name)
-        if is_used or (closest is not None and closest.is_sign):
-            said = [f"{words} on {counts[what]}" for what, (words, _) in CONDUCT.items() if counts.get(what)]
-            said = said or ["no copies or events of a program were counted"]
+        if is_used or (closest is not None and closest.is_suspicious):
+            said = [
+                f"{words} on {format_count(counts[what], 'pair')}"
+                for what, (words, _) in CONDUCT.items()
+                if counts.get(what)
+            ]
+            said = said or ["no copied text and no program on the page was counted"]
             signs[name] = "; ".join([*(closest.describe() if closest else ()), *said])
     return signs

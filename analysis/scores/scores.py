@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from analysis.scores.combined import (
     ROUNDING,
     Composite,
-    FormedPanel,
-    with_composite,
-    with_panel,
+    JudgePanel,
+    add_composite,
+    add_panel,
 )
 from analysis.verdicts.checks import orient
 from guard_eval.estimate import Floats, sum_by_unit
+from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.study.test_plan import PanelRule
@@ -65,7 +66,7 @@ class ScoredVerdicts:
     composite: Composite | None = None
 
     @classmethod
-    def of(
+    def from_verdicts(
         cls,
         verdicts: pd.DataFrame,
         planned: Planned | None = None,
@@ -75,7 +76,7 @@ class ScoredVerdicts:
         """Score a validated table. `planned` decides the order of the methods of its comparisons."""
         return cls(frame=sort_verdicts(orient(verdicts, planned)), panel=panel, composite=composite)
 
-    def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
+    def restrict_to(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Return the verdicts on these comparisons. Return itself if there are no others."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
         is_included = np.array([pair in set(comparisons) for pair in groups.groups])
@@ -93,27 +94,27 @@ class ScoredVerdicts:
         return rater_scores(self.frame)
 
     @cached_property
-    def _with_panel(self) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
+    def _scores_and_panels(self) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
         """Return the scores with those of the panel, and the panel that was formed."""
         if self.panel is None:
             return self.raters, ()
-        return with_panel(self.raters, self.panel)
+        return add_panel(self.raters, self.panel)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """Return `rater_scores`, with the panel and the composite if they were declared."""
-        scores, _ = self._with_panel
+        scores, _ = self._scores_and_panels
         if self.composite is not None:
-            scores = with_composite(scores, self.composite)
+            scores = add_composite(scores, self.composite)
         return scores if scores is self.raters else _number_items(scores)
 
     @property
-    def panels(self) -> tuple[FormedPanel, ...]:
+    def panels(self) -> tuple[JudgePanel, ...]:
         """Return the declared panel, if any. Simulated judges form a second one."""
-        return self._with_panel[1]
+        return self._scores_and_panels[1]
 
     @cached_property
-    def by_kind(self) -> pd.DataFrame:
+    def scores_by_kind(self) -> pd.DataFrame:
         """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
         scores = self.raters
         has_judges = (scores["judge"] != "").any()
@@ -144,7 +145,7 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     the number of verdicts behind a score.
     """
     keys = [*ITEM, "rater"]
-    judged = with_units(frame)
+    judged = add_unit_column(frame)
     groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
     index, first = _group_rows(groups)
     count = len(first)
@@ -173,14 +174,14 @@ def _number_items(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(item=numbers)
 
 
-def with_judges(frame: pd.DataFrame) -> pd.DataFrame:
+def add_judge_column(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of verdicts with the column `judge`: the rater if it is a judge, empty for people."""
     raters = frame["rater"].cat
     judges = raters.set_categories(["", *raters.categories])
     return frame.assign(judge=judges.where(frame["rater_kind"].isin(PEOPLE_OF), ""))
 
 
-def with_units(frame: pd.DataFrame) -> pd.DataFrame:
+def add_unit_column(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of verdicts with the columns `judge` and `unit`.
 
     A unit is a number ≥ 0 for a prompt, and a number < 0 for a pair without a prompt.
@@ -190,29 +191,29 @@ def with_units(frame: pd.DataFrame) -> pd.DataFrame:
     if PROMPT in frame.columns and frame[PROMPT].notna().any():
         prompts = frame.groupby(["dataset", PROMPT], sort=True).ngroup().to_numpy()
         units = np.where(prompts >= 0, prompts, units)
-    return with_judges(frame).assign(unit=units)
+    return add_judge_column(frame).assign(unit=units)
 
 
-def by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    """Yield each kind of raters and group of values of columns with its rows, sorted, and people first."""
+def group_by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """Yield the rows of each kind of raters and each combination of values of the columns, people first."""
     groups = table.groupby(["rater_kind", *columns], sort=True)
     named = {tuple(map(str, key)): rows for key, rows in groups}
     for key in sorted(named, key=lambda key: (KIND_PLACE[key[0]], key)):
         yield key, named[key]
 
 
-def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
+def group_by_result(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
     """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
-    for key, rows in by_raters(table, "judge", "method_a", "method_b", "criterion"):
+    for key, rows in group_by_raters(table, "judge", "method_a", "method_b", "criterion"):
         kind, judge, a, b, criterion = key
         yield ResultKey(a, b, kind, judge, criterion), rows
 
 
-def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
+def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
     """Yield (key of the judge's result, people's scores, the judge's scores) of results that both judged."""
     if not (scores["judge"] != "").any():
         return
-    cells = dict(by_cell(scores))
+    cells = dict(group_by_result(scores))
     for key, judged in cells.items():
         kind_of_people = PEOPLE_OF.get(key.rater_kind, "")
         people = cells.get(key._replace(rater_kind=kind_of_people, judge=""))
@@ -255,23 +256,23 @@ def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
     """Return the numbers of wins, ties and losses of method_a."""
-    wins, ties, losses = np.bincount(_outcomes(scores), minlength=3).tolist()
+    wins, ties, losses = np.bincount(_classify_scores(scores), minlength=3).tolist()
     return wins, ties, losses
 
 
 def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
     item, first = item_numbers(scores)
-    counts = np.bincount(3 * item + _outcomes(scores), minlength=3 * len(first))
+    counts = np.bincount(3 * item + _classify_scores(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
 
 
-def _outcomes(scores: pd.DataFrame) -> NDArray[np.int64]:
+def _classify_scores(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
     return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class UnitScores:
     """The independent units of the items of a result: prompts if these are known, else pairs.
 
@@ -288,8 +289,8 @@ class UnitScores:
     lonely: bool
 
     @classmethod
-    def of(cls, items: pd.DataFrame) -> UnitScores:
-        """Return the units of items (`item_scores`), in the order of their numbers."""
+    def from_items(cls, items: pd.DataFrame) -> UnitScores:
+        """Create the unit scores from `item_scores`, ordered by the number of the item."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]

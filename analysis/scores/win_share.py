@@ -29,13 +29,13 @@ def unit_scores(items: pd.DataFrame) -> pd.Series:
     return scores.groupby(items["unit"].to_numpy(), sort=False).sum()
 
 
-def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
+def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Estimate:
     """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
 
     Items have equal weights, or those of the column `weight`. The test flips the signs of the units' summed
     scores. The standard error is that of the jackknife within datasets.
     """
-    by_unit = UnitScores.of(items)
+    by_unit = UnitScores.from_items(items)
     weights = np.full(len(items), items.get("weight", 1.0), dtype=float)
     shares = items["share"].to_numpy(dtype=float)
     sums = by_unit.sums(weights * shares, weights)
@@ -82,7 +82,7 @@ def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFram
     return items.assign(weight=weight / weight.mean())
 
 
-def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
+def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
     """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
 
     Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
@@ -97,16 +97,17 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
     item, _ = item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
     weight_of_score = weight / weight.sum() / np.bincount(item)
-    design, shares = _cells_of_units(scores, weight_of_score[item])
+    design, shares = _average_by_unit_and_rater(scores, weight_of_score[item])
     why = ""
     if design.raters < FEWEST_RATERS:
         why = (
             f"a result for other raters needs at least {FEWEST_RATERS} raters, and there are {design.raters}"
         )
-    elif design.equal_raters < FEWEST_EQUAL:
+    elif design.effective_raters < FEWEST_EQUAL:
         why = (
             f"a few of the {design.raters} raters gave most ratings, so together they count as "
-            f"{design.equal_raters:.1f} of equal weight, and a result for other raters needs {FEWEST_EQUAL:g}"
+            f"{design.effective_raters:.1f} of equal weight, and a result for other raters needs "
+            f"{FEWEST_EQUAL:g}"
         )
     if why:
         return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
@@ -134,7 +135,7 @@ def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> 
     )
 
 
-def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
+def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
     """Warn if the mean with equal weights of raters lies outside the interval of the mean over items.
 
     If raters who rate more prefer one method, the mean over items is biased towards it. More raters do not
@@ -155,11 +156,11 @@ def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
     )
 
 
-def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
+def leave_out_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
     """Yield the name of each rater, and the share without this rater."""
     for name in sorted(map(str, scores["rater"].unique())):
         others = scores[scores["rater"] != name]
-        yield name, fixed_share(item_scores(others), level=level)
+        yield name, estimate_share_of_these_raters(item_scores(others), level=level)
 
 
 def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
@@ -167,7 +168,7 @@ def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
-def _cells_of_units(
+def _average_by_unit_and_rater(
     scores: pd.DataFrame, weight: NDArray[np.float64]
 ) -> tuple[TwoWayDesign, NDArray[np.float64]]:
     """Return a design with one cell per unit and rater, and the mean share of each cell.

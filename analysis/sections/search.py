@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.section import Section, group_by, make_labelled_table, make_row_table, name_raters
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, capitalise, insert_spaces, number, percent

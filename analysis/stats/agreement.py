@@ -41,13 +41,13 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     the same.
     """
 
-    def by_chance(shares: Floats) -> Floats:
+    def chance_agreement(shares: Floats) -> Floats:
         return np.asarray((shares**2).sum(axis=-1))
 
     return _correct_for_chance(
         counts,
         unit,
-        by_chance,
+        chance_agreement,
         name="Fleiss' κ",
         level=level,
     )
@@ -68,14 +68,14 @@ def gwet_ac1(
     """
     q = categories or np.shape(counts)[1]
 
-    def by_chance(shares: Floats) -> Floats:
+    def chance_agreement(shares: Floats) -> Floats:
         return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
 
     name = f"Gwet's AC1, {q} categories"
     estimate = _correct_for_chance(
         counts,
         unit,
-        by_chance,
+        chance_agreement,
         name=name,
         level=level,
     )
@@ -85,32 +85,32 @@ def gwet_ac1(
 def _correct_for_chance(
     counts: ArrayLike,
     unit: ArrayLike | None,
-    by_chance: Callable[[Floats], Floats],
+    chance_agreement: Callable[[Floats], Floats],
     *,
     name: str,
     level: float,
 ) -> Estimate:
     """Estimate (raw agreement − chance agreement) / (1 − chance agreement), with a jackknife over units.
 
-    `by_chance` returns the chance agreement of the categories' shares.
+    `chance_agreement` returns the chance agreement of the categories' shares.
     """
     table = np.asarray(counts, dtype=float)
     sizes = table.sum(axis=1)
     shares = table / sizes[:, None]
     columns = [np.ones(len(table)), sizes >= 2, agreement_by_item(table), *shares.T]
 
-    def function(sums: Floats) -> Floats:
+    def corrected_agreement(sums: Floats) -> Floats:
         items = sums[..., 0]
         paired = sums[..., 1]
         agreed = sums[..., 2]
         mean_shares = sums[..., 3:] / items[..., None]
-        return _scale_beyond_chance(agreed / paired, by_chance(mean_shares))
+        return _scale_beyond_chance(agreed / paired, chance_agreement(mean_shares))
 
     return _estimate_coefficient(
         table,
         unit,
         columns,
-        function,
+        corrected_agreement,
         name=name,
         level=level,
     )
@@ -166,8 +166,8 @@ def _ordinal_alpha(sums: Floats) -> Floats:
     difference = rank[..., :, None] - rank[..., None, :]
     distance = difference**2
     observed = (coincidences * distance).sum(axis=(-1, -2))
-    by_chance = totals[..., :, None] * totals[..., None, :]
-    expected = (by_chance * distance).sum(axis=(-1, -2))
+    chance_agreement = totals[..., :, None] * totals[..., None, :]
+    expected = (chance_agreement * distance).sum(axis=(-1, -2))
     n = totals.sum(axis=-1)
     return np.asarray(1 - (n - 1) * observed / expected)
 
@@ -185,7 +185,7 @@ def cohen_kappa(
     pairs = first_choices[:, :, None] * second_choices[:, None, :]
     cells = pairs.reshape(-1, 9)
 
-    def function(sums: Floats) -> Floats:
+    def kappa(sums: Floats) -> Floats:
         shares = sums / sums.sum(axis=-1, keepdims=True)
         table = shares.reshape(*sums.shape[:-1], 3, 3)
         agreed = np.trace(table, axis1=-1, axis2=-2)
@@ -197,7 +197,7 @@ def cohen_kappa(
         counts,
         unit,
         [*cells.T],
-        function,
+        kappa,
         name="Cohen's κ",
         level=level,
     )
@@ -257,7 +257,7 @@ def intraclass_correlation(
     if size.max(initial=0) < 2:
         return Estimate(level=level, method=method, note=NOT_PAIRED)
 
-    def function(sums: Floats) -> Floats:
+    def correlation(sums: Floats) -> Floats:
         items, n, total, squared_sizes, between, squares = np.moveaxis(sums, -1, 0)
         within = (squares - between) / (n - items)
         among = (between - total**2 / n) / (items - 1)
@@ -268,7 +268,7 @@ def intraclass_correlation(
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
     estimate = jackknife(
         sum_by_unit(units, *columns),
-        function,
+        correlation,
         level=level,
         bounds=(-1.0, 1.0),
     )

@@ -9,7 +9,7 @@ part).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
+from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
@@ -24,7 +25,7 @@ PRIOR_UNITS = 2
 everywhere else (as Agresti and Coull's two successes and failures in an interval of a proportion)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AssistedShare:
     """People's mean, assisted by a judge.
 
@@ -117,7 +118,7 @@ def assisted_share(
             bounds=(0.0, 1.0),
         )
         effective = rated * alone.error**2 / variance
-    total = _Moments.of(sums.sum(axis=0))
+    total = _Moments.from_sums(sums.sum(axis=0))
     return AssistedShare(
         share=replace(share, n=n, method=METHOD).with_note(note),
         weight=float(total.slope(weights)),
@@ -148,21 +149,21 @@ class _Moments(NamedTuple):
     people_squares: Floats
 
     @classmethod
-    def of(cls, sums: Floats) -> _Moments:
+    def from_sums(cls, sums: Floats) -> _Moments:
         """Return the moments of sums, `[..., strata · 8]` (`_sums`)."""
         by_stratum = sums.reshape(*sums.shape[:-1], -1, 8)
         n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)
         deviations = (ff - f * f / n, yf - y * f / n, yy - y * y / n)
         return cls(n, total, y / n, f_on_all / total - f / n, *deviations)
 
-    def worth(self, weights: Floats) -> Floats:
+    def stratum_weight(self, weights: Floats) -> Floats:
         """Return the weight of a stratum's products in the variance that λ minimises."""
         spread = 1 / self.rated - 1 / self.judged
         return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
 
     def slope(self, weights: Floats) -> Floats:
         """Return λ: the slope with the smallest variance, at least 0; 0 for a constant judge."""
-        worth = self.worth(weights)
+        worth = self.stratum_weight(weights)
         top = (worth * self.products).sum(axis=-1)
         bottom = (worth * self.judge_squares).sum(axis=-1)
         varies = bottom > 1e-15
@@ -172,7 +173,7 @@ class _Moments(NamedTuple):
     def correlation(self, weights: Floats) -> float | None:
         """Return Pearson's r within strata."""
         is_part = bool((self.rated < self.judged).any())
-        worth = self.worth(weights) if is_part else np.ones_like(self.rated)
+        worth = self.stratum_weight(weights) if is_part else np.ones_like(self.rated)
         variances = (worth * self.judge_squares).sum() * (worth * self.people_squares).sum()
         spread = math.sqrt(float(variances))
         return float((worth * self.products).sum()) / spread if spread > 1e-12 else None
@@ -196,7 +197,7 @@ def _sums(
 
 def _mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
     """Return people's mean plus, if tuned, λ times the judge's difference between all items and people's."""
-    moments = _Moments.of(sums)
+    moments = _Moments.from_sums(sums)
     slope = moments.slope(weights)[..., None] if is_tuned else 0.0
     means = moments.people + slope * moments.gap
     return np.asarray((weights * means).sum(axis=-1))

@@ -46,7 +46,7 @@ def share_at_equal_length(
     products = q[:, :, None] * q[:, None, :]
     leverage = np.zeros((units, *products.shape[1:]))
     np.add.at(leverage, index, products)
-    if why := _why_undefined(design, off, leverage):
+    if why := _explain_undefined(design, off, leverage):
         return empty.with_note(why), empty.with_note(why)
     # A unit's residuals are weighed by the inverse of one minus its leverage.
     influence = np.linalg.solve(np.eye(len(r)) - leverage, sum_by_unit(index, *(q.T * off))[:, :, None])
@@ -63,7 +63,7 @@ def share_at_equal_length(
     return share, slope
 
 
-def _why_undefined(design: Floats, residuals: Floats, leverage: Floats) -> str:
+def _explain_undefined(design: Floats, residuals: Floats, leverage: Floats) -> str:
     """Return the reason why the model cannot be fitted, or nothing."""
     units = len(leverage)
     k = design.shape[1]

@@ -57,7 +57,7 @@ def interaction(
         return Estimate(n=count, method=method, note="no two values can be exchanged")
     mean = total.sum() / size.sum()
     centred = total - size * mean
-    observed = _between(centred, size, labels[None, :])[0]
+    observed = _sum_squares_between(centred, size, labels[None, :])[0]
     draws = max(FEWEST_DRAWS, min(DRAWS, MAX_PERMUTED // len(labels)))
     block = max(1, _BLOCK // len(labels))
     rng = np.random.default_rng(seed)
@@ -67,14 +67,14 @@ def interaction(
         # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
         keys = strata + rng.random((rows, len(labels)))
         shuffled = labels[np.argsort(keys, axis=1)]
-        between = _between(centred, size, shuffled)
+        between = _sum_squares_between(centred, size, shuffled)
         is_reached = between >= observed * (1 - _ROUNDING)
         reached += int(is_reached.sum())
     p = (1 + reached) / (1 + draws)
     return Estimate(p=p, n=count, method=f"{draws:,} random {method}")
 
 
-def _between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats:
+def _sum_squares_between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats:
     """Return the sum of squares between the values of each row of labels, [rows, parts] → [rows]."""
     result = np.zeros(len(labels))
     for value in range(int(labels.max()) + 1):

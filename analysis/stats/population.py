@@ -24,6 +24,7 @@ from scipy import optimize
 from scipy.sparse import csr_array
 
 from guard_eval.estimate import Floats
+from guard_eval.frozen import record
 
 FEWEST_RATERS = 3
 """Fewer raters say nothing about the population from which they come."""
@@ -39,7 +40,7 @@ CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite'
 Numbers = NDArray[np.integer]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TwoWayMean:
     """A mean over items and raters, and its error.
 
@@ -87,14 +88,14 @@ class TwoWayDesign:
         return int(self.rater.max()) + 1
 
     @cached_property
-    def loads(self) -> Floats:
+    def rater_weights(self) -> Floats:
         """Return the weight of each rater, [raters]."""
         return np.asarray(np.bincount(self.rater, weights=self.weight), dtype=float)
 
     @property
-    def equal_raters(self) -> float:
+    def effective_raters(self) -> float:
         """Return how many raters of equal weight these are worth: 1 / Σb² for weights b (Kish 1965)."""
-        return float(1 / (self.loads**2).sum())
+        return float(1 / (self.rater_weights**2).sum())
 
     @property
     def method(self) -> str:
@@ -119,10 +120,10 @@ class TwoWayDesign:
         """
         items = int(self.item.max()) + 1
         strata = int(self._strata.max()) + 1
-        squares = self.loads**2
-        equal_raters = squares.sum() ** 2 / (squares**2).sum()
+        squares = self.rater_weights**2
+        effective_raters = squares.sum() ** 2 / (squares**2).sum()
         residual = len(self.item) - items - self.raters + 1
-        return np.array([equal_raters - 1, items - strata, residual])
+        return np.array([effective_raters - 1, items - strata, residual])
 
     @property
     def _is_crossed(self) -> bool:
@@ -170,12 +171,12 @@ class TwoWayDesign:
             deviations: The scores minus the mean of their stratum, [n].
             squares: The sums of squares of raters, items and single scores, [3].
         """
-        loads = self.loads
-        means = np.bincount(self.rater, weights=self.weight * deviations) / loads
+        rater_weights = self.rater_weights
+        means = np.bincount(self.rater, weights=self.weight * deviations) / rater_weights
         residuals = deviations - means[self.rater]
         residual = float((residuals**2).sum()) / max(1, len(deviations) - self.raters)
         # The part of the variance of each rater's mean that is not between raters.
-        noise = residual * np.bincount(self.rater, weights=self.weight**2) / loads**2
+        noise = residual * np.bincount(self.rater, weights=self.weight**2) / rater_weights**2
 
         def excess(between: float) -> float:
             """Return Paule and Mandel's sum of squares minus its expectation."""
@@ -189,11 +190,11 @@ class TwoWayDesign:
             between = float(optimize.brentq(excess, 0.0, upper))
         counts = np.array([int(self.item.max()) + 1, len(deviations)])
         items, single_scores = squares[1:] * counts / np.maximum(1, counts - 1)
-        over_raters = float(loads**2 @ (between + noise))
+        over_raters = float(rater_weights**2 @ (between + noise))
         variance = max(0.0, over_raters + float(items - single_scores))
         precision = 1 / (between + noise) if residual > 0 else np.ones(self.raters)
         slope = float(precision.sum() - (precision**2).sum() / precision.sum())
-        spread = float((loads**2).sum()) ** 2 * (self.raters - 1) / slope**2
+        spread = float((rater_weights**2).sum()) ** 2 * (self.raters - 1) / slope**2
         largest_df = max(1.0, self._degrees_of_freedom[1])
         df = min(max(1.0, variance**2 / spread), largest_df)
         return variance, df, between

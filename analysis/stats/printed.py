@@ -43,7 +43,7 @@ def can_be_shares(row: Sequence[str], n: int) -> bool:
 
 
 def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
-    """Return the printed percentage of `count` out of `n`: two values if it lies half-way.
+    """Return the possible printed percentages of `count` out of `n`: two if it lies half-way between two.
 
     >>> round_percentage(Fraction(695, 2), 600, 2), sorted(round_percentage(1, 8, 0))  # 57.917, 12.5
     ({'57.92'}, ['12', '13'])

@@ -150,7 +150,7 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
 
 
 def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
-    """Return a function of a share: the largest log fortune against it minus log 1/α.
+    """Return a function of a share: the largest log wealth of a bet against it, minus log(1/α).
 
     A unit with the value v (its wins) and the weight w contributes (v − share × w) / share to the game.
     """

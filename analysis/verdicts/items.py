@@ -104,6 +104,8 @@ def find_items(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemCo
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in free or not table.values(name)]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
+    if any(table.count_distinct(name) > 1 for name in prompts):
+        prompts = []  # beside a prompt that differs, a constant one is an instruction for all
     varying = [name for name in named if table.count_distinct(name) > 1 or name in prompts]
     named = varying if varying or is_program else named
     filled = list(filter(table.is_filled, named))

@@ -35,7 +35,7 @@ import pandas as pd
 from analysis.verdicts.files import Record, VerdictFile, convert_to_cell
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_couples
 from analysis.verdicts.reading import READING, Reading
-from analysis.verdicts.sides import ABOUT_SIDES
+from analysis.verdicts.sides import is_about_sides
 from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, simplify_heading
 from analysis.verdicts.words import is_model_name, meaning
 from guard_eval.errors import StudyError
@@ -219,7 +219,7 @@ def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in data.items()
         if key in used
         or simplify_heading(key) in {*HEADINGS["pair"], *HEADINGS["prompt"]}
-        or ABOUT_SIDES.fullmatch(simplify_heading(key))
+        or is_about_sides(key)
         or not isinstance(value, str | dict | list)
     }
 

@@ -22,6 +22,7 @@ from analysis.verdicts.table import (
     convert_to_texts,
     is_missing_word,
     simplify_heading,
+    split_heading_words,
 )
 from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
 from guard_eval.errors import StudyError
@@ -86,14 +87,9 @@ def _are_same_verdicts(table: Table, *names: str) -> bool:
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
-def _split_heading_words(name: str) -> list[str]:
-    """Return the words and numbers of a heading in lower case."""
-    return [word.casefold() for word in re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|\d+", name)]
-
-
 def _is_count_heading(name: str) -> bool:
     """Return whether a heading has a word for counts, such as wins."""
-    return not set(HEADINGS["counting"]).isdisjoint(_split_heading_words(name))
+    return not set(HEADINGS["counting"]).isdisjoint(split_heading_words(name))
 
 
 def _find_marked_words(table: Table) -> dict[str, str]:
@@ -105,7 +101,7 @@ def _find_marked_words(table: Table) -> dict[str, str]:
     noun = "model" if "1" in table.heading_of("method_a") else "response"
     words = {}
     for name in table.free_columns:
-        parts = _split_heading_words(name)
+        parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
         word = f"{noun} {text}" if text in {"1", "2"} else text
         is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
@@ -198,7 +194,7 @@ def _use_tie_flags(table: Table) -> None:
         cells = table.values(name)
         if len(cells) > MAX_OUTCOMES:
             continue
-        parts = [word for word in _split_heading_words(name) if word not in HEADINGS["ignored"]]
+        parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
         is_flag = is_tie(" ".join(parts)) and not set(parts) <= set(HEADINGS["no_ties"])
         tied = [text for text in cells if is_tie(text) or text in HEADINGS["halves"]]
         is_outcome = tied and " ".join(parts) in HEADINGS["outcomes"]

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.verdicts.table import (
+    HEADINGS,
     METHODS,
     NO,
     REQUIRED,
@@ -20,17 +21,18 @@ from analysis.verdicts.table import (
     is_missing_word,
     refuse,
     simplify_heading,
+    split_heading_words,
 )
 from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, join_first
 
-ABOUT_SIDES = re.compile(
+_ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
     r"|displayed|shown|invert|mirror|permut|counterbal|arrang).*"
 )
-"""Headings of columns that may give the side of a text."""
+"""Headings of columns that may give the side of a text, if they have no word of `no_sides`."""
 _NAMES_FIRST = re.compile(
     r"(is)?(shown|presented|displayed|seen)?(first|left)(shown|presented|displayed|seen)?(model|method|system"
     r"|strategy|response|text|name)*|(model|method|system|strategy)(shown|on|presented|displayed)*(first|left)"
@@ -49,6 +51,16 @@ _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 _SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
 _LISTED = 12
 """Words that are listed."""
+
+
+def is_about_sides(heading: str) -> bool:
+    """Return whether a column with this heading may give the side of a text.
+
+    >>> is_about_sides("aisleft"), is_about_sides("Duration (in seconds)")
+    (True, False)
+    """
+    has_other_subject = not set(HEADINGS["no_sides"]).isdisjoint(split_heading_words(heading))
+    return not has_other_subject and _ABOUT_SIDES.fullmatch(simplify_heading(heading)) is not None
 
 
 def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
@@ -71,7 +83,7 @@ def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
 def read_first_method(table: Table, name: str) -> Numbers | None:
     """Return the method that was shown first in each row, `A` or `B`; None if the column does not say it."""
     heading = simplify_heading(name)
-    if not ABOUT_SIDES.fullmatch(heading) or not table.is_filled(name):
+    if not is_about_sides(name) or not table.is_filled(name):
         return None
     numbers, rows = table.find_distinct_rows(name, *METHODS)
     sides = [_parse_first_side(heading, *map(str, row)) for row in rows]
@@ -100,8 +112,8 @@ def name_winners(table: Table) -> None:
     _refuse_methods_called_as_sides(table, kinds)
     columns, first = _find_first(table, kinds, firsts)
     sides = words["side"].fillna(TIED).to_numpy(np.int64)
-    # In the documented layout, and so in a published study, a verdict is a method's name whatever it says.
-    if not all(table.heading_of(name) == name for name in REQUIRED):
+    # In a study's own table a verdict is a method's name, whatever the method is called.
+    if not all(table.heading_of(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
         _refuse_names_of_sides(table, all_kinds.where(is_named, ""), firsts, sides)
     sides = sides * first
     winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
@@ -241,8 +253,7 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
-    is_about_sides = ABOUT_SIDES.fullmatch(simplify_heading(name)) is not None
-    may_say = len(values) <= 2 and (is_order or is_about_sides)
+    may_say = len(values) <= 2 and (is_order or is_about_sides(name))
     return sided & ~words.isin(_STRAIGHT) & may_say
 
 

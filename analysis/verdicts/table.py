@@ -63,6 +63,15 @@ def simplify_heading(heading: str) -> str:
     return "".join(filter(str.isalnum, folded))
 
 
+def split_heading_words(heading: str) -> list[str]:
+    """Return the words and numbers of a heading in lower case.
+
+    >>> split_heading_words("WorkTimeInSeconds 2")
+    ['work', 'time', 'in', 'seconds', '2']
+    """
+    return [word.casefold() for word in re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|\d+", heading)]
+
+
 def names_raters(frame: pd.DataFrame) -> bool:
     """Return whether a table of verdicts says which rater gave each verdict."""
     return not any(str(name).startswith(UNKNOWN_RATER) for name in frame["rater"].unique())

@@ -275,7 +275,11 @@ def _measure_texts(
         by_system.setdefault(text.strategy, []).append(text.text)
     lines = [line, *filter(None, [describe_endings(by_system)])]
     lines += [f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)]
-    lines += dict.fromkeys(row.note for row in differences if row.note)
+    noted = [row for row in differences if row.note]
+    lines += [
+        f"{name} ({where}, compared with {noted[0].baseline}): {note}"
+        for name, where, note in collect_notes(noted)
+    ]
     if folder and write:
         write_results(measured, folder)
         lines.append(f"definitions, intervals and figures: {folder / 'metrics.html'}")

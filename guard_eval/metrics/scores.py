@@ -44,6 +44,8 @@ class Metric(NamedTuple):
         meaning: What it measures, in a sentence.
         unit: The unit of its values, such as `%`. It is empty if there is no unit.
         digits: The number of decimals.
+        better: An arrow up if larger values are better, or down if smaller ones are. It is empty for a metric
+            whose best value is that of people's texts.
     """
 
     label: str
@@ -51,21 +53,28 @@ class Metric(NamedTuple):
     meaning: str
     unit: str = "%"
     digits: int = 2
+    better: str = ""
 
     @property
     def heading(self) -> str:
-        """The head of a column: the label with the unit."""
-        return f"{self.label} ({self.unit})" if self.unit else self.label
+        """The head of a column: the label with the unit and the better direction."""
+        unit = f"({self.unit})" if self.unit else ""
+        return " ".join(filter(None, (self.label, unit, self.better)))
 
 
 METRICS = {
     "diversity": Metric(
-        "Div.", "Diversity", "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one."
+        "Div.",
+        "Diversity",
+        "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one.",
+        better="↑",
     ),
-    "mauve": Metric("MAUVE", "MAUVE", "How near the texts' distribution is to the references'."),
-    "coherence": Metric("Coh.", "Coherence", "Mean log-likelihood per token, given the prompt.", "nats"),
+    "mauve": Metric("MAUVE", "MAUVE", "How near the texts' distribution is to the references'.", better="↑"),
+    "coherence": Metric(
+        "Coh.", "Coherence", "Mean log-likelihood per token, given the prompt.", "nats", better="↑"
+    ),
     "bertscore": Metric(
-        "BERT-Sc.", "BERTScore", "F1 of the similarity of tokens in context to the reference's."
+        "BERT-Sc.", "BERTScore", "F1 of the similarity of tokens in context to the reference's.", better="↑"
     ),
     "perplexity": Metric("PPL", "Perplexity", "exp of the mean negative log-likelihood of all tokens.", ""),
     "rep_2": Metric("rep-2", "Repeated 2-grams", "2-grams that repeat an earlier one of their text."),
@@ -77,8 +86,10 @@ METRICS = {
     "words": Metric("words", "Length in words", "Mean length in words.", "", digits=1),
     "tokens": Metric("tokens", "Length in tokens", "Mean length with the end-of-text token.", "", digits=1),
     "ended": Metric("ended", "Texts ended by the model", "Texts that the model ended itself.", digits=1),
-    "tokens_per_second": Metric("tok/s", "Tokens per second", "Tokens over wall time.", "", digits=0),
-    "seconds_per_text": Metric("s/text", "Time per text", "Wall time over texts.", "s", digits=3),
+    "tokens_per_second": Metric(
+        "tok/s", "Tokens per second", "Tokens over wall time.", "", digits=0, better="↑"
+    ),
+    "seconds_per_text": Metric("s/text", "Time per text", "Wall time over texts.", "s", digits=3, better="↓"),
 }
 """Every metric by name, in the order in which tables show them."""
 

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
-from guard_eval.records import JsonObject, Usage, record
+from guard_eval.frozen import record
+from guard_eval.records import JsonObject, Usage
 from guard_eval.reporting.escaping import escape_invisible
 
 _DETAIL = 200

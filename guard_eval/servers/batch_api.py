@@ -12,7 +12,8 @@ from functools import partial
 from typing import IO, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import JsonObject, record
+from guard_eval.frozen import record
+from guard_eval.records import JsonObject
 from guard_eval.servers.answers import load_json, object_or_empty, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, FailureKind, RequestFailure

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import and_list
 from guard_eval.servers.failures import Change, Omittable
 

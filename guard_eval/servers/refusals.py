@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.servers.answers import (
     load_json,
     object_or_empty,

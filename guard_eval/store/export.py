@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from guard_eval.errors import StudyError, suggest_nearest
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import locate, write_whole
 from guard_eval.results import Result

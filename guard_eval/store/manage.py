@@ -14,7 +14,7 @@ from pathlib import Path
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import write_whole

@@ -9,7 +9,8 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import NoteKind, Rater, record
+from guard_eval.frozen import record
+from guard_eval.records import NoteKind, Rater
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import SqlRow, query
 

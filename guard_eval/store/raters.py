@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple, get_args
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
+from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
-from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.store import notes
 from guard_eval.store.settings import delete_value, put_value, read_value

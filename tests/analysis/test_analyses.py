@@ -9,7 +9,9 @@ from verdicts_by_hand import COMPARED, as_table, drawn_verdicts, evidence, liste
 
 from analysis.evidence import ALL, JudgeUsage
 from analysis.sections import ANALYSES
+from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
+from analysis.sections.results.sensitivity import make_section as make_sensitivity_section
 from analysis.sections.results.shares import shares as all_shares
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
@@ -209,6 +211,14 @@ def test_sensitivity_has_rows_of_people_and_of_a_judge():
     assert only(person, analysis=RANDOM).p >= only(person, default=True).p
 
 
+def test_sensitivity_says_what_other_tests_find():
+    """13 of 20 pairs have p = .263 in the sign-flip test, and 39 of 60 ratings p = .027 in the binomial."""
+    collected = evidence(table({str(pair): "xxx" if pair < 13 else "yyy" for pair in range(20)}))
+    page = make_sensitivity_section(collected)
+    expected = "a difference on coherence (p\u00a0=\u00a0.027) with ratings pooled"
+    assert page.answer == f"1 of 2 would. The others find {expected}"
+
+
 def test_judge_rows_follow_hand_arithmetic():
     people = table({"1": "xxy", "2": "yyy", "3": "-xy", "4": "xx-"})
     judge = table({"1": "x", "2": "x", "3": "-", "4": "x"}, kind="model", raters=["m"])
@@ -297,6 +307,8 @@ def test_judge_assists_people_who_rated_some_pairs():
     assert row.people_assisted == pytest.approx(row.judge_alone)
     assert row.high - row.low < row.people_high - row.people_low
     assert row.correlation == pytest.approx(1)
+    gained = round(row.ratings_gained)
+    assert make_assisted_section(collected).answer == f"Yes: as much as {gained}\u00a0more ratings would"
 
 
 def test_audit_counts_ratings_before_texts_were_seen():

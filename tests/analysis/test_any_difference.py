@@ -15,7 +15,7 @@ from analysis.stats.ranks.rank_sets import (
     difference_variances,
     largest_errors,
     rank_sets,
-    simultaneous_line,
+    simultaneous_half_width,
 )
 
 
@@ -102,17 +102,17 @@ def test_raters_without_shared_units_change_no_error():
     assert (leaning.variances >= alone.variances - 1e-15).all()
 
 
-def test_simultaneous_line_agrees_with_student_and_tukey():
+def test_simultaneous_half_width_agrees_with_student_and_tukey():
     rng = np.random.default_rng(1)
     influence = rng.normal(size=(40, 1))
-    line = simultaneous_line(largest_errors(errors_of(np.hstack([influence, -influence]))))
+    line = simultaneous_half_width(largest_errors(errors_of(np.hstack([influence, -influence]))))
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
-    assert simultaneous_line(largest_errors(errors_of(equal))) * np.sqrt(2) == pytest.approx(
+    assert simultaneous_half_width(largest_errors(errors_of(equal))) * np.sqrt(2) == pytest.approx(
         stats.studentized_range.isf(0.05, 6, 1199), abs=0.1
     )
-    assert simultaneous_line(largest_errors(errors_of(np.zeros((4, 3))))) == 0
+    assert simultaneous_half_width(largest_errors(errors_of(np.zeros((4, 3))))) == 0
 
 
 def test_p_of_one_difference_agrees_with_student():
@@ -174,7 +174,7 @@ def test_line_is_higher_if_few_units_show_a_difference(monkeypatch):
     """Five of six units differ by as much: in 2 of 2⁵ patterns all agree, and t² is 5 · 5/6 over 1 − 5/6."""
     influence = np.array([[1.0]] * 5 + [[0.0]])
     errors = errors_of(np.hstack([influence, -influence]))
-    assert simultaneous_line(largest_errors(errors)) == pytest.approx(5)
+    assert simultaneous_half_width(largest_errors(errors)) == pytest.approx(5)
     monkeypatch.setattr("analysis.stats.ranks.rank_sets.MANY_UNITS", 0)
-    student = simultaneous_line(largest_errors(errors))
+    student = simultaneous_half_width(largest_errors(errors))
     assert student == pytest.approx(stats.t.isf(0.025, 5), abs=0.05)

@@ -26,7 +26,7 @@ def estimate(people, judge, strata, weights, *, is_tuned):
 
 def variance_and_df(people, judge, strata, *, is_tuned):
     """Return the jackknife's variance over rated and unrated items of each stratum, and its freedom."""
-    parts, freedoms = [], []
+    variances, freedoms = [], []
     groups = 2 * strata + np.isnan(people)
     for group in np.unique(groups):
         members = np.flatnonzero(groups == group)
@@ -36,9 +36,11 @@ def variance_and_df(people, judge, strata, *, is_tuned):
             weights = np.where(groups == group, n / (n - 1), 1.0)
             weights[item] = 0
             values.append(estimate(people, judge, strata, weights, is_tuned=is_tuned)[0])
-        parts.append((n - 1) / n * ((np.array(values) - np.mean(values)) ** 2).sum())
+        variances.append((n - 1) / n * ((np.array(values) - np.mean(values)) ** 2).sum())
         freedoms.append(n - 1)
-    return sum(parts), sum(parts) ** 2 / sum(part**2 / df for part, df in zip(parts, freedoms, strict=True))
+    return sum(variances), sum(variances) ** 2 / sum(
+        v**2 / df for v, df in zip(variances, freedoms, strict=True)
+    )
 
 
 def drawn(items=(20, 14), rated=(8, 6), seed=3):
@@ -71,7 +73,9 @@ def test_judge_adds_nothing_where_people_rated_everything():
     variance, _ = variance_and_df(people, judge, strata, is_tuned=False)
     assert (result.share.value, result.share.error) == pytest.approx((people.mean(), variance**0.5))
     assert result.effective is None
-    centred = [scores - [scores[strata == own].mean() for own in strata] for scores in (people, judge)]
+    centred = [
+        scores - [scores[strata == stratum].mean() for stratum in strata] for scores in (people, judge)
+    ]
     assert result.correlation == pytest.approx(np.corrcoef(*centred)[0, 1])
 
 

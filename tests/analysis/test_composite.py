@@ -44,7 +44,7 @@ MANY = [["xx" if n % 4 else "yy"] * 2 for n in range(40)]
 def test_panel_has_composite_of_its_own_scores():
     judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
-    result = ScoredVerdicts.of(
+    result = ScoredVerdicts.from_verdicts(
         validate(pd.concat(frames, ignore_index=True)),
         composite=Composite(weights=BOTH),
         panel="majority",

@@ -305,3 +305,20 @@ def test_read_table_keeps_its_declarations():
     assert "columns.prompt_id=topic" in refusal(pd.DataFrame(rows))
     table = analysis.read(pd.DataFrame(rows), columns={"prompt_id": ""}, rater_kind="person")
     assert counts(table) == ("15/0/0", 15)
+
+
+@pytest.mark.parametrize(
+    "heading", ["Duration (in seconds)", "WorkTimeInSeconds", "First Language", "random_seed", "residence"]
+)
+@pytest.mark.parametrize("cells", [("3", "3"), ("3", "5")])
+def test_column_about_raters_does_not_change_sides(heading, cells):
+    rows = [{"item": n, **AB, "verdict": "A" if n < 13 else "B", heading: cells[n % 2]} for n in range(20)]
+    assert counts(pd.DataFrame(rows)) == ("13/0/7", 20)
+
+
+def test_instruction_for_all_rows_is_not_the_prompt():
+    """With one prompt alone, all pairs share it."""
+    rows = [{"prompt": f"Why {n}?", **AB, "winner": "alpha", "instruction": "Pick one."} for n in range(24)]
+    assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
+    without_prompts = pd.DataFrame(rows).drop(columns="prompt").assign(item=range(24), rater="ann")
+    assert counts(without_prompts) == ("24/0/0", 1)

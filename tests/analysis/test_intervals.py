@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.scores.win_share import fixed_share
+from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.stats.proportion import unit_proportion
 
 
 def share_of(means, datasets, level=0.95):
     units = -1 - np.arange(len(means))
-    return fixed_share(pd.DataFrame({"share": means, "dataset": datasets, "unit": units}), level=level)
+    return estimate_share_of_these_raters(
+        pd.DataFrame({"share": means, "dataset": datasets, "unit": units}), level=level
+    )
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
@@ -37,7 +39,7 @@ def test_identical_trials_of_a_unit_count_once():
     assert share.n == 40
 
 
-def test_uniform_units_have_limits_by_number_of_units():
+def test_limits_of_unanimous_units_depend_on_their_number():
     unit = np.repeat(np.arange(10), 5)
     share = unit_proportion(np.ones(50), unit, level=0.95)
     assert share.high == 1
@@ -67,7 +69,10 @@ def test_interval_excludes_one_half_when_its_test_rejects():
     assert share.low == 0.5 < student
 
 
-def test_note_names_single_pair_and_five_pairs_exclude_nothing():
+def test_note_names_a_dataset_with_one_pair():
     assert "only one pair" in share_of([0.1, 0.5, 0.9], list("abb")).note
+
+
+def test_interval_of_five_unanimous_pairs_covers_all_shares():
     share = share_of([1.0, 1.0, 0.5, 1.0, 1.0], list("aaaaa"))
     assert (share.p, share.low, share.high) == (1 / 2**3, 0, 1)

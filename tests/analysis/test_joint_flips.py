@@ -39,7 +39,7 @@ def test_max_t_of_a_few_units_is_enumerated(seed, units, results):
     assert max_t(scores) == pytest.approx(enumerated(scores))
 
 
-def test_max_t_gains_only_from_correlated_results():
+def test_max_t_beats_holm_only_for_correlated_results():
     rng = np.random.default_rng(2)
     common = rng.choice([-1.0, 0, 1], 300, p=[0.27, 0.37, 0.36])
     alone = sign_flip(common).p

@@ -70,12 +70,12 @@ def test_report_shows_signs_of_model_use_and_excludes_nobody():
     collected = evidence(
         verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}}
     )
-    [row] = [row for row in likeness(collected) if row.is_sign]
+    [row] = [row for row in likeness(collected) if row.is_suspicious]
     assert (row.rater, row.judge, row.pairs, row.same) == ("ann", "gpt", 60, 60)
     findings = {row.where: row.what for row in audits(collected) if row.kind == "like a model"}
     assert findings["rater ann"].startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
-    assert findings["rater ann"].endswith(" expected); copies on 7")
-    assert findings["rater cas"].endswith("; a driven browser on 1")
+    assert findings["rater ann"].endswith(" expected); copied text and left the page on 7 pairs")
+    assert findings["rater cas"].endswith("; a program controlled the browser on 1 pair")
     assert "rater ben" not in findings
     page = section.make_section(collected)
     assert page.answer == "2 to look at"
@@ -87,7 +87,7 @@ def test_report_shows_signs_of_model_use_and_excludes_nobody():
 def test_likeness_says_if_page_counts_are_missing():
     signs = describe_signs(likeness(evidence(verdicts())), {})
     assert list(signs) == ["ann"]
-    assert signs["ann"].endswith("no copies or events of a program were counted")
+    assert signs["ann"].endswith("no copied text and no program on the page was counted")
 
 
 def test_simulated_people_are_compared_with_simulated_judges():

@@ -28,7 +28,7 @@ def judged(**judges):
 
 def scores_of(frame, rule):
     """The panel's score of each pair, from −1 to 1."""
-    scored = ScoredVerdicts.of(frame, panel=rule)
+    scored = ScoredVerdicts.from_verdicts(frame, panel=rule)
     (panel,) = scored.panels
     rows = scored.scores[scored.scores["judge"] == panel.name]
     return dict(zip(rows["pair_id"], rows["net"] / rows["showings"], strict=True)), panel
@@ -96,7 +96,7 @@ def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
 def test_panel_needs_all_its_judges_in_a_comparison():
     more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
     more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]
-    scored = ScoredVerdicts.of(validate(pd.concat([THREE.astype(object), more])), panel="mean")
-    assert scored.only([("x", "z")]).panels == ()
-    assert scored.only([("x", "y")]).panels[0].members == ("a", "b", "c")
-    assert len(scored.only([]).frame) == 0
+    scored = ScoredVerdicts.from_verdicts(validate(pd.concat([THREE.astype(object), more])), panel="mean")
+    assert scored.restrict_to([("x", "z")]).panels == ()
+    assert scored.restrict_to([("x", "y")]).panels[0].members == ("a", "b", "c")
+    assert len(scored.restrict_to([]).frame) == 0

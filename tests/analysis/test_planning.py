@@ -104,7 +104,7 @@ def test_pilot_follows_hand_arithmetic():
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
 
-def test_pilot_and_report_read_a_table_alike(tmp_path):
+def test_pilot_and_report_read_the_same_verdicts(tmp_path):
     """Two pairs of a table whose columns and words report.toml declares: 2 of 4 ratings are ties."""
     rows = ["item,one,other,who,better", "1,guard,acs,ann,L", "1,guard,acs,bob,L"]
     (tmp_path / "pilot.csv").write_text("\n".join([*rows, "2,guard,acs,ann,E", "2,guard,acs,bob,E"]))

@@ -43,7 +43,7 @@ def designs(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(designs())
-def test_expectations_agree_with_linear_forms(design):
+def test_expected_sums_of_squares_agree_with_matrices(design):
     """The matrices that the formulas stand for, made in full: v'y over each rater, item and score."""
     n, w, s = len(design.item), design.weight, design.stratum
     centred = np.eye(n) - np.stack([w * (s == stratum) / w[s == stratum].sum() for stratum in s])
@@ -55,7 +55,7 @@ def test_expectations_agree_with_linear_forms(design):
     assert target == pytest.approx([((w @ effect) ** 2).sum() for effect in effects])
 
 
-def test_raters_without_shared_pairs_are_the_sampled_units():
+def test_raters_without_shared_pairs_give_variance_of_means():
     """Then the mean over raters is what varies: the t interval of their own shares, wider than over pairs."""
     rng = np.random.default_rng(5)
     shares = np.clip(np.repeat(rng.random(6), 10) + 0.2 * rng.standard_normal(60), 0, 1)

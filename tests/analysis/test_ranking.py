@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from analysis.stats.ranks.davidson import fit_strengths, shares, why_undefined
+from analysis.stats.ranks.davidson import explain_undefined, fit_strengths, shares
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ tables = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0,
 @settings(deadline=None)
 def test_fitted_points_equal_observed_points(rows):
     counts = matrices(rows, 4)
-    assume(not why_undefined(*counts, NAMES[:4]))
+    assume(not explain_undefined(*counts, NAMES[:4]))
     parameters = fit_strengths(*counts)
     assert sum(parameters[:-1]) == pytest.approx(0, abs=1e-9)
     assert sum(shares(parameters)) == pytest.approx(2)
@@ -92,7 +92,7 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
     for rows in product(list(product((0, 1), repeat=3)), repeat=3):
         if sum(any(row) for row in rows) < 2:  # not connected
             continue
-        undefined = bool(why_undefined(*matrices(rows, 3), NAMES[:3]))
+        undefined = bool(explain_undefined(*matrices(rows, 3), NAMES[:3]))
         assert undefined == escapes(rows, 3), rows
         seen[undefined] += 1
     assert min(seen.values()) > 50
@@ -108,4 +108,4 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
     ],
 )
 def test_undefined_strengths_give_their_reason(rows, words):
-    assert words in why_undefined(*matrices(rows, 3), NAMES[:3])
+    assert words in explain_undefined(*matrices(rows, 3), NAMES[:3])

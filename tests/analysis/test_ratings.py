@@ -242,7 +242,7 @@ def test_failed_comprehension_check_is_flagged(study):
     assert flags == {"once": (), "passed": (), "twice": ("failed the check",)}
 
 
-def test_rater_with_new_pairs_has_not_finished(study):
+def test_rater_is_unfinished_after_pairs_are_added(study):
     more = study(pairs=2)
     more.note("ann", "finished", '{"rated": 1}')
     more.pressed(1, "p0", "ann", fluency="A")
@@ -251,7 +251,7 @@ def test_rater_with_new_pairs_has_not_finished(study):
     assert more.lines()["ann"].state == ""
 
 
-def test_rater_agreement_runs_over_pairs_and_criteria(study):
+def test_rater_agreement_uses_all_pairs_and_criteria(study):
     agreeing = study(("ann", "ben", "cas"), pairs=2)
     agreeing.pressed(1, "p0", "ann", fluency="A", coherence="A")
     agreeing.pressed(2, "p0", "ben", fluency="A", coherence="B")
@@ -313,5 +313,7 @@ def test_owner_sees_who_answers_like_a_judge(study, tmp_path):
         "cas": (),
     }
     assert lines["ann"].signs.startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
-    assert lines["ann"].signs.endswith("expected); copies on 4; events of a program on 4")
+    assert lines["ann"].signs.endswith(
+        "expected); copied text and left the page on 4 pairs; a program clicked or typed on 4 pairs"
+    )
     assert lines["ann"].state == ""

@@ -9,10 +9,10 @@ from analysis.scores.scores import (
     CELL,
     ITEM,
     ScoredVerdicts,
+    add_judge_column,
     item_numbers,
     item_scores,
     rater_scores,
-    with_judges,
 )
 from analysis.verdicts.checks import orient, validate
 from analysis.verdicts.table import convert_to_texts, share_categories
@@ -39,7 +39,7 @@ def table(drawn):
     twice = frame.assign(low=key[0], high=key[1]).duplicated(
         ["pair_id", "rater", "criterion", "presentation", "low", "high"]
     )
-    return with_judges(orient(validate(frame[~twice])))
+    return add_judge_column(orient(validate(frame[~twice])))
 
 
 @pytest.mark.slow
@@ -74,7 +74,9 @@ def test_table_has_the_planned_orientation():
     frame = table(
         [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
     )
-    scored, turned = (ScoredVerdicts.of(frame, planned) for planned in (None, (("y", "x", "fluency"),)))
+    scored, turned = (
+        ScoredVerdicts.from_verdicts(frame, planned) for planned in (None, (("y", "x", "fluency"),))
+    )
     assert turned.scores["method_a"].tolist() == ["y", "y"]
     assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
 

@@ -94,7 +94,7 @@ def test_confidence_sequence_agrees_with_brute_force():
     assert share.high == pytest.approx(max(inside), abs=1 / 2000)
 
 
-def test_sequential_prompts_weigh_by_their_items(monkeypatch):
+def test_sequential_test_weights_prompts_by_items(monkeypatch):
     monkeypatch.setattr("analysis.stats.sequential.FRACTIONS", (0.5,))
     # Sums of two items and of one: stakes are on the largest, so the scores are 1, 1/2 and −1/2.
     test = anytime_test([2, 1, -1], sizes=[2, 2, 1])

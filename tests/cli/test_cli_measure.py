@@ -69,6 +69,7 @@ def test_measure_compares_a_study_with_a_baseline(run, paired):
     ran = run("measure", "small", "--baseline", "guard", "--metrics", "diversity,length")
     assert ran.code == 0, ran
     assert "Differences from guard\n" in ran.out
+    assert "compared with guard): no prompt favours either method" in ran.out
     differences = paired / "metrics" / "differences.csv"
     assert ",guard,0.95," in differences.read_text()
     assert "Next: guard-eval pair small" in ran.out

@@ -29,7 +29,7 @@ def test_status_follows_a_study_to_its_report(run, study):
     assert result["continuations"]["text"] == "24 of 24"
     assert result["pairs"]["text"] == "3 pairs"
     assert result["people"]["text"] == "0 of 6 ratings, 0 raters"
-    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 presentations left"
+    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 requests left (2 for each pair)"
     # nothing is needed any more; what goes on is a choice
     assert then == [
         "guard-eval measure small",
@@ -42,7 +42,7 @@ def test_status_follows_a_study_to_its_report(run, study):
     assert run("backup", "small", "small/study.db.bak").code == 0  # newer, but not the database
     result, then = parts(run, "small")
     assert result["report"]["state"] == "complete"
-    assert "guard-eval report small" not in then
+    assert then == ["guard-eval judge small --dry-run", "guard-eval measure small"]
     screen = run("status", "small").out
     assert "6 of 6 ratings (100 %): 3 pairs, 2 SIMULATED raters each." in screen
     assert "Agreement, and preference for a side" in screen
@@ -100,10 +100,13 @@ def test_control_characters_in_comments_are_escaped(run, paired):
         who = raters.get_or_add(store, first.rater, first.rater_kind)
         text = "<script> \u202egnp.exe \x1b[2J [bold]"
         notes.write(store, who, "comment", text, presentation=first.presentation)
+        notes.write(store, who, "conduct", '{"driven": 1}', presentation=first.presentation)
     screen = run("status", "small").out
     assert r"\u202egnp.exe" in screen
     assert "[bold]" in screen
-    assert screen.replace("\n", "").isprintable()
+    assert "like a model" in screen
+    assert ".." not in screen  # each meaning of a flag ends in one full stop
+    assert screen.replace("\n", "").replace("\u00a0", "").isprintable()
     as_json = run("status", "small", "--json").out
     assert as_json.isascii()
     assert json.loads(as_json)["ratings"]["remarks"][0]["text"] == text

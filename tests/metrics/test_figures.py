@@ -39,7 +39,7 @@ def test_scores_are_sorted_and_drawn_at_their_limits():
     assert "acs(q=1): 92.40 [91.40, 93.40]" in texts(figure)
     assert figure.title == "Diversity · wikitext"
     assert figure.description.startswith("bare: 95.00; human: 92.98 [91.98, 93.98]; acs(q=1)")
-    assert axes.get_xlabel() == "Div. (%)"
+    assert axes.get_xlabel() == "Div. (%) ↑"
 
 
 @pytest.mark.parametrize("rows", [[], [score(HUMAN, 90.0)], [score("guard", math.nan), score("acs", None)]])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from analysis.replication.paper import published
+from analysis.replication.paper import find_published_figures
 from analysis.stats.proportion import pooled_binomial
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ class Counts:
 
 def figures(label: str, **keys: str) -> list[Any]:
     """Return the figures of a table whose fields are `keys`, in print order."""
-    rows = published(label).itertuples(index=False, name="Figure")
+    rows = find_published_figures(label).itertuples(index=False, name="Figure")
     return [row for row in rows if all(getattr(row, key) == keys[key] for key in keys)]
 
 

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from analysis.replication.compare import KEYS, SettingDifference, compare, explain_marks, make_tables
-from analysis.replication.paper import published
+from analysis.replication.paper import find_published_figures
 
-MAIN = published("tab:ablation_resultglacs")
+MAIN = find_published_figures("tab:ablation_resultglacs")
 GUARD = MAIN[
     (MAIN["dataset"] == "Wikitext") & (MAIN["strategy"] == "guard") & (MAIN["metric"] == "diversity")
 ]
@@ -53,14 +53,14 @@ def test_figures_of_another_setting_are_not_judged():
     ("printed", "value", "expected"),
     [("58.00", 57.9167, "differs"), ("58.00", 58.004, "same"), ("47", 47.5, "same"), ("48", 47.5, "same")],
 )
-def test_results_from_the_papers_counts_are_the_papers(printed, value, expected):
+def test_shares_from_published_counts_equal_published_shares(printed, value, expected):
     half_unit = 0.5 if "." not in printed else 0.005
     figure = GUARD.assign(value=printed, number=float(printed), half_unit=half_unit)
     assert state(figure, value=value, is_exact=True) == expected
 
 
 def test_ticks_are_shown_as_words():
-    judged = published("tab:llm_with_human")
+    judged = find_published_figures("tab:llm_with_human")
     tick = judged[judged["value"] == "yes"].head(1)
     assert [state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
     assert compare(tick, ours(tick, value=0.0, is_exact=True))["cell"].item() == "no ≠"
@@ -78,7 +78,7 @@ def test_main_table_has_the_papers_layout():
 
 
 def test_table_of_models_has_the_papers_groups():
-    figures = published("tab:model_size_results")
+    figures = find_published_figures("tab:model_size_results")
     gemma = figures[figures["model"] == "Gemma-7B"]
     tables = make_tables(compare(gemma, ours(gemma)))
     assert [table.caption for table in tables] == ["Diversity", "MAUVE", "Coherence"]

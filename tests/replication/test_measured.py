@@ -7,7 +7,7 @@ import pytest
 
 from analysis.replication.compare import KEYS, compare
 from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
-from analysis.replication.paper import published
+from analysis.replication.paper import find_published_figures
 from analysis.verdicts.checks import validate
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
@@ -112,7 +112,7 @@ def test_simulated_raters_do_not_count_beside_people():
 )
 def test_counts_give_the_papers_tables_except_one_row(counts, label, same, differ):
     """The shares' row "All" is not what its own counts give: 58.00 printed, (251 + 193/2) / 600 = 57.92."""
-    compared = compare(published(label), counts(COUNTS))
+    compared = compare(find_published_figures(label), counts(COUNTS))
     states = compared["state"].value_counts()
     assert (states["same"], states.get("differs", 0)) == (same, differ)
     assert set(compared["dataset"][compared["state"] == "differs"]) <= {"All"}
@@ -140,7 +140,7 @@ def test_published_verdicts_give_the_judges_tables(label, figures):
     if not path.exists():
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
     assert figures_from_counts(path, who="judge") is None
-    compared = compare(published(label), figures_from_verdicts(read(path, rater_kind="model")))
+    compared = compare(find_published_figures(label), figures_from_verdicts(read(path, rater_kind="model")))
     compared = compared[compared["ours"].notna()]
     assert len(compared) == figures
     assert (compared["value"] == compared["cell"].str.split().str[0]).all()

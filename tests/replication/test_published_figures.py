@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from analysis.replication.paper import labels, published
+from analysis.replication.paper import find_published_figures, labels
 from guard_eval.generation.strategies import parse
 
 WINDOWS = ("_llama2", "_deepseek", "_llama3", "_mirstral", "_gemma", "_gpt2")
@@ -45,7 +45,7 @@ def cells_of(tex, label):
 
 @pytest.mark.parametrize("label", CELLS)
 def test_table_has_every_cell_of_the_paper_once(tex, label):
-    figures = published(label)
+    figures = find_published_figures(label)
     printed, bold = cells_of(tex, label)
     assert figures["value"].tolist() == printed
     assert (figures["mark"] == "bold").sum() == bold
@@ -75,6 +75,6 @@ def test_no_table_is_missing():
     ],
 )
 def test_figures_equal_those_read_by_eye(label, key, value, mark):
-    figures = published(label).set_index(["dataset", "strategy", "metric"]).sort_index()
+    figures = find_published_figures(label).set_index(["dataset", "strategy", "metric"]).sort_index()
     ((our_value, its_mark),) = figures.loc[[key], ["value", "mark"]].to_numpy()
     assert (our_value, its_mark) == (value, mark)

@@ -8,7 +8,14 @@ import pytest
 
 from analysis.demo import simulate
 from analysis.replication.command import replicate
-from analysis.replication.paper import MODELS, PROMPTS, find_table, labels, paper_tables, published
+from analysis.replication.paper import (
+    MODELS,
+    PROMPTS,
+    find_published_figures,
+    find_table,
+    labels,
+    paper_tables,
+)
 from analysis.replication.prompts import read_prompt_files
 from analysis.replication.study import name_model, plan_replication
 from guard_eval.errors import StudyError
@@ -50,12 +57,14 @@ def test_every_table_and_figure_of_the_paper_is_listed(tex):
 def test_models_and_numbers_of_prompts_equal_the_papers(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
-    assert {model for label in labels() for model in published(label)["model"]} - {""} == set(MODELS)
+    assert {model for label in labels() for model in find_published_figures(label)["model"]} - {""} == set(
+        MODELS
+    )
 
 
 def test_search_has_settings_that_the_appendix_prints():
     settings = check_settings(find_table("search").tables(), Path())
-    printed = {name for label in labels() for name in published(label)["strategy"]}
+    printed = {name for label in labels() for name in find_published_figures(label)["strategy"]}
     assert {len(tried) for tried in settings.grids.values()} == {5}
     assert set(settings.systems) <= printed
 
@@ -73,7 +82,7 @@ def test_search_is_written_but_not_run():
 
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
 def test_experiment_has_the_strategies_of_its_table(table):
-    settings, figures = Settings.model_validate(table.tables()), published(table.label)
+    settings, figures = Settings.model_validate(table.tables()), find_published_figures(table.label)
     assert settings.model.name == MODELS[table.models[0]]
     assert settings.generation.max_new_tokens == 256
     if table.asks:

@@ -159,8 +159,8 @@ def test_raters_list_shows_signs_of_careless_rating(study):
         for number in verdicts.read_rated_presentations(store, ann)[:3]:
             notes.write(store, ann, "conduct", '{"copies": 1}', presentation=number)
     listed = list_raters(study)
-    assert listed.flags == {"Ann": "like a model (copies on 3)"}
-    assert listed.tables[-1].rows == (("Ann", "like a model (copies on 3)"),)
+    assert listed.flags == {"Ann": "like a model (copied text and left the page on 3 pairs)"}
+    assert listed.tables[-1].rows == (("Ann", "like a model (copied text and left the page on 3 pairs)"),)
     assert {rater.name: rater.rated for rater in listed.raters}["Ann"] == 4
 
 

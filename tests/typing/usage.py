@@ -11,7 +11,7 @@ from analysis import agreement, check, figures, ranking, read, shares
 from analysis.monitor.status import read_status
 from analysis.planning.command import Plan, plan_study
 from analysis.planning.formulas import Design
-from analysis.publication.publish import Published, publish
+from analysis.publication.publish import PublishedStudy, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
 from analysis.reports.notebook import make_evidence
@@ -33,7 +33,7 @@ from guard_eval.texts.systems.matching import SystemTexts
 def a_study(folder: Path) -> str:
     """Run a study up to its report; return what it says."""
     study = Study.open(folder)
-    published: Published = publish(study, folder / "published", allow=["Which"])
+    published: PublishedStudy = publish(study, folder / "published", allow=["Which"])
     assert published.verdicts
     generate_texts(study, strategy=["guard"], shard="1/2")
     generate_texts(study, engine="ray", workers=2)

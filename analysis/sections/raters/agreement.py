@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, count_verdicts, item_numbers
+from analysis.scores.scores import ResultKey, UnitScores, count_verdicts, group_by_result, item_numbers
 from analysis.sections.section import (
     ComparisonRow,
     Section,
@@ -28,7 +28,8 @@ from analysis.stats.agreement import (
     raw_agreement,
 )
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import TIE, record
+from guard_eval.frozen import record
+from guard_eval.records import TIE
 from guard_eval.reporting.words import number, percent
 
 LANDIS_KOCH = (
@@ -102,7 +103,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
     choices = count_choices(in_full)
     return [
         _make_row(key, scores, choices, evidence.plan.level)
-        for key, scores in by_cell(in_full.scored.by_kind)
+        for key, scores in group_by_result(in_full.scored.scores_by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 
@@ -110,7 +111,7 @@ def agreement(evidence: Evidence) -> list[AgreementRow]:
 def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
     """Return the agreement on one result."""
     item, first = item_numbers(scores)
-    by_unit = UnitScores.of(scores.iloc[first])
+    by_unit = UnitScores.from_items(scores.iloc[first])
     counts = count_verdicts(scores)
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)

@@ -20,7 +20,8 @@ from analysis.scores.scores import side_of_a
 from analysis.sections.raters.likeness import likeness
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
-from guard_eval.records import TIE, record
+from guard_eval.frozen import record
+from guard_eval.records import TIE
 from guard_eval.reporting.words import (
     KIND_PLACE,
     RATERS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 import pandas as pd
@@ -10,8 +11,9 @@ from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, count_verdicts, item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
 from analysis.stats.agreement import agreement_by_item
-from guard_eval.records import PEOPLE_OF, record
-from guard_eval.reporting.words import percent
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import join_first, percent, plural, title
 
 SHOWN = 10
 """Pairs of each kind on the page."""
@@ -79,6 +81,14 @@ def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataF
     return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
+def _name_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
+    """Name the pairs and criteria on which the first raters of the table disagree most."""
+    first = [row for row in rows if row.judge == rows[0].judge]
+    worst = max(row.disagreement for row in first)
+    names = [f"{row.pair_id} on {title(row.criterion)}" for row in first if row.disagreement == worst]
+    return f"{join_first(names, 2)} ({percent(worst, 0)} disagreement)"
+
+
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "On which pairs do raters disagree most?"."""
     rows = evidence.rows(disagreements)
@@ -93,7 +103,8 @@ def make_section(evidence: Evidence) -> Section | None:
         },
         csv="disagreements",
         caption="Where people disagree most, with each other and with a judge",
-        note="By people: how often two of them differ. By a judge: the distance of its share from people's.",
+        note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
+        f"csv/disagreements.csv has all {plural(len(rows), 'row')}, one for each pair and criterion.",
         question="On which pairs do raters disagree most?",
-        answer=lambda _: f"all {len(rows)} are in csv/disagreements.csv",
+        answer=_name_worst_pairs,
     )

@@ -7,7 +7,7 @@ from dataclasses import field
 import numpy as np
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import by_raters, item_numbers, with_units
+from analysis.scores.scores import add_unit_column, group_by_raters, item_numbers
 from analysis.sections.raters.audits import audits
 from analysis.sections.section import (
     MAX_NOTES,
@@ -18,7 +18,8 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import TIE, record
+from guard_eval.frozen import record
+from guard_eval.records import TIE
 from guard_eval.reporting.words import number, percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
@@ -57,15 +58,15 @@ class RaterRow:
 @declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
 def raters(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater, over all comparisons and criteria: people first, then by name."""
-    scores = evidence.scored.by_kind
+    scores = evidence.scored.scores_by_kind
     item, _ = item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
     counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
     agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
-    frame = with_units(evidence.frame)
+    frame = add_unit_column(evidence.frame)
     frame = frame.assign(**{name: None for name in ("shown_first", "seconds") if name not in frame})
     rows = []
-    for (kind, name), group in by_raters(frame, "rater"):
+    for (kind, name), group in group_by_raters(frame, "rater"):
         same, compared = agreeing[kind, name]
         is_tie = group["verdict"] == TIE
         placed = group[group["shown_first"].notna() & ~is_tie]

@@ -11,7 +11,7 @@ from analysis.evidence import Evidence, declare_plan_keys
 from analysis.sections.section import Section, format_share, group_by, make_row_table, name_limit_columns
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, plural, title
 

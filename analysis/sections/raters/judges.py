@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, judged_by_both
+from analysis.scores.scores import ResultKey, UnitScores, pair_people_with_judges
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.section import (
     ComparisonRow,
@@ -25,7 +25,8 @@ from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, Floats, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, percent
 
 EPSILON = 0.15
@@ -70,7 +71,7 @@ def judges(evidence: Evidence) -> list[JudgeRow]:
 
     There is none if no pair was rated by people and by a judge.
     """
-    both = judged_by_both(evidence.evidence_in_full.scored.scores)
+    both = pair_people_with_judges(evidence.evidence_in_full.scored.scores)
     rows = (_make_row(key, people, judged, evidence) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
@@ -81,7 +82,7 @@ def _make_row(
     """Compare a judge with people on one result. Return None if no person rated its pairs."""
     alpha = evidence.plan.alpha
     level = 1 - alpha
-    unit = UnitScores.of(judged).codes
+    unit = UnitScores.from_items(judged).codes
     verdict = _label_verdicts(judged["net"])
     item = pd.Index(judged["pair_id"]).get_indexer(pd.Index(people["pair_id"]))
     people, item = people[item >= 0], item[item >= 0]

@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, by_raters, side_of_a, with_units
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    add_unit_column,
+    group_by_raters,
+    group_by_result,
+    side_of_a,
+)
 from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
@@ -24,7 +31,7 @@ from analysis.sections.section import (
 from analysis.stats.equal_length import METHOD, share_at_equal_length
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import capitalise, number, p_value, percent, plural, share_limits
 
@@ -104,8 +111,8 @@ def position(evidence: Evidence) -> list[PositionRow]:
         return []
     level = evidence.plan.level
     rows = []
-    by_order = _group_by_order(with_units(frame[frame["shown_first"].notna()]))
-    for key, group in by_raters(by_order, "judge", "criterion"):
+    by_order = _group_by_order(add_unit_column(frame[frame["shown_first"].notna()]))
+    for key, group in group_by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
@@ -153,9 +160,12 @@ def length(evidence: Evidence) -> list[LengthRow]:
     if not lengths["known"].any():
         return []
     scored = evidence.evidence_in_full.scored
-    items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
+    items = dict(group_by_result(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
-    rows = [_make_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+    rows = [
+        _make_length_row(key, rated, items[key], evidence.plan.level)
+        for key, rated in group_by_result(scores)
+    ]
     return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
 
 
@@ -182,7 +192,7 @@ def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, l
     share = slope = Estimate(level=level, note="no pair has both lengths")
     if len(measured):
         strata = pd.factorize(measured["dataset"], sort=True)[0]
-        units = UnitScores.of(measured).codes
+        units = UnitScores.from_items(measured).codes
         share, slope = share_at_equal_length(measured["share"], measured["ratio"], strata, units, level=level)
     unknown = len(items) - len(measured)
     left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""

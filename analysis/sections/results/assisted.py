@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, by_cell, judged_by_both
-from analysis.scores.win_share import fixed_share
+from analysis.scores.scores import ResultKey, UnitScores, group_by_result, pair_people_with_judges
+from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (
     Section,
@@ -27,7 +27,8 @@ from analysis.sections.section import (
 )
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, number, p_value, plural
 
@@ -82,11 +83,11 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
 
     The correction runs over each judge's results of the family.
     """
-    items = dict(by_cell(evidence.scored.items))
+    items = dict(group_by_result(evidence.scored.items))
     rows = []
-    for key, scores, judged in judged_by_both(evidence.scored.scores):
+    for key, scores, judged in pair_people_with_judges(evidence.scored.scores):
         people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
-        if len(judged) > len(people) and UnitScores.of(people).n >= FEWEST_RATED:
+        if len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = int(scores["rater"].nunique())
             rows.append(_make_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
@@ -109,7 +110,7 @@ def _make_row(
             people.set_index("pair_id")["share"].reindex(judged["pair_id"]).to_numpy(dtype=float),
             judged["share"].to_numpy(),
             pd.factorize(judged["dataset"], sort=True)[0],
-            UnitScores.of(judged).codes,
+            UnitScores.from_items(judged).codes,
             level=level,
         )
         if result.share.n < CALIBRATED:
@@ -119,9 +120,9 @@ def _make_row(
         people=raters,
         pairs_rated=rated,
         pairs_judged=len(judged),
-        units_rated=UnitScores.of(people).n,
-        people_alone=fixed_share(people, level=level),
-        judge_alone=fixed_share(judged, level=level),
+        units_rated=UnitScores.from_items(people).n,
+        people_alone=estimate_share_of_these_raters(people, level=level),
+        judge_alone=estimate_share_of_these_raters(judged, level=level),
         people_assisted=result.share,
         level=level,
         p=result.share.p,
@@ -194,4 +195,5 @@ def _answer_question(rows: Sequence[AssistedRow]) -> str:
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"
-    return f"As much as {plural(max(0, round(max(gained))), 'more rating')} would"
+    largest_gain = round(max(gained))
+    return f"Yes: as much as {plural(largest_gain, 'more rating')} would" if largest_gain > 0 else "No"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, by_cell
+from analysis.scores.scores import ResultKey, group_by_result
 from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,
@@ -23,7 +23,7 @@ from analysis.stats.interaction import interaction
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
 from guard_eval.errors import StudyError, suggest_nearest
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import (
     and_list,
     format_p_in_sentence,
@@ -158,8 +158,10 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
         return []
     rows = []
     for column in list_columns(evidence):
-        subsets = [dict(by_cell(subset.scored.items)) for _, subset in _split_evidence(evidence, column)]
-        for key, whole in by_cell(evidence.scored.items):
+        subsets = [
+            dict(group_by_result(subset.scored.items)) for _, subset in _split_evidence(evidence, column)
+        ]
+        for key, whole in group_by_result(evidence.scored.items):
             rated = [subset[key] for subset in subsets if key in subset]
             if rated:
                 rows.append(_make_interaction_row(key, column, whole, rated, evidence.seed))

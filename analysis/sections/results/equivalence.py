@@ -15,7 +15,7 @@ from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import and_list, percent
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]

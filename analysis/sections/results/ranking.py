@@ -23,16 +23,16 @@ from analysis.sections.section import (
 )
 from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
-from analysis.stats.ranks.davidson import fit_strengths, shares, why_undefined
+from analysis.stats.ranks.davidson import explain_undefined, fit_strengths, shares
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
     any_difference_p,
     largest_errors,
     rank_sets,
-    simultaneous_line,
+    simultaneous_half_width,
 )
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,
@@ -265,12 +265,12 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     """Return a ranking: strengths, expected shares, possible ranks, and the test of any difference."""
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
-    by_unit = UnitScores.of(group.scores)
+    by_unit = UnitScores.from_items(group.scores)
     compared = _number_comparisons(group, by_unit)
     rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
     wins, ties = compared.wins_and_ties()
-    why_infinite = why_undefined(wins, ties, group.methods)
+    why_infinite = explain_undefined(wins, ties, group.methods)
     is_smoothed = bool(why_infinite)
     # With half a win for each method of every comparison the strengths are finite.
     is_compared = (wins + wins.T + ties) > 0
@@ -280,11 +280,11 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     errors = compared.errors(compared.shrink(parameters), sampled)
     largest = largest_errors(errors, seed=evidence.seed)
     widths = errors.widths(compared.units_by_method(), level=level)
-    nets = compared.nets(by_unit.codes)
+    nets = compared.net_wins(by_unit.codes)
     # If raters are a sample and fewer than the units, they are the independent cases.
     has_fewer_raters = is_random and rater.max() + 1 < by_unit.n
-    cases = compared.nets(rater) if has_fewer_raters else nets
-    line = simultaneous_line(largest, level=level)
+    cases = compared.net_wins(rater) if has_fewer_raters else nets
+    line = simultaneous_half_width(largest, level=level)
     sets = rank_sets(expected, widths, cases, line=line, level=level)
     why_none, caution = _explain_missing_ranks(evidence, by_unit, sampled)
     difference = any_difference(nets, seed=evidence.seed)

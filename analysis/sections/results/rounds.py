@@ -21,7 +21,8 @@ from analysis.sections.section import (
     select_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
-from guard_eval.records import Contest, record
+from guard_eval.frozen import record
+from guard_eval.records import Contest
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
 from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, first_passage_p
 

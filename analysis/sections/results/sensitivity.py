@@ -9,8 +9,13 @@ from functools import partial
 import pandas as pd
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, by_cell, count_outcomes, item_scores
-from analysis.scores.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
+from analysis.scores.scores import ResultKey, count_outcomes, group_by_result, item_scores
+from analysis.scores.win_share import (
+    estimate_share_of_all_raters,
+    estimate_share_of_these_raters,
+    leave_out_each_rater,
+    weigh_by_precision,
+)
 from analysis.sections.results.shares import SignFlipRow, correct_p_values, coverage, order_by_plan
 from analysis.sections.section import (
     Cells,
@@ -22,7 +27,8 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import (
     and_list,
@@ -81,9 +87,9 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     included = {}
     if evidence.context.with_excluded is not None:
         everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
-        included = dict(by_cell(everybody.scored.scores))
+        included = dict(group_by_result(everybody.scored.scores))
     rows = []
-    for key, scores in by_cell(evidence.evidence_in_full.scored.scores):
+    for key, scores in group_by_result(evidence.evidence_in_full.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _run_all_analyses(evidence, key, scores, included.get(key)):
@@ -118,12 +124,12 @@ def _run_all_analyses(
     ways = {FIXED: items}
     if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
         ways[PRECISION] = weigh_by_precision(items, scores)
-    fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
+    fixed = {name: estimate_share_of_these_raters(weighed, level=level) for name, weighed in ways.items()}
     yield from fixed.items()
     are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF and evidence.are_raters_known
     if are_sample:
         name = SHARES[plan.weights]
-        yield RANDOM, random_share(scores, ways[name], fixed[name])
+        yield RANDOM, estimate_share_of_all_raters(scores, ways[name], fixed[name])
     wins, ties, losses = count_outcomes(scores)
     share = (wins + ties / 2) / len(scores)
     yield POOLED, replace(pooled_binomial(wins, losses), value=share)
@@ -132,16 +138,16 @@ def _run_all_analyses(
         items_left = item_scores(untied)
         lost = len(items) - len(items_left)
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
-        yield UNTIED, fixed_share(items_left, level=level).with_note(note)
+        yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _leave_out_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
-        yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
+        yield WITH_EXCLUDED, estimate_share_of_these_raters(item_scores(with_excluded), level=level)
 
 
 def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. A note gives the change."""
-    cases = list(without_each_rater(scores, level=level))
+    cases = list(leave_out_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
     def make_sort_key(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
@@ -191,11 +197,12 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
-    names = [
-        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({format_p_in_sentence(row.deciding_p)})"
+    differences = [
+        f"{'a' if row.is_significant(alpha) else 'no'} difference on {title(row.criterion)} "
+        f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
         for row in apart
     ]
-    return f"{len(others) - len(apart)} of {len(others)} would; not {join_first(names, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would. The others find {join_first(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:

@@ -8,12 +8,19 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
+from analysis.scores.scores import (
+    CELL,
+    ResultKey,
+    ScoredVerdicts,
+    UnitScores,
+    add_judge_column,
+    group_by_result,
+)
 from analysis.sections.results.shares import ShareRow, correct_p_values, make_share_cells, order_by_plan
 from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import anytime_test
 from guard_eval.estimate import join_notes
-from guard_eval.records import record
+from guard_eval.frozen import record
 from guard_eval.reporting.words import number, plural
 from guard_eval.rubric import COMPOSITE
 
@@ -51,7 +58,7 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
         return []
     scored = evidence.scored
     items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
-    rows = [_make_row(evidence, key, group) for key, group in by_cell(items)]
+    rows = [_make_row(evidence, key, group) for key, group in group_by_result(items)]
     rows.sort(key=order_by_plan(evidence.context.planned))
     return correct_p_values(rows, evidence)
 
@@ -61,7 +68,7 @@ def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
 
     A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
     """
-    frame = with_judges(scored.frame)
+    frame = add_judge_column(scored.frame)
     frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
     if scored.composite is not None:
         group = frame[frame["criterion"].isin(scored.composite.weights)]
@@ -79,7 +86,7 @@ def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
 def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
     """Test one result. Only items count that all their raters have rated."""
     wait = evidence.context.raters_per_item.get(key.rater_kind)
-    by_unit = UnitScores.of(items)
+    by_unit = UnitScores.from_items(items)
     is_waiting = (items["raters"] < (wait or 0)).to_numpy()
     # A prompt counts once: with its last pair, when all of them are rated.
     unit_waits = by_unit.sums(is_waiting)[:, 0] > 0
@@ -93,7 +100,7 @@ def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> Sequen
         order = ["last", "unit", *order]
     ordered = complete.sort_values(order, kind="stable")
     scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
-    sums = UnitScores.of(ordered).sums(scores, np.ones(len(scores)))
+    sums = UnitScores.from_items(ordered).sums(scores, np.ones(len(scores)))
     test = anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",

@@ -10,12 +10,19 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, declare_plan_keys
-from analysis.scores.scores import Planned, ResultKey, UnitScores, by_cell, by_raters, count_outcomes
+from analysis.scores.scores import (
+    Planned,
+    ResultKey,
+    UnitScores,
+    count_outcomes,
+    group_by_raters,
+    group_by_result,
+)
 from analysis.scores.win_share import (
-    fixed_share,
-    random_share,
-    unequal_weight_note,
+    estimate_share_of_all_raters,
+    estimate_share_of_these_raters,
     unit_scores,
+    warn_of_unequal_weights,
     weigh_by_precision,
 )
 from analysis.sections.section import (
@@ -31,8 +38,9 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
+from guard_eval.frozen import record
 from guard_eval.joint_flips import max_t
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
 from guard_eval.rubric import COMPOSITE
 
@@ -231,7 +239,7 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     The correction runs over the rows of people and of each judge apart: over the planned results that they
     judged or, without a plan, over all of their results. `p` is uncorrected.
     """
-    scores = dict(by_cell(evidence.scored.scores))
+    scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
     rows = [_make_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=order_by_plan(evidence.context.planned))
@@ -258,7 +266,7 @@ def shares(evidence: Evidence) -> list[WinShareRow]:
 
 def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return each total, followed by the rows of its datasets if there are several."""
-    scores = dict(by_cell(evidence.scored.scores))
+    scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
     rows = []
     for total in evidence.rows(totals):
@@ -277,10 +285,10 @@ def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) 
 
 def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     """Return the items of each result, with the weights of the plan."""
-    items = dict(by_cell(evidence.scored.items))
+    items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
         return items
-    scores = dict(by_cell(evidence.scored.scores))
+    scores = dict(group_by_result(evidence.scored.scores))
     return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
 
 
@@ -288,13 +296,13 @@ def _make_row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
     """Return the win share of one result, over all datasets or in one."""
-    share = fixed = fixed_share(items, level=evidence.plan.level)
+    share = fixed = estimate_share_of_these_raters(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
     notes = [uneven if fewest < largest else ""]
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
-        share = random_share(scores, items, share)
-        notes.append(unequal_weight_note(scores, share))
+        share = estimate_share_of_all_raters(scores, items, share)
+        notes.append(warn_of_unequal_weights(scores, share))
     if evidence.stops_early:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
@@ -397,7 +405,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
     rows = []
-    for (kind, judge), group in by_raters(scores, "judge"):
+    for (kind, judge), group in group_by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
         times = frame.loc[is_by_them, "at"].dropna().astype(str) if "at" in frame else pd.Series(dtype=str)
         days = set(times.str[:10]) - {""}
@@ -407,7 +415,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
                 judge,
                 raters=evidence.count_raters(group),
                 pairs=len(group[pair].drop_duplicates()),
-                unit=UnitScores.of(group).name,
+                unit=UnitScores.from_items(group).name,
                 units=int(group["unit"].nunique()),
                 ratings=len(group[["rater", *pair]].drop_duplicates()),
                 criteria=len(set(group["criterion"]) - {COMPOSITE}),

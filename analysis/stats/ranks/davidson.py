@@ -40,7 +40,7 @@ class ComparedPairs:
     information: Floats
 
     @classmethod
-    def of(
+    def from_strengths(
         cls,
         parameters: Floats,
         first: Numbers,
@@ -86,7 +86,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
     Without any tie ν is 0 and the model is Bradley and Terry's. With log π and log ν as parameters the
-    likelihood is concave, and Newton's method finds its maximum. It must be finite (`why_undefined`).
+    likelihood is concave, and Newton's method finds its maximum. It must be finite (`explain_undefined`).
 
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
@@ -109,7 +109,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     log_nu = np.log(2 * tied / (total - tied)) if tied else -np.inf
     parameters = np.append(np.zeros(methods), log_nu)
     for _ in range(MAX_STEPS):
-        model = ComparedPairs.of(parameters, first, second)
+        model = ComparedPairs.from_strengths(parameters, first, second)
         surprise = table @ UTILITIES - n[:, None] * model.expected
         gradient = np.zeros(methods + 1)
         np.add.at(gradient, model.places, surprise)
@@ -128,14 +128,14 @@ def shares(parameters: Floats) -> Floats:
     """Return each method's expected win share against the average other method, `[K]`. Ties count half."""
     methods = len(parameters) - 1
     first, second = np.triu_indices(methods, 1)
-    chances = ComparedPairs.of(parameters, first, second).chances
+    chances = ComparedPairs.from_strengths(parameters, first, second).chances
     points = chances[:, 0] + chances[:, 1] / 2
     total = np.bincount(first, weights=points, minlength=methods)
     total += np.bincount(second, weights=1 - points, minlength=methods)
     return total / (methods - 1)
 
 
-def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
+def explain_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
     """Return why Davidson's likelihood has no finite maximum, or an empty string if it has one.
 
     It has one if and only if two conditions hold. Every method can be reached from every other along

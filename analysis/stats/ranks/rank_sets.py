@@ -66,7 +66,7 @@ class Comparisons:
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
-    def nets(self, codes: Numbers) -> Floats:
+    def net_wins(self, codes: Numbers) -> Floats:
         """Return wins minus losses of each method by unit or by rater, [codes, K]."""
         groups = int(codes.max()) + 1
         nets = np.zeros((groups, self.methods))
@@ -117,10 +117,10 @@ class Comparisons:
         variances = difference_variances(covariance)
         df = np.full_like(variances, freedom)
         if rater is not None:
-            raters = self._clustered(rater).share_influence(parameters)
+            raters = self._replace_units(rater).share_influence(parameters)
             over_raters = raters.T @ raters
             rater_count = int(rater.max()) + 1
-            cells = self._clustered(self.unit * rater_count + rater).share_influence(parameters)
+            cells = self._replace_units(self.unit * rater_count + rater).share_influence(parameters)
             over_cells = cells.T @ cells
             # Satterthwaite's formula takes the two variances for independent.
             spread_over_units = variances**2 / freedom
@@ -136,7 +136,7 @@ class Comparisons:
             df=df,
         )
 
-    def _clustered(self, codes: Numbers) -> Comparisons:
+    def _replace_units(self, codes: Numbers) -> Comparisons:
         """Return the comparisons with these clusters in place of their units."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
@@ -149,7 +149,7 @@ class Comparisons:
         """
         methods = len(parameters) - 1
         first, second = np.triu_indices(methods, 1)
-        model = ComparedPairs.of(parameters, first, second)
+        model = ComparedPairs.from_strengths(parameters, first, second)
         # A share is a mean of points, which are the utility of the first strength plus one half.
         slopes = model.information[:, 0] / (methods - 1)
         slopes_of_shares = np.zeros((methods + 1, methods))
@@ -168,7 +168,7 @@ class Comparisons:
         """
         size = len(parameters)
         units = len(self.strata)
-        model = ComparedPairs.of(parameters, self.first, self.second)
+        model = ComparedPairs.from_strengths(parameters, self.first, self.second)
         surprise = UTILITIES[2 - self.points] - model.expected
         gradient = np.zeros((units, size))
         np.add.at(gradient, (self.unit[:, None], model.places), surprise)
@@ -254,7 +254,7 @@ def rank_sets(
         scores: The score of each method, [K].
         widths: The standard error of each difference (`ShareErrors.widths`), [K, K].
         nets: Wins minus losses of each method by independent units, [units, K].
-        line: Half the width of an interval in standard errors (`simultaneous_line`).
+        line: Half the width of an interval in standard errors (`simultaneous_half_width`).
         level: The confidence that all sets are correct.
     """
     methods = len(scores)
@@ -295,17 +295,17 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     rng = np.random.default_rng(seed)
     root = covariance_root(errors.covariance)
 
-    def squares(drawn: Floats) -> Floats:
+    def square_differences(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
 
     def draw_student() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
-        largest = (squares(drawn) / variances).max(axis=1)
+        largest = (square_differences(drawn) / variances).max(axis=1)
         drawn_variances = rng.chisquare(df, DRAWS_AT_ONCE) / df
         return np.asarray(largest / drawn_variances)
 
     def draw_wild() -> Floats:
-        sums = squares(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
+        sums = square_differences(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
@@ -317,7 +317,7 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 
-def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
+def simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
     """Return half the width of intervals that hold for all differences at once, in standard errors.
 
     It is the larger one of the two ways of drawing.

@@ -16,7 +16,8 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, record, settings_part
+from guard_eval.frozen import record
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from guard_eval.records import record
+from guard_eval.frozen import record
 
 Side = Literal["a", "b"]
 """Which of a pair's texts is shown as A."""
