@@ -79,6 +79,7 @@ class GenerationSettings(SettingsTable):
 
     Attributes:
         strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
+            Of a strategy with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
         runs: The number of texts to each prompt by a strategy that draws at random. Other strategies write
             one.
         stop: Strings that end a text before the first of them.
@@ -149,7 +150,9 @@ class Pairs(SettingsTable):
     """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of systems: strategies of [generation], or names of [[system]].
+        compare: Couples of systems, or groups in which each is compared with each: strategies of
+            [generation], or names of [[system]]. A strategy with several settings is named without its
+            parameters: `top_p`.
         per_dataset: The number of prompts that are drawn from each dataset.
         human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
             pairs. Default: all.
