@@ -94,12 +94,12 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     counts = Counter(prompt.dataset for prompt in drawn)
     people = sum(pair.for_people for pair in pairs)
     raters = settings.annotation.raters_per_pair
-    judged = f"; {'a judge' if len(settings.judge) == 1 else 'judges'} can rate all" if settings.judge else ""
-    pairs_in_words = format_count(len(pairs), "pair")
-    planned = f"{people} of them, {raters} {'person' if raters == 1 else 'people'} each{judged}"
+    planned = f"People will rate {people} of them, {raters} {'person' if raters == 1 else 'people'} each"
+    if settings.judge:
+        planned += "; judges can rate all"
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"{pairs_in_words}, {new} new. People will rate {planned}. Gold pairs: {gold_pairs}.",
+        f"{format_count(len(pairs), 'pair')}, {new} new. {planned}. Gold pairs: {gold_pairs}.",
     ]
     warnings = list(_content_warnings(settings, texts))
     if repeated := len(prompts) - len(distinct):
