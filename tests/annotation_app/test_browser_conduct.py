@@ -61,7 +61,7 @@ def test_copied_text_and_automation_are_counted_by_pair(serve, browse):
     platform = serve(number=2, more=CONSENT)
     page = browse()
     page.goto(platform.link("ann"))
-    sentence = "Only these numbers are stored."
+    sentence = "We do not store what you copy."
     page.get_by_text(sentence).wait_for()
     press(page, "I agree")
     begin(page)

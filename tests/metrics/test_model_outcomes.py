@@ -62,7 +62,7 @@ class Models:
 
 class Unloadable(ScoringModel):
     @property
-    def loaded(self):
+    def loaded_model(self):
         raise StudyError("loaded although everything is known")
 
 

@@ -114,9 +114,9 @@ def rate_in_browser(folder, log, chromium):
 
 def judge_blindly(typed, judge):
     """Let a judge judge, and check all that its server received."""
-    address = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": judge.url}
-    model = "judge[1].model=gpt-4o-2024-11-20"
-    assert typed("judge", "s", "--yes", "--set", model, **address).code == 0
+    settings = ["judge[1].model=gpt-4o-2024-11-20", f"judge[1].base_url={judge.url}"]
+    options = [text for setting in settings for text in ("--set", setting)]
+    assert typed("judge", "s", "--yes", *options, OPENAI_API_KEY=KEY).code == 0
     sent = b"".join(request.raw + repr(request.headers).encode() for request in judge.seen).lower()
     judge.close()
     assert sent.count(b"marigold") == 12

@@ -220,7 +220,7 @@ def rate_by_keyboard(built, url, page):
     result["check"] = faults(page)
     press("Control+Enter")
     arrive(page, "Zwei Texte vergleichen")
-    assert page.get_by_role("alert").inner_text().startswith("Nicht alle Antworten waren richtig.")
+    assert page.get_by_role("alert").inner_text().startswith("Nicht alle Antworten waren richtig: ")
     result["instructions"] = faults(page)
     press("Control+Enter")
     arrive(page, "Einige kurze Fragen")
