@@ -274,10 +274,10 @@ def _measure_texts(
     for text in generations:
         by_system.setdefault(text.strategy, []).append(text.text)
     lines = [line, *filter(None, [describe_endings(by_system)])]
-    lines += [f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)]
+    lines += [f"{name} ({_shorten(where)}): {note}" for name, where, note in collect_notes(undefined)]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} ({where}, compared with {noted[0].baseline}): {note}"
+        f"{name} ({_shorten(where)}, compared with {noted[0].baseline}): {note}"
         for name, where, note in collect_notes(noted)
     ]
     if folder and write:
@@ -293,6 +293,18 @@ def _measure_texts(
         warnings=(*measured.warnings, *measured.failures),
         exit_code=2 if measured.failures else 0,
     )
+
+
+def _shorten(places: str, *, limit: int = 2) -> str:
+    """Name the first places of a note, and count the others. metrics.html names all of them.
+
+    >>> _shorten("tales, guard; tales, greedy; news, guard; news, greedy")
+    'tales, guard; tales, greedy; and 2 more'
+    """
+    names = places.split("; ")
+    if len(names) <= limit + 1:
+        return places
+    return f"{'; '.join(names[:limit])}; and {len(names) - limit} more"
 
 
 def _find_models(
