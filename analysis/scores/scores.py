@@ -196,7 +196,7 @@ def add_unit_column(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    """Yield the rows of each kind of raters and each combination of values in `columns`. People come first."""
+    """Yield the rows of each kind of raters and each combination of values in `columns`, people first."""
     groups = table.groupby(["rater_kind", *columns], sort=True)
     named = {tuple(map(str, key)): rows for key, rows in groups}
     for key in sorted(named, key=lambda key: (KIND_PLACE[key[0]], key)):
