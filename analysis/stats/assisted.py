@@ -24,7 +24,8 @@ PRIOR_UNITS = 2
 """The variance of a tuned mean counts this number of additional units with the variance of people alone.
 
 A few units cannot show that a judge is right on all other units. Agresti and Coull add two successes and two
-failures to the interval of a proportion for a similar reason."""
+failures to the interval of a proportion for a similar reason.
+"""
 
 
 @record

@@ -55,8 +55,8 @@ def conservative_error(
     equivalence in up to .22 of the studies. A mean of wins, ties and losses at the distance `margin` from one
     half has a variance of at least margin (1 − 2 margin) / 2, which is the variance of ties and wins alone.
     If the scores of wins have a smaller size d, as in a composite, the variance is at least
-    margin (d − 2 margin) / 2. If the ratings vary less, the error is increased to fit this variance. If hardly
-    any unit differs from the others, the error is that of units whose ratings are all equal.
+    margin (d − 2 margin) / 2. If the ratings vary less, the error is increased to fit this variance. If few
+    units differ from the others, the error is that of units whose ratings are all equal.
 
     Args:
         error: The standard error of the sample. An error of 0 stays 0.
