@@ -72,7 +72,7 @@ class Design:
 
     @property
     def distance(self) -> float:
-        """Return the distance of the share from one half."""
+        """Return the distance between the share and one half."""
         return 0.0 if self.margin is not None else abs(self.share - HALF)
 
     @property

@@ -44,7 +44,7 @@ class SettingDifference(NamedTuple):
 
 
 def describe_setting(differences: Sequence[SettingDifference]) -> str:
-    """Describe the differences from the paper's setting in a sentence; empty if there are none."""
+    """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 

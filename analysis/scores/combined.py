@@ -79,7 +79,7 @@ class Composite:
 
 @record
 class JudgePanel:
-    """A panel of judges with its verdicts.
+    """A panel of judges.
 
     Attributes:
         rater_kind: The kind of the judges.

@@ -115,7 +115,7 @@ class ScoredVerdicts:
 
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
-        """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
+        """Return `rater_scores` with all judges of one kind in one cell, to compare the judges."""
         scores = self.raters
         has_judges = (scores["judge"] != "").any()
         return _number_items(scores.assign(judge="")) if has_judges else scores

@@ -14,7 +14,7 @@ def detectable_share(
     alpha: float,
     power: float = 0.8,
 ) -> float:
-    """Return the share above one half that a two-sided sign-flip test finds with this power.
+    """Return the smallest share above one half that a two-sided sign-flip test finds with this power.
 
     The function solves d = z_(α/2) √(e² + d²/n) + z_power e for d = share − ½. The variance of the flipped
     scores of n units comes from the variance of the scores and the square of their mean.

@@ -19,7 +19,7 @@ def tost(
     *,
     margin: float,
 ) -> float | None:
-    """Return the p of two one-sided t tests that a share is near one half (Schuirmann 1987).
+    """Test whether a share is near one half, and return p: two one-sided t tests (Schuirmann 1987).
 
     The null hypothesis says that the share is at least `margin` above or below one half. p is the larger p of
     the two tests. p ≤ α if and only if the t interval with the level 1 − 2α lies within the margin. The

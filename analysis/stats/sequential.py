@@ -155,7 +155,7 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
 
 
 def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
-    """Return a function of a share: the largest log wealth of a bet against it, minus log(1/α).
+    """Return a function of the share: the largest log fortune of a bet against the share, minus log(1/α).
 
     A unit with the value v (wins) and the weight w contributes (v − share × w) / share to the game.
     """

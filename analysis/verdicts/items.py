@@ -154,7 +154,7 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
 
 
 def _use_as_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair. A column with one value per pair and fewer values is the prompt."""
+    """Use a column as the pair. Another column is the prompt if several pairs share each of its values."""
     prompts = [name for name in others if table.is_fixed_by(name, [pair])]
     prompts = [name for name in prompts if table.count_distinct(name) < table.count_distinct(pair)]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)

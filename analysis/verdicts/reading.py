@@ -52,7 +52,7 @@ class Role(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """The reading of one table or several.
+    """The description of how one table or several tables were read.
 
     Attributes:
         roles: The roles, each with its column and the reason.

@@ -314,7 +314,7 @@ def _are_grid(names: Sequence[str]) -> bool:
 
 
 def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
-    """Refuse a column of sides beside a column of methods, which may be the methods on one side."""
+    """Refuse a column of sides beside a column of methods that may say which text was on a side."""
     sided = [name for name in names if any(map(names_side, table.values(name)))]
     named = [name for name in names if table.values(name) and not any(map(meaning, table.values(name)))]
     if sided and named and not table.declared.words:

@@ -221,7 +221,7 @@ class Table:
         self._texts = texts
 
     def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
-        """Leave out rows, and count them."""
+        """Leave out rows, and record their number and the reason."""
         if is_left_out.any():
             text = f"{int(is_left_out.sum())} left out: {why}"
             self.left_out.append(text)

@@ -33,7 +33,7 @@ def make_tidy(
     items: pd.DataFrame | None = None,
     form: VerdictFormat | None = None,
 ) -> pd.DataFrame:
-    """Return a table with one verdict in each row and standard names of columns. `attrs` has the reading.
+    """Return a table with one verdict in each row and standard columns. `attrs` says how it was read.
 
     Args:
         frame: The table.

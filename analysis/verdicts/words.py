@@ -112,7 +112,7 @@ def is_tie(word: str) -> bool:
 
 
 def names_side(word: str) -> bool:
-    """Return whether a word names one of the two texts, such as left or A."""
+    """Return whether a word, such as left or A, names one of the two texts."""
     outcome = meaning(word)
     return outcome is not None and outcome.side != TIED
 
