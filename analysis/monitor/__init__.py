@@ -1,1 +1,1 @@
-"""The state of a running study, and of its raters."""
+"""Show the state of a running study and of its raters."""

@@ -1,4 +1,4 @@
-"""`raters list`: all raters of a study, and those who should be looked at."""
+"""`raters list`: list all raters of a study, and flag raters whom the owner should check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guard_eval.study import Study
 
 @record
 class ListedRaters(Raters):
-    """All raters of a study, with the figures of their flags by name."""
+    """All raters of a study, and the flags of each rater by name, with figures."""
 
     flags: Mapping[str, str]
 

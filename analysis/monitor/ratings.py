@@ -1,6 +1,6 @@
-"""The progress of the raters of a running study, and the raters that the owner should check.
+"""Describe the progress of the raters in a running study, and flag raters whom the owner should check.
 
-Nothing here shows which method is ahead. Owners who watch that, and stop when they like the result, find
+This module never shows which method is ahead. Owners who watch the result, and stop when they like it, find
 differences that do not exist.
 """
 
@@ -28,17 +28,17 @@ from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
-"""Characters a second: three times the usual speed. People read 238 words a minute silently (Brysbaert 2019),
-which is 24 characters a second with six characters a word."""
+"""A reading speed in characters per second: three times the usual speed. People silently read 238 words per
+minute (Brysbaert 2019), which is 24 characters per second with six characters per word."""
 
 FAST_PAIRS = 5
-"""The smallest number of pairs to call a rater fast: more than half took less time than reading them."""
+"""The smallest number of pairs to flag a rater as fast. More than half of the pairs took too little time."""
 
 RARE = 0.001
 """A favourite answer or side is flagged if its probability by chance is below this."""
 
 GOLD_FAILED = 2
-"""The smallest number of wrong gold answers to flag a rater, if they are at least half of all."""
+"""The smallest number of wrong gold answers to flag a rater, if at least half of the answers are wrong."""
 
 LEVEL = 0.95
 """The confidence level of intervals."""
@@ -51,7 +51,7 @@ MEANINGS = {
     "failed the check": "does not pass the comprehension check in two attempts",
     "like a model": f"agrees with a judge or uses the page as if a model answered. {BY_TASTE}",
 }
-"""The flags, and the reason for each. A flag is no reason to exclude a rater: a person decides that."""
+"""The flags, with the meaning of each. A flag alone does not exclude a rater. A person must decide."""
 
 LETTERS = {1: "A", 0: "tie", -1: "B"}
 SIDES = {"a": 1, "b": -1}
@@ -69,7 +69,7 @@ _TYPES: dict[str, type | str] = {
     "for_people": bool,
     **dict.fromkeys(("role", "criterion", "method_a", "method_b"), "category"),
 }
-"""Types of columns; the others are text. Categories are looked up and grouped faster than text."""
+"""The types of columns. Other columns are text. Categories are faster than text for look-ups and groups."""
 
 
 @record
@@ -81,7 +81,7 @@ class CriterionState:
         criterion: The criterion.
         verdicts: The number of verdicts.
         ties: The share of ties.
-        same: How often two raters of a pair agree; None if no pair was rated twice.
+        same: The share of agreeing ratings of a pair; None if no pair was rated twice.
         kappa: Fleiss' κ.
         first: The share of A among the verdicts without ties.
     """
@@ -101,18 +101,18 @@ class RaterState:
 
     Attributes:
         rater: The rater's name.
-        rated, handed_out: The numbers of pairs that the rater rated, and that the rater was shown.
+        rated, handed_out: The number of pairs that the rater rated, and the number that the rater was shown.
         seconds: The seconds for all pairs of the rater.
-        pace: The median seconds for a pair; None if not recorded.
+        pace: The median number of seconds for a pair; None if not recorded.
         ties: The share of ties.
-        same: How often another rater agrees; None if nobody else rated these pairs.
+        same: The share of other ratings that agree; None if nobody else rated these pairs.
         first: The share of pairs on which the answers lean to A.
-        gold, gold_failed: The number of answers to gold pairs, and of wrong ones.
-        repeats, repeats_changed: The number of answers to repeated pairs, and of changed ones.
+        gold, gold_failed: The number of answers to gold pairs, and the number of wrong answers.
+        repeats, repeats_changed: The number of answers to repeated pairs, and the number of changed answers.
         favourite: The answer that is most frequent compared with chance, such as `B, 12 of 12`.
         signs: The signs that a model answered for the rater; empty if there are none.
         flags: The reasons to check the rater (`MEANINGS`).
-        remarks, skipped: The numbers of comments and problems, and of skipped pairs.
+        remarks, skipped: The number of comments and problems, and the number of skipped pairs.
         state: The state of the rater in the store.
     """
 
@@ -138,7 +138,7 @@ class RaterState:
 
 @record
 class Remark:
-    """A comment, a problem or the reason of a skip: when, by whom, on which prompt, and its text."""
+    """A comment, a problem or the reason for a skip, with its time, rater, prompt and text."""
 
     when: str
     rater: str
@@ -159,12 +159,12 @@ class Ratings:
         counted: The number of ratings that exist and count.
         surplus: The number of ratings that came too late to count.
         excluded: The number of ratings of excluded raters.
-        filled: How many pairs have 0, 1, … `slots` ratings.
-        seconds: Median seconds of active time for a pair; None if not recorded.
+        filled: The number of pairs with 0, 1, … `slots` ratings.
+        seconds: The median active time for a pair, in seconds; None if not recorded.
         criteria: Agreement, and preference for a side, by comparison and criterion.
         raters: The state of each rater, in the order in which they were added.
         remarks: Comments, problems and reasons for skips that raters did not remove, newest first.
-        lacking: For each criterion of the present settings, the number of ratings without a verdict on it.
+        lacking: The number of ratings without a verdict, for each criterion in the present settings.
         often_skipped: The number of pairs that no new rater gets, because many raters skipped them.
     """
 
@@ -201,7 +201,7 @@ def read_ratings(
     Args:
         store: The study's database.
         everybody: All raters.
-        slots: Ratings that are planned of each pair.
+        slots: The planned number of ratings of each pair.
         criteria: The criteria in the present settings.
     """
     kinds = {rater.kind for rater in everybody}
@@ -260,21 +260,21 @@ def read_ratings(
 
 
 def _to_frame(table: NamedRows) -> pd.DataFrame:
-    """Return rows as a table. Its columns keep their types even without rows."""
+    """Convert rows to a table. The columns have their types even if there are no rows."""
     columns, rows = table
     types = {name: _TYPES.get(name, str) for name in columns}
     return pd.DataFrame(rows, columns=columns, dtype=object).astype(types)
 
 
 def _replace_nan_with_none(value: float) -> float | None:
-    """Return a number, or None in place of NaN."""
+    """Return a number, or None if the number is NaN."""
     return None if np.isnan(value) else float(value)
 
 
 def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     """Return the remarks that still count, newest first.
 
-    Of the remarks on one showing the last one counts, unless the rater removed it.
+    Only the last remark on one showing counts, unless the rater removed this remark.
     """
     last: dict[tuple[int, str], notes.Note] = {}
     for note in reversed(notes.read(store)):
@@ -287,8 +287,8 @@ def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
 def _describe_criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     """Return agreement, and preference for a side, by comparison and criterion.
 
-    The categories of agreement are the first method, a tie and the second method, so that two raters who saw
-    the sides differently agree if they mean the same text.
+    The categories of agreement are the first method, a tie and the second method. Two raters who saw the
+    texts on different sides thus agree if they choose the same text.
     """
     states = []
     keys = ["method_a", "method_b", "criterion"]
@@ -336,7 +336,7 @@ def _describe_raters(
         count = {name: int(np.nan_to_num(value)) for name, value in total.items()}
         favourite, chance = favourites.get(rater.name, ("", 1.0))
         leaning, to_a = count["leaning"], count["to_a"]
-        # twice the smaller tail: exact for a share of one half
+        # twice the smaller tail, which is exact for a share of one half
         side_chance = 2 * special.bdtr(min(to_a, leaning - to_a), leaning, 0.5)
         flags = {
             "fast": count["timed"] >= FAST_PAIRS and 2 * count["fast"] > count["timed"],
@@ -372,7 +372,7 @@ def _describe_raters(
 
 
 def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
-    """Return the choices of these presentations; `side` is 1 for the first method and −1 for the second."""
+    """Convert the chosen letters to sides: `side` is 1 for the first method and −1 for the second."""
     choices = letters.merge(presentations, on="presentation")
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 
@@ -380,7 +380,7 @@ def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame
 def _describe_signs(
     store: Store, kind: RaterKind, letters: pd.DataFrame, last: pd.DataFrame
 ) -> Mapping[str, str]:
-    """Return, by rater, the signs that a language model may have answered for this person."""
+    """Describe the signs that a language model may have answered for a person, by rater."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
     presentations = _to_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
@@ -389,7 +389,7 @@ def _describe_signs(
 
 
 def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
-    """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
+    """Return each rater's label of each pair: 0 for the second method, 1 for a tie, 2 for the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
     labels: pd.DataFrame = (np.sign(net) + 1).rename("label").reset_index()
@@ -397,7 +397,7 @@ def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
-    """Return the sums over each rater's choices, presentations and checks, and the rater's pace."""
+    """Sum the choices, presentations and checks of each rater, and add the rater's pace."""
     same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
     rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
     choices = {
@@ -433,9 +433,9 @@ def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFr
 
 
 def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
-    """Return the least probable answer of each rater, such as `B, 12 of 12`, and its probability by chance.
+    """Find the least probable answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
-    The probability is that of a rater who answers like the others (binomial), times the number of answers and
+    The probability is for a rater who answers like the others (binomial), times the number of answers and
     criteria (Bonferroni).
 
     Args:
@@ -445,7 +445,7 @@ def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]
         index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0, observed=True
     ).reindex(columns=list(LETTERS), fill_value=0)
     others = counts.groupby("criterion", observed=True).transform("sum") - counts
-    # Each answer counts once more, because others may have given only three.
+    # Each answer gets one extra count, because the other raters may have only a few answers.
     shares = (others + 1).div(others.sum(axis=1) + len(LETTERS), axis=0)
     n = counts.sum(axis=1)
     tries = len(LETTERS) * n.groupby("rater").transform("size").to_numpy()
@@ -460,7 +460,7 @@ def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]
 
 
 def _list_checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each answer to a gold pair or a repeat, with the `side` and the one `expected`."""
+    """Return a row for each answer to a gold pair or a repeat, with the given and the `expected` side."""
     rater_keys = ["rater", *_RATED]
     gold = [
         (entry.pair.id, criterion, SIDES[side])

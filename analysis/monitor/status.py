@@ -1,4 +1,4 @@
-"""`guard-eval status`: what a study has, what is missing, how its raters are doing, and what to do next."""
+"""`guard-eval status`: show the completed and missing steps, the raters, and the next commands."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ State = Literal["complete", "partial", "missing", "broken"]
 
 MARKS: dict[State, str] = {"complete": "✓", "partial": "…", "missing": "–", "broken": "✗"}
 OPTIONAL = {"metrics", "people", "judges"}
-"""Optional steps: scores and either kind of rater. Texts and pairs are needed for the next steps."""
+"""Optional steps: metrics, people and judges. Later steps need texts and pairs, but none of these."""
 
 WATCH_SECONDS = 10
 REMARKS = 10
-"""The number of remarks that are shown, the newest ones."""
+"""The largest number of remarks in the table. The newest remarks are shown."""
 RATERS = 30
-"""If a study has more raters, the table has the flagged ones only."""
+"""If a study has more raters, the table shows only the flagged raters."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -64,9 +64,9 @@ class Status(Result):
     """The state of a study.
 
     Attributes:
-        study: Its folder.
-        steps: What there is, in the order of the commands.
-        ratings: How the raters are doing; None without pairs.
+        study: The folder of the study.
+        steps: The state of each step, in the order of the commands.
+        ratings: The progress of the raters; None without pairs.
     """
 
     study: Path
@@ -98,7 +98,7 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
 
 
 def read_status(folder: Path, overrides: Sequence[str]) -> Status:
-    """Return the state of a study, with its broken steps."""
+    """Read the state of a study. A broken step becomes a part of the state, and not an error."""
     try:
         study = Study.open(folder, overrides)
     except StudyError as error:
@@ -151,7 +151,7 @@ def _summarise(
     warnings: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> Status:
-    """Return the steps as lines, and the next commands.
+    """Describe the steps in lines, and list the next commands.
 
     The commands of the first unfinished step come first, then those of the optional steps.
     """
@@ -180,14 +180,14 @@ def _summarise(
 
 
 def _describe_step(step: str, **values: object) -> str:
-    """Return the description of a step from the template."""
+    """Describe a step with the template."""
     template = _TEMPLATES / "steps.txt.j2"
     (line,) = render_lines(template, step=step, count=format_count, spaced=insert_spaces, **values)
     return line
 
 
 def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemTexts]]:
-    """Return the states of settings, prompts, texts and metrics, and the texts."""
+    """Return the states of the settings, prompts, texts and metrics. Also return the texts."""
     chosen = study.settings
     served = [system.served_model.model for system in chosen.systems.values() if system.source == "server"]
     models = [*(study_of_model.settings.model.name for study_of_model in study.split_by_model()), *served]
@@ -206,7 +206,7 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
 
 
 def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
-    """Return, for each pair with an outdated text, the systems that have another text now."""
+    """Find the pairs with an outdated text, and the systems whose text has changed."""
     replaced = []
     for pair in drawn:
         ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
@@ -218,7 +218,7 @@ def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> l
 
 
 def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
-    """Return the state of the texts, and the texts. They are complete if every system has all of them."""
+    """Return the state of the texts, and the texts. The state is complete if no text is missing."""
     name = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, study.settings.systems, prompts)
@@ -227,7 +227,7 @@ def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[st
         return Step(name, "broken", str(error)), {}
     total = needed - missing.total()
     state: State = "complete" if total == needed else "partial"
-    # What is missing in a file is written by whoever wrote the others.
+    # The owner must add the missing texts to a file, because no command writes them.
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
@@ -285,7 +285,7 @@ def _metrics_step(study: Study, *, has_texts: bool) -> Step:
 def _page_step(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Step:
-    """Return the state of a page: complete if it is newer than its sources."""
+    """Return the state of a page. The page is complete if it is newer than its sources."""
     if not page.is_file():
         return Step(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
@@ -355,27 +355,27 @@ def _verdict_steps(
         yield Step("judges", "partial", text, (study.command("judge", "--dry-run"),))
     elif remaining:
         yield Step("judges", "complete", f"{', '.join(remaining)}: all judged")
-    # A pair that too many raters skipped is shown to nobody new. A judge that was never asked is a choice.
+    # No new rater gets a pair that too many raters skipped. A judge that was never asked is optional.
     closed = ratings.often_skipped * ratings.slots
     of_people = ratings.missing - closed if invited or ratings.counted else 0
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
     is_rated = bool(ratings.counted or models)
-    if rounds:  # a report is on the rounds that are over
+    if rounds:  # the report is about the finished rounds
         is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
     yield _report_step(study, is_rated=is_rated, missing=missing)
 
 
 def _requests_per_pair(judge: Judge) -> int:
-    """Return how often a judge is asked about a pair: each sample of each order is a request."""
+    """Return the number of requests to a judge per pair: one for each sample in each order."""
     orders = 2 if judge.orders == "both" else 1
     return orders * judge.samples
 
 
 def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
-    """Return an upper limit for the number of requests that each judge has not answered yet."""
+    """Return the largest possible number of requests that each judge has not answered yet."""
     remaining = {}
     for judge in study.settings.judge:
         name = judge.rater_name
@@ -388,10 +388,11 @@ def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> di
 def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     """Return the state of the report.
 
-    It waits for missing ratings, because early looks find too many differences.
+    The report waits for missing ratings, because early looks find too many differences.
     """
     files = (study.folder / name for name in ("study.db", "study.db-wal"))
-    written = [path for path in files if path.exists() and path.stat().st_size]  # an empty log is a reader's
+    # a reader of the database leaves an empty log
+    written = [path for path in files if path.exists() and path.stat().st_size]
     page = study.report / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
@@ -415,7 +416,7 @@ def write_headline(ratings: Ratings) -> str:
 
 
 def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
-    """Yield the tables of agreement, raters and remarks. The command `export` writes all their rows."""
+    """Yield the tables of agreement, raters and remarks. The command `export` writes all rows of a table."""
     if ratings.criteria:
         yield _criteria_table(ratings.criteria)
     if ratings.raters:
@@ -458,7 +459,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
 
 
 def _raters_table(raters: Sequence[RaterState]) -> Table:
-    """Return the table of raters. If there are many, it has only the flagged ones that are not excluded."""
+    """Return the table of raters. If there are many, only flagged raters who are not excluded are shown."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
     cells = [_describe_rater(rater) for rater in listed]
@@ -498,13 +499,13 @@ def _describe_rater(rater: RaterState) -> Cells:
 
 
 def name_flags(rater: RaterState) -> list[str]:
-    """Return the names of a rater's flags, with a figure where a flag has one."""
+    """Return the names of a rater's flags, with a figure if the flag has one."""
     figures = {"same answer": rater.favourite, "like a model": rater.signs}
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration as text.
+    """Format a duration as text.
 
     >>> format_duration(42.4), format_duration(150), format_duration(7800)
     ('42 s', '2.5 min', '2 h 10 min')

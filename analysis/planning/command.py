@@ -29,18 +29,18 @@ FORMATS = (".svg", ".png", ".pdf")
 MARKERS = "osD^vP*X<>"
 HEIGHT_INCHES = 3.9
 POINTS = 24
-"""Points of a curve."""
+"""The number of points of a curve."""
 
 
 @record
 class Need:
-    """The items and verdicts that a study needs with this number of raters of each item.
+    """The items and verdicts that a study needs for a given number of raters per item.
 
     Attributes:
-        raters: The number of raters.
+        raters: The number of raters per item.
         items: The number of items; None if no number is enough.
         verdicts: The number of verdicts on all results.
-        without: The items that the same raters need without a judge, or if the answer is for them alone.
+        without: The number of items for a result about these raters only, without a judge.
     """
 
     raters: int
@@ -55,8 +55,8 @@ class Plan(Result):
 
     Attributes:
         design: The planned study.
-        needs: What is needed for each number of raters.
-        curve: The power by the number of raters of each item, then by the number of items.
+        needs: The items and verdicts for each number of raters.
+        curve: The power by the number of raters per item, then by the number of items.
         drawing: The figure of the curve.
     """
 
@@ -160,7 +160,7 @@ def plan_study(
         heading: Lines before the answer.
 
     Raises:
-        StudyError: There are too few raters to plan for others like them.
+        StudyError: There are too few raters for a result about raters in general.
     """
     needs = [_find_need(design, count) for count in raters]
     enough = [need.items for need in needs if need.items is not None]
@@ -199,7 +199,7 @@ def _find_need(design: Design, raters: int) -> Need:
 
 
 def _parse_numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
-    """Return the whole numbers in a list with commas, each once and in order."""
+    """Parse a list of whole numbers with commas. Return each number once, in ascending order."""
     try:
         numbers = tuple(sorted({int(number) for number in text.split(",")}))
     except ValueError:
@@ -211,7 +211,7 @@ def _parse_numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
 
 
 def _describe_goal(design: Design) -> str:
-    """Return the aim of the study, as the beginning of a sentence."""
+    """Describe the aim of the study, as the beginning of a sentence."""
     if design.margin is not None:
         return f"To show that a share of 50\u00a0% is within {100 * design.margin:g} points of 50\u00a0%"
     return f"To find a win share of {percent(design.share)}"
@@ -240,7 +240,7 @@ def _write_answer(design: Design, needs: Sequence[Need]) -> str:
 def _make_table(
     design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
 ) -> Table:
-    """Return the needs as a table, with the power for the requested numbers of items."""
+    """Return the needs as a table. Further columns give the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
     is_wider = design != design.for_these_raters_alone()
     if is_wider:
@@ -263,7 +263,7 @@ def _make_table(
 
 
 def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
-    """Draw power against items, a line for each number of raters."""
+    """Draw the power against the number of items, with one line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]
         axes.plot(

@@ -1,8 +1,8 @@
-"""The power of the report's tests, and the items they need, by formulas from the variance of an item's share.
+"""Compute the power of the report's tests, and the number of items that a study needs.
 
-A rating is 1, ½ or 0 for a win, a tie or a loss, and has the variance s² = (1 − ties)/4 − (share − ½)². If
-two raters' ratings of an item correlate by ICC, the mean of m raters' has the variance
-s² (1 + (m − 1) ICC) / m, whatever the process behind the ratings is.
+A rating is 1, ½ or 0 for a win, a tie or a loss, with the variance s² = (1 − ties)/4 − (share − ½)². If two
+raters' ratings of an item have the correlation ICC, the mean of m ratings has the variance
+s² (1 + (m − 1) ICC) / m. This holds for any process that makes the ratings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 
 MAX_ITEMS = 1_000_000
-"""Items up to which a plan looks for the power wanted."""
+"""The largest number of items that a plan tries in order to reach the power."""
 MAX_RATERS = 100
 MAX_RESULTS = 10_000
 HALF = 0.5
@@ -31,22 +31,22 @@ class Design:
     """A planned study: the effect to find, the properties of its raters, and the test.
 
     Attributes:
-        share: The smallest win share worth finding, ties counting half.
+        share: The smallest win share worth finding. A tie counts half.
         ties: The share of ties among the ratings.
         icc: The correlation of two raters' ratings of an item, ICC(1).
-        results: The number of results that Holm's correction runs over: comparisons on criteria. Each is
-            planned at `alpha / results`, the least that the correction leaves.
+        results: The number of results in Holm's correction: comparisons on criteria. Each result is planned
+            with the error rate `alpha / results`, the smallest one in the correction.
         alpha: The two-sided error rate.
-        power: The power wanted.
-        rater_sd: The standard deviation of raters' own win shares, if the answer is to hold for other raters
-            of the same kind.
-        margin: The largest distance from one half that does not matter, if the study is to show equivalence
-            where the share is one half. `share` is then not used.
-        judge_r: The correlation of a judge's score of an item with people's mean, if a judge assists them.
-        judged: Items that the judge judges; people rate a random part of them.
+        power: The power that the study should have.
+        rater_sd: The standard deviation of the raters' win shares, for a result about all raters of the same
+            kind. None for a result about these raters only.
+        margin: The largest distance from one half that does not matter, for a study of equivalence whose true
+            share is one half. `share` is then not used.
+        judge_r: The correlation of a judge's score of an item with people's mean, if a judge assists people.
+        judged: The number of items that the judge judges. People rate a random part of these items.
 
     Raises:
-        StudyError: A value is impossible by itself or beside another.
+        StudyError: A value is impossible, or two values do not fit together.
     """
 
     share: float = 0.55
@@ -61,7 +61,7 @@ class Design:
     judged: int = 1000
 
     def __post_init__(self) -> None:
-        """Refuse the first value that is impossible."""
+        """Raise an error for the first impossible value."""
         for name, (is_possible, remedy) in _list_ranges(self).items():
             if not is_possible:
                 raise StudyError(f"--{name.replace('_', '-')} {getattr(self, name):g}: give {remedy}")
@@ -72,17 +72,17 @@ class Design:
 
     @property
     def distance(self) -> float:
-        """Return the distance of the share from one half."""
+        """Return the distance between the share and one half."""
         return 0.0 if self.margin is not None else abs(self.share - HALF)
 
     @property
     def level(self) -> float:
-        """Return the error rate of one result's test."""
+        """Return the error rate for the test of one result."""
         return self.alpha / self.results
 
     @property
     def rating_variance(self) -> float:
-        """Return the variance of a rating."""
+        """Return the variance of one rating."""
         return (1 - self.ties) / 4 - self.distance**2
 
     def item_variance(self, raters: int) -> float:
@@ -94,12 +94,12 @@ class Design:
         return self.rating_variance * (1 + (raters - 1) * self.icc) / raters
 
     def for_these_raters_alone(self) -> Design:
-        """Return the design for these raters alone, without a judge."""
+        """Return the same design for a result about these raters only, without a judge."""
         return replace(self, rater_sd=None, judge_r=None)
 
 
 def _list_ranges(d: Design) -> dict[str, tuple[bool, str]]:
-    """Return, for each value of the design, whether it is possible, and otherwise the remedy."""
+    """Return whether each value of the design is possible, with the remedy for an impossible value."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF
     most_sd = math.sqrt(max(0.0, (1 - d.icc) * d.rating_variance))
@@ -121,10 +121,10 @@ def _list_ranges(d: Design) -> dict[str, tuple[bool, str]]:
 
 
 def compute_power(design: Design, items: int, raters: int) -> float:
-    """Return the power with these numbers of items and of raters of each item.
+    """Return the power with these numbers of items and of raters per item.
 
     Raises:
-        StudyError: There are too few raters to plan for others like them.
+        StudyError: There are too few raters for a result about raters in general.
     """
     if design.margin is not None:
         return _equivalence_power(design, design.margin, items, raters)
@@ -137,7 +137,7 @@ def compute_power(design: Design, items: int, raters: int) -> float:
 
 
 def find_items_needed(design: Design, raters: int) -> int | None:
-    """Return the smallest number of items with enough power; None if the largest number has too little."""
+    """Return the smallest number of items with enough power, or None if no number is enough."""
     sizes = range(2, (design.judged if design.judge_r is not None else MAX_ITEMS) + 1)
     index = bisect_left(sizes, design.power, key=lambda items: compute_power(design, items, raters))
     return sizes[index] if index < len(sizes) else None
@@ -165,10 +165,10 @@ def _equivalence_power(
     items: int,
     raters: int,
 ) -> float:
-    """Return the power of two one-sided tests where the share is one half (Chow, Shao and Wang 2008, 3.1.3).
+    """Return the power of two one-sided tests if the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
-    Where nearly all ratings are ties, the test's error is that of a share beyond the margin: of ties and wins
-    alone (`outcomes.equivalence.conservative_error`).
+    If nearly all ratings are ties, the standard error is that of a share at the margin, with only ties and
+    wins (`stats.equivalence.conservative_error`).
     """
     least = margin * (1 - 2 * margin) / 2
     growth = math.sqrt(max(1.0, least / design.rating_variance))
@@ -182,7 +182,7 @@ def _random_raters_power(
     items: int,
     raters: int,
 ) -> float:
-    """Return the power of the t test with items and raters as random effects, with Satterthwaite's freedom.
+    """Return the power of the t test with random items and raters, and Satterthwaite's degrees of freedom.
 
     The expected mean squares are those of the two-way analysis of variance (Shrout and Fleiss 1979).
     """

@@ -1,4 +1,4 @@
-"""Read a pilot for the planning of a study: how often raters tie, and how similar their ratings are."""
+"""Read a pilot to plan a study: the share of ties, and the correlation of ratings."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percen
 
 @record
 class Pilot:
-    """The criterion of a pilot that needs the most items, over all comparisons.
+    """The figures of the criterion that needs the most items in a pilot. All comparisons count together.
 
-    The pilot's win share is left out on purpose, because chance is a large part of it. Plan for the smallest
-    share that is worth finding.
+    The win share of the pilot is left out on purpose, because chance has a large effect on it. Plan for the
+    smallest share that is worth finding.
 
     Attributes:
         line: A line that describes the pilot and its figures.
-        ties: The share of ties among its ratings.
+        ties: The share of ties among the ratings.
         icc: ICC(1), at least 0; None if no item was rated twice.
-        results: The number of results that the report corrects for: comparisons on criteria.
+        results: The number of results in the report's correction: comparisons on criteria.
     """
 
     line: str
@@ -39,19 +39,19 @@ class Pilot:
 
     @property
     def items(self) -> float:
-        """Return the items that 5 raters need, in proportion: (1 − ties) (1 + 4 ICC)."""
+        """Return a number proportional to the items that 5 raters need: (1 − ties) (1 + 4 ICC)."""
         return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
 
 def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
-    """Read a pilot as `report` reads it: people's verdicts if there are any, or else models'.
+    """Read a pilot in the same way as `report`. Use people's verdicts, or models' verdicts without people.
 
     Args:
         source: A study, or a table of verdicts with its report.toml.
         overrides: Settings for this run.
 
     Raises:
-        StudyError: It cannot be read, or only simulated raters have rated.
+        StudyError: The pilot cannot be read, or has only simulated raters.
     """
     if source.is_dir():
         from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
@@ -62,14 +62,14 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
 
 
 def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
-    """Return the criterion of a validated table whose items vary the most.
+    """Find the criterion of a validated table whose items vary the most.
 
-    The mean of m raters varies as (1 − ties) (1 + (m − 1) ICC) / m, and m is taken as 5. Without an ICC the
-    number of ties decides. The comparisons of a criterion count by their numbers of pairs: the one with the
-    largest ICC often has it by chance.
+    The variance of the mean of m raters is proportional to (1 − ties) (1 + (m − 1) ICC) / m, with m = 5. If
+    there is no ICC, the number of ties decides. The ICC is the mean over comparisons, weighted by pairs,
+    because the largest ICC is often large by chance.
 
     Raises:
-        StudyError: Only simulated raters have rated.
+        StudyError: All raters are simulated.
     """
     frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
@@ -88,7 +88,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
 
 
 def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
-    """Return the figures of all comparisons on one criterion together."""
+    """Summarise all comparisons on one criterion."""
     scores = pd.concat([rows for _, rows in cells])
     estimates = []
     pairs = 0

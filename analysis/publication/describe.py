@@ -29,7 +29,7 @@ from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
 
 DESCRIPTION = "description.md"
-"""The page that is written later."""
+"""The name of the page if it is written after the first verdict."""
 
 
 @record
@@ -37,8 +37,8 @@ class Description(Result):
     """The description of a study.
 
     Attributes:
-        path: The page.
-        hashes: The SHA-256 of the settings for people and each judge, and of pairs once they are drawn.
+        path: The path of the page.
+        hashes: The SHA-256 of the settings for people, the settings for each judge, and the drawn pairs.
         verdicts: The number of verdicts when the page was written; 0 makes it a preregistration.
     """
 

@@ -1,4 +1,4 @@
-"""Publish a study: its verdicts without its raters' identities, the pairs, a dataset card and the report."""
+"""Publish a study: the verdicts without the raters' identities, the pairs, a dataset card and the report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VERDICT_COLUMNS = [
     "prompt_round",
 ]
 # fmt: on
-"""What the columns mean is in the template of README.md."""
+"""The columns of the published verdicts. The template of README.md has their meanings."""
 
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}"
@@ -60,8 +60,8 @@ class PublishedStudy(Result):
     """A published study.
 
     Attributes:
-        folder: The data set's folder.
-        verdicts: The number of verdicts in it.
+        folder: The folder of the data set.
+        verdicts: The number of verdicts in the data set.
     """
 
     folder: Path
@@ -113,7 +113,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     _check_private(study, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
-    # The folder gets its name when it is complete: an interrupted command leaves nothing there.
+    # The folder gets its final name when it is complete, so an interrupted command leaves no such folder.
     making = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         for name, content in files.items():
@@ -137,7 +137,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
 
 
 def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
-    """Replace raters by pseudonyms, and sort verdicts so that the order reveals neither times nor raters."""
+    """Replace raters by pseudonyms. Sort verdicts, so that their order reveals neither times nor raters."""
     pseudonyms = _choose_pseudonyms(rows, names)
     positions = {pair.id: pair.position for pair in pairs}
 
@@ -152,18 +152,18 @@ def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str
 
 
 def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
-    """Choose the published name of each rater: a number for a person, and the same name for all others.
+    """Choose the published name of each rater: a number for a person, and the original name for others.
 
-    The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
-    those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
-    hashed and compared.
+    The numbers follow the order of the verdicts, and never the order of names, ids or arrival. So a list of
+    names, ids or arrivals does not identify the raters. Hashes of names would not be safe, because a list of
+    names can be hashed and compared.
     """
     answers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:
         if row.rater_kind == "person":
             answers[row.rater].append((row.pair_id, row.criterion, row.verdict, row.shown_first))
     prefix = "rater-"
-    while any(name.startswith(prefix) for name in names):  # rater-3 would look like the person of that name
+    while any(name.startswith(prefix) for name in names):  # a judge may be called rater-3
         prefix = f"x{prefix}"
     width = len(str(len(answers)))
     numbered = enumerate(sorted(answers, key=lambda name: sorted(answers[name])), start=1)
@@ -172,7 +172,7 @@ def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, st
 
 
 def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
-    """Return README.md, which quotes the report in the folder."""
+    """Return README.md, the dataset card. The card quotes the report in the folder."""
     pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
     kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
     return render(
@@ -195,14 +195,14 @@ def _check_private(
     """Check that no text of the study names a person or holds a key, and that no published file holds a key.
 
     Raises:
-        StudyError: There is a name or a key; the message lists all of them.
+        StudyError: A name or a key was found. The message lists all of them.
     """
     names = {
         name
         for rater in people
         if rater.kind == "person"
         for name in (rater.name, rater.external_id or "")
-        # A letter or a small number identifies nobody, and is everywhere. P-3 is a number of ours.
+        # A letter or a small number is very common and identifies nobody. P-3 is a number from this program.
         if len(name) > 1 and not re.fullmatch(r"\d{1,4}|P-\d+", name)
     }
     settings = study.settings
@@ -244,13 +244,13 @@ def _check_private(
 
 
 def _list_owner_texts(system: System) -> list[object]:
-    """Return what the owner wrote about a system and the data set publishes: name, model and request."""
+    """List the owner's words about a system that are published: name, model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 
 
 def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
-    """Return the report.toml of verdicts.csv, with the study's title, family and error rate."""
+    """Return the content of report.toml for verdicts.csv: the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}
     values = {

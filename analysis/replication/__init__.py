@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made again: its experiments as studies, its figures as data."""
+"""Replicate the paper's tables and figures: run its experiments as studies, and compare its figures."""

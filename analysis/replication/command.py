@@ -1,4 +1,4 @@
-"""Make a table or a figure of the paper again, and show it beside the paper's."""
+"""Replicate a table or a figure of the paper, and show the paper's figures and ours together."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "-
 
 @record
 class Replication(Result):
-    """A table of the paper, made again.
+    """The replication of a table of the paper.
 
     Attributes:
-        table: The table's label; "" for the list of all tables.
-        folder: Where its studies and pages are; None if nothing was written.
-        setting: The differences from the paper's setting. If there are any, figures are not comparable.
-        figures: The paper's figures with ours: value, limits, number and state; or the tables.
+        table: The label of the table; "" for the list of all tables.
+        folder: The folder of the studies and pages; None if nothing was written.
+        setting: The differences from the paper's setting. If there are differences, the figures are not
+            comparable.
+        figures: The paper's figures and ours (value, limits, number and state), or the list of tables.
     """
 
     table: str = ""
@@ -125,7 +126,7 @@ def _forecast(
     tables: Mapping[str, Any],
     prompts: Sequence[Prompt],
 ) -> str:
-    """Describe the study that would be written and the number of its texts."""
+    """Describe the study that would be written, with the number of texts."""
     grids = map(read_grid, tables["generation"]["strategies"])
     texts = len(prompts) * sum(len(grid.settings) for grid in grids)
     count = f"at most {texts}" if table == SEARCH else texts
@@ -136,7 +137,7 @@ def _forecast(
 
 
 def list_tables() -> Replication:
-    """Return the tables and figures of the paper."""
+    """List the tables and figures of the paper."""
     rows = []
     for table in paper_tables():
         model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
@@ -156,7 +157,7 @@ def list_tables() -> Replication:
 
 
 def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Replication:
-    """Compare the verdicts in a file, or the counts of verdicts."""
+    """Compare the paper's figures with a file of verdicts or of counts of verdicts."""
     if not table.asks:
         raise StudyError(
             f"{table.label} is not a table of verdicts; guard-eval replicate lists those that are"
@@ -171,7 +172,7 @@ def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Rep
 
 
 def _run_experiment(table: PaperTable, study: Study) -> Replication:
-    """Generate and measure the texts, or compare the verdicts and name the commands that collect more."""
+    """Generate and measure the texts. For verdicts, compare them and name the commands that collect more."""
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)
@@ -225,7 +226,7 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     notes: Sequence[str],
     model: str = "",
 ) -> Replication:
-    """Show our figures with the paper's, and write them as Markdown if there is a folder."""
+    """Show the paper's figures and ours. If there is a folder, also write them as Markdown."""
     figures = find_published_figures(table.label)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:

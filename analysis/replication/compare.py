@@ -20,7 +20,7 @@ MARKS = {
     "differs": ("≠", "not the same"),
     "no interval": ("?", "no interval"),
 }
-"""The sign and the meaning of a state. Figures that were not run, or in another setting, have no sign."""
+"""The sign and the meaning of each state. Figures without a run or from another setting have no sign."""
 
 KEYS = ["dataset", "strategy", "versus", "metric"]
 """The columns that identify a figure, together with the model."""
@@ -28,15 +28,15 @@ _OURS = [*KEYS, "ours", "low", "high", "n", "is_exact"]
 
 
 class SettingDifference(NamedTuple):
-    """A difference from the paper's setting, of the figures of one dataset, or of all ("")."""
+    """A difference from the paper's setting, which affects the figures of one dataset or of all ("")."""
 
     words: str
     dataset: str = ""
 
     def select_affected(self, figures: pd.DataFrame) -> pd.Series:
-        """Select the figures whose setting differs from the paper's.
+        """Select the figures that the difference affects.
 
-        The references' diversity is that of the prompts alone, whichever model continues them.
+        The diversity of the references depends only on the prompts, and not on the model.
         """
         if self.dataset:
             return figures["dataset"].isin(["", "All", self.dataset])
@@ -44,7 +44,7 @@ class SettingDifference(NamedTuple):
 
 
 def describe_setting(differences: Sequence[SettingDifference]) -> str:
-    """Describe the differences from the paper's setting in a sentence; empty if there are none."""
+    """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 
@@ -52,9 +52,10 @@ def describe_setting(differences: Sequence[SettingDifference]) -> str:
 def compare(
     figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
-    """Return the paper's figures with ours, the state of each, and our figure as text (`cell`).
+    """Return the paper's figures with ours, the state of each figure, and our figure as text (`cell`).
 
-    A printed figure is rounded. It counts as inside our interval if any number that rounds to it does.
+    A printed figure is rounded. The figure counts as inside our interval if any number that rounds to this
+    figure is inside.
 
     Args:
         figures: The paper's figures (`published`).
@@ -83,7 +84,7 @@ def compare(
 
 
 def _write_cell(figure: Mapping[Hashable, Any]) -> str:
-    """Return a figure of ours as text, with as many decimals as the paper's, its mark and its limits."""
+    """Format one of our figures with its mark and limits, with as many decimals as the paper's figure."""
     ours = figure["ours"]
     if pd.isna(ours):
         return NOTHING
@@ -104,9 +105,9 @@ def _format_number(value: float, decimals: int) -> str:
 
 
 def make_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
-    """Return a table for each group of the paper's columns, with the paper's figures and ours.
+    """Make a table of the paper's figures and ours for each group of the paper's columns.
 
-    Rows and columns without a figure of ours are left out.
+    Rows and columns without any of our figures are left out.
     """
     block = compared["block"].where(compared["block"] == "", compared["block"] + ", ")
     compared = compared.assign(row=block + compared["row"])
@@ -126,7 +127,7 @@ def make_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
 
 
 def explain_marks(compared: pd.DataFrame) -> str:
-    """Explain the marks in the table, and count the paper's figures that lie inside our intervals."""
+    """Explain the marks in the table, and count the paper's figures inside our intervals."""
     tested = compared[compared["state"].isin(["inside", "above", "below"])]
     count = (
         f"{(tested['state'] == 'inside').sum()} of {len(tested)} of the paper's figures lie within our "

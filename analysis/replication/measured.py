@@ -1,7 +1,7 @@
-"""Our figures for a table of the paper: from metrics, verdicts, or counts of verdicts.
+"""Compute our figures for a table of the paper, from metrics, verdicts, or counts of verdicts.
 
-A row is a figure: what it is of (`dataset`, `strategy`, `versus`, `metric`), its value (`ours`), limits and
-number, and whether it must be the paper's because it is computed from the same counts (`is_exact`).
+Each row is a figure: its key (`dataset`, `strategy`, `versus`, `metric`), the value (`ours`), the limits and
+the number. `is_exact` means that our figure must equal the paper's, because both come from the same counts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from guard_eval.records import SIMULATED
 
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
-"""Kinds of raters, in the words of the paper's metrics."""
+"""The name of each kind of raters in the paper's metrics."""
 
 
 def figures_from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a study (`MeasurementResult.to_frame`) under the paper's names of datasets."""
+    """Return the scores of a study (`MeasurementResult.to_frame`) with the paper's names of datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
     datasets = ours["dataset"].map(name_dataset)
@@ -39,9 +39,9 @@ def figures_from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
 def figures_from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
-    A rater who saw a pair twice (a judge, in both orders) has one answer to it. Intervals are over prompts,
-    or over pairs if prompts are not known. Simulated raters count only if there are no others. If both kinds
-    judged, `agree` says whether both prefer the same strategy.
+    A rater who saw a pair twice, such as a judge in both orders, has one answer for the pair. Intervals are
+    over prompts, or over pairs if prompts are unknown. Simulated raters count only if there are no others. If
+    people and judges both rated, `agree` says whether they prefer the same strategy.
 
     Args:
         verdicts: A validated table; methods and datasets may have the paper's names or ours.
@@ -66,7 +66,7 @@ def _compute_shares(counts: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of wins, of ties, and of wins plus half the ties, in percent, for both strategies.
 
     Args:
-        counts: Wins of the first strategy, ties and losses, by who judged, strategies, dataset, criterion
+        counts: The first strategy's wins, ties and losses, by kind of rater, strategies, dataset, criterion
             and unit.
     """
     swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
@@ -92,7 +92,7 @@ def _compute_shares(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
-    """Return whether people and judges prefer the same strategy, if both judged."""
+    """Return whether people and judges prefer the same strategy, if both gave verdicts."""
     leads = shares[shares["what"] == "share"].assign(lead=shares["ours"] - 50)
     people = leads[leads["who"] == "people"]
     judge = leads[leads["who"] == "judge"]
@@ -110,10 +110,10 @@ def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
-    """Return exact shares in percent from a CSV file of counts, or None if the file has no counts.
+    """Read exact shares in percent from a CSV file of counts. Return None if the file has no counts.
 
-    Columns are dataset, criterion, ties, and NAME_wins of either strategy. Counts do not say which ratings
-    are of the same pair, so there can be no intervals.
+    The columns are dataset, criterion, ties, and NAME_wins for each of two strategies. Counts do not say
+    which ratings belong to the same pair, so intervals cannot be computed.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""The paper: its tables and figures, their experiments, and every figure that a table prints."""
+"""Describe the paper: its tables and figures, their experiments, and every printed figure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROMPTS: dict[str, int] = _CONTENT["prompts"]
 MODELS: dict[str, str] = _CONTENT["models"]
 """The Hugging Face id of each model of the paper."""
 ALIASES: dict[str, list[str]] = _CONTENT["aliases"]
-"""The names that files have for each dataset of the paper."""
+"""The names that files use for each dataset of the paper."""
 
 
 @record
@@ -32,11 +32,11 @@ class PaperTable:
     Attributes:
         name: The short name on the command line.
         label: The LaTeX label of the table, or of its appendix if the table has none.
-        experiment: The experiment that it belongs to; "" if there is nothing to run.
-        models: The models, by the paper's names. Each one is a study.
+        experiment: The experiment of the table; "" if there is nothing to run.
+        models: The paper's names of the models. Each model is a study.
         named: Whether the paper names the model in this table.
-        asks: Who judges the pairs: `people`, `judge` or both.
-        here: Where to find the content of a table that cannot be run.
+        asks: The raters of the pairs: `people`, `judge` or both.
+        here: The place where to find the content of a table that cannot be run.
     """
 
     name: str
@@ -56,7 +56,7 @@ class PaperTable:
         return {name: pairs if self.asks else PROMPTS[name] for name in self.datasets}
 
     def tables(self) -> dict[str, Any]:
-        """Return the study.toml of the experiment with the paper's first model, as tables."""
+        """Return the tables of a study.toml for the experiment, with the paper's first model."""
         tables = {"name": f"GUARD's paper: {self.experiment}", **copy.deepcopy(_CONTENT["base"])}
         for key, value in _CONTENT["experiments"][self.experiment].items():
             tables[key] = {**tables.get(key, {}), **value} if isinstance(value, dict) else value
@@ -67,20 +67,20 @@ class PaperTable:
 SEARCH = PaperTable(
     name="search", label="app:G", title="strategies with one budget of settings", experiment="search"
 )
-"""The paper's comparison with settings of its appendix, of which a rule chooses one for each strategy."""
+"""The paper's comparison with the settings in its appendix. A rule chooses one setting for each strategy."""
 
 
 def paper_tables() -> tuple[PaperTable, ...]:
-    """Return the tables and figures in the order of the paper."""
+    """Return the paper's tables and figures, in the order of the paper."""
     rows = [{"name": name, **row} for name, row in _CONTENT["tables"].items()]
     return TypeAdapter(tuple[PaperTable, ...]).validate_python(rows)
 
 
 def find_table(name: str) -> PaperTable:
-    """Return the table with a short name or a label.
+    """Find a table by its short name or its label.
 
     Raises:
-        StudyError: There is none; the message offers the nearest, or all names.
+        StudyError: There is no such table. The message offers the most similar names, or all names.
     """
     for table in (*paper_tables(), SEARCH):
         if name in {table.name, table.label, table.label.rpartition(":")[2]}:
@@ -91,13 +91,13 @@ def find_table(name: str) -> PaperTable:
 
 @functools.cache
 def find_published_figures(label: str) -> pd.DataFrame:
-    """Return the figures of the table with this label, in the order of print, a row for each.
+    """Return the figures of the table with this label, one row per figure, in the printed order.
 
-    The columns are its position in the words of the paper (`block`, `row`, `group`, `column`), what is
-    printed (`value`, `unit`, `mark`), and its meaning in our words (`model`, `dataset`, `strategy`, `versus`,
-    `metric`). A metric of verdicts is who.criterion.what with who `people` or `judge` and what `win`, `tie`,
-    `share` (ties split) or `agree`. `number` is the value as a number, 1 for a tick and 0 for a cross, and
-    `half_unit` is half a unit of its last digit.
+    The columns are the position in the paper's words (`block`, `row`, `group`, `column`), the printed figure
+    (`value`, `unit`, `mark`), and the meaning in our words (`model`, `dataset`, `strategy`, `versus`,
+    `metric`). A metric of verdicts is who.criterion.what: who is `people` or `judge`, and what is `win`,
+    `tie`, `share` (a tie counts half) or `agree`. `number` is the value as a number, with 1 for a tick and 0
+    for a cross. `half_unit` is half a unit of the last digit.
     """
     path = FOLDER / f"{label.removeprefix('tab:')}.csv"
     figures = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -107,5 +107,5 @@ def find_published_figures(label: str) -> pd.DataFrame:
 
 
 def labels() -> tuple[str, ...]:
-    """Return the labels of all tables of figures."""
+    """Return the labels of all tables that print figures."""
     return tuple(f"tab:{path.stem}" for path in sorted(FOLDER.glob("*.csv")))

@@ -1,4 +1,4 @@
-"""The prompts of a replication: from files as people have them, under the paper's names of its datasets."""
+"""Read the prompts of a replication from files, and use the paper's names of datasets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHERE = (
     "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
     "github.com/yxuansu/Contrastive_Search_versus_Contrastive_Decoding; --prompts reads them as they are"
 )
-"""Where the paper's prompts come from."""
+"""The origin of the paper's prompts."""
 
 USUAL = Path("prompts")
 """The folder that is read by default."""
@@ -28,7 +28,7 @@ _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 @functools.cache
 def name_dataset(name: str) -> str:
-    """Return the paper's name of a dataset. A dataset that the paper does not have keeps its name.
+    """Return the paper's name of a dataset. A dataset that is not in the paper keeps its own name.
 
     >>> name_dataset("wikitext"), name_dataset("book"), name_dataset("tales")
     ('Wikitext', 'BookCorpus', 'tales')
@@ -40,17 +40,17 @@ def name_dataset(name: str) -> str:
 def choose_prompts(
     table: PaperTable, paths: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
 ) -> list[Prompt]:
-    """Return the prompts of a table.
+    """Choose the prompts for a table of the paper.
 
     Args:
         table: The table.
-        paths: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
-        limit: The largest number of prompts of each dataset; they are drawn by the seed.
+        paths: Files of prompts or of generations, or folders with such files. Default: the folder `prompts`.
+        limit: The largest number of prompts from each dataset. The seed decides which prompts are used.
         bundled: Use the bundled prompts if there are no others.
         seed: The study's seed.
 
     Raises:
-        StudyError: There are no prompts, a file cannot be read, or two prompts have one id.
+        StudyError: There are no prompts, a file cannot be read, or two prompts have the same id.
     """
     usual = [BUNDLED_PROMPTS] if bundled else []
     if USUAL.is_dir():
@@ -67,13 +67,13 @@ def choose_prompts(
 
 
 def read_prompt_files(paths: Sequence[Path]) -> list[Prompt]:
-    """Return the prompts of files and of the files in folders, with the paper's names of datasets.
+    """Read prompts from files and from the files in folders, with the paper's names of datasets.
 
-    A file holds prompts, or generations with a prompt and a reference each. Its name begins with the name of
-    its dataset. If an id is a number, the name of the dataset is put before it.
+    A file holds prompts, or generations with a prompt and a reference each. The name of the file begins with
+    the name of the dataset. If an id is a number, the name of the dataset is added before the number.
 
     Raises:
-        StudyError: A file cannot be read, or two prompts have one id.
+        StudyError: A file cannot be read, or two prompts have the same id.
     """
     prompts: dict[str, Prompt] = {}
     for path in paths:

@@ -1,4 +1,4 @@
-"""The study of a table of the paper: planned, laid out, and how its setting differs."""
+"""Plan and write the study of a table of the paper, and find the differences from the paper's setting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from guard_eval.texts.prompts import read_study_prompts
 def plan_replication(
     table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
 ) -> tuple[dict[str, Any], list[Prompt]]:
-    """Return the study.toml of a table of the paper, and its prompts. The model is the table's first one.
+    """Return the study.toml for a table of the paper, and the prompts. The model is the table's first model.
 
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
@@ -50,7 +50,7 @@ def plan_replication(
             "one with --set model.amateur=NAME"
         )
     if is_bundled and not any(key.startswith("metrics.") for key in replaced):
-        # The bundled model is for trying things out, where there may be no network.
+        # People use the bundled model for trials, perhaps without a network.
         local = [name for name in metrics["compute"] if name not in {"mauve", "bertscore"}]
         metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
     for settings, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
@@ -67,7 +67,7 @@ def plan_replication(
 
 
 def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
-    """Write the files of a study unless they exist, and return the study.
+    """Write the files of a study that do not exist yet, and return the study.
 
     Raises:
         StudyError: The folder has a study with other settings or prompts.
@@ -88,7 +88,7 @@ def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt])
 
 
 def name_model(table: PaperTable, study: Study) -> str:
-    """Return the paper's name of the study's model, or else the table's first model."""
+    """Return the paper's name of the study's model. For other models, return the table's first model."""
     names = (name for name in table.models if MODELS[name] == study.settings.model.name)
     return next(names, table.models[0])
 
@@ -96,8 +96,8 @@ def name_model(table: PaperTable, study: Study) -> str:
 def find_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
     """Return the differences between a study's setting and the paper's.
 
-    What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
-    adaptive decoding's settings, seeds) cannot differ from it.
+    Settings that the paper does not state are not compared: the prompts' length in tokens, the arithmetic,
+    the settings of contrastive decoding and adaptive decoding, and seeds.
     """
     settings = study.settings
     papers = table.tables()

@@ -1,1 +1,1 @@
-"""Scores of verdicts: of each rater, item and criterion, combined as declared, and their win shares."""
+"""Compute scores from verdicts, combine criteria and judges as declared, and estimate win shares."""

@@ -1,6 +1,6 @@
-"""Outcomes computed from other outcomes: a composite of criteria, and a panel of judges.
+"""Combine scores: a composite of several criteria, and a panel of several judges.
 
-Criteria or judges are combined only if it was declared how (tables `[composite]` and `[panel]`).
+Criteria and judges are combined only if the tables `[composite]` and `[panel]` declare the rule.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from guard_eval.rubric import COMPOSITE
 from guard_eval.study.test_plan import PanelRule
 
 PANEL_OF = "panel of"
-"""A panel's name begins so."""
+"""The beginning of the name of each panel."""
 FEWEST_JUDGES = 2
 ROUNDING = 1e-12
-"""A mean below this one is 0."""
+"""A mean that is smaller than this counts as 0."""
 _RATED = ["method_a", "method_b", "rater_kind", "judge", "dataset", "pair_id", "rater"]
-"""What a rater's scores of a pair on all criteria share."""
+"""The columns in which a rater's scores of one pair are equal on all criteria."""
 _JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_id"]
-"""What all judges' scores of a pair on one criterion share."""
+"""The columns in which all judges' scores of one pair on one criterion are equal."""
 
 
 @record
 class Composite:
     """A weighted mean of criteria.
 
-    A rater's composite of a pair is the weighted mean of that rater's scores of it, each from −1 to 1; where
-    the rater did not judge one of the criteria there is none.
+    The composite is the weighted mean of one rater's scores of one pair, each from −1 to 1. If the rater did
+    not judge all of the criteria, the pair has no composite by this rater.
 
     Attributes:
         weights: The weight of each criterion, above 0, in any unit.
@@ -51,11 +51,11 @@ class Composite:
         return f"the weighted mean of {and_list(weighed)}"
 
     def check(self, verdicts: pd.DataFrame) -> None:
-        """Refuse a composite that a validated table has no verdicts for.
+        """Check that a validated table has verdicts for the composite.
 
         Raises:
-            StudyError: A criterion has no verdict, one is called as the composite is, or no rater has judged
-                a pair on all of the criteria.
+            StudyError: A criterion has no verdict or has the name of the composite, or no rater has judged a
+                pair on all of the criteria.
         """
         criteria = sorted(map(str, verdicts["criterion"].unique()))
         if COMPOSITE in criteria:
@@ -79,13 +79,13 @@ class Composite:
 
 @record
 class JudgePanel:
-    """A panel of judges with its verdicts.
+    """A panel of judges.
 
     Attributes:
         rater_kind: The kind of the judges.
-        name: Its name as a judge.
-        members: Its judges.
-        without: Pairs, counted on each criterion, that some members judged and others did not.
+        name: The name of the panel in the column of judges.
+        members: The names of the judges.
+        without: The number of pairs, counted on each criterion, that only some of the judges have judged.
     """
 
     rater_kind: str
@@ -94,12 +94,12 @@ class JudgePanel:
     without: int
 
     def verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Count the verdicts of its members. The panel has none itself."""
+        """Select the verdicts of the panel's judges. The panel itself gives no verdicts."""
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
 def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
-    """Add the composite to `rater_scores` as one more criterion, for raters who judged all its criteria."""
+    """Add the composite to `rater_scores` as a new criterion, for raters who judged all of the criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
     rows = _sum_groups(
@@ -110,15 +110,14 @@ def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
 
 
 def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
-    """Add the panel to `rater_scores` as one more judge. Simulated judges form a separate panel.
+    """Add the panel to `rater_scores` as a new judge. Simulated judges form a separate panel.
 
-    Each judge first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
-    samples. It votes with the sign of its score, so that a verdict that flips with the order is a vote for a
-    tie. The panel has a score of the pairs that every judge has judged. A single simulated judge beside real
-    ones is in no panel.
+    The score of a judge on a pair is the mean of the verdicts in all orders and samples, from −1 to 1. The
+    sign of the score is the judge's vote. If a verdict changes with the order, the vote is a tie. The panel
+    scores only pairs that every judge has judged. A single simulated judge beside real judges is in no panel.
 
     Raises:
-        StudyError: There are fewer than two judges, or one is called as the panel is.
+        StudyError: There are fewer than two judges, or a judge has the name of the panel.
     """
     formed: list[JudgePanel] = []
     table = scores
@@ -127,7 +126,7 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
         votes = _mean_score(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
         if len(members) < FEWEST_JUDGES and kind in SIMULATED and formed:
-            continue  # nobody declared a panel of it
+            continue  # one simulated judge beside real judges needs no panel
         if len(members) < FEWEST_JUDGES:
             raise StudyError(
                 f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "
@@ -168,7 +167,7 @@ PANEL_RULES: Mapping[PanelRule, Callable[[pd.DataFrame], pd.Series]] = {
     "majority": _vote_by_majority,
     "mean": _average_scores,
 }
-"""A panel's score of each pair, by its rule, from the sums of its judges' scores and votes."""
+"""For each rule of a panel, the function that computes scores of pairs from sums of scores and votes."""
 
 
 def _mean_score(scores: pd.DataFrame) -> pd.Series:
@@ -176,7 +175,7 @@ def _mean_score(scores: pd.DataFrame) -> pd.Series:
 
 
 def _sum_groups(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
-    """Return a row for each group of scores: its unit and size, and the sums of its verdicts and parts."""
+    """Return a row for each group of scores: the unit, the size, and the sums of verdicts and of `parts`."""
     sums: Any = {name: (name, "sum") for name in ("verdicts", *parts)}
     rows: pd.DataFrame = (
         scores.assign(**parts)
@@ -187,7 +186,7 @@ def _sum_groups(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd
 
 
 def _append_scores(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
-    """Add rows with one showing each and the score `net`."""
+    """Add rows with the score `net` and one showing per row."""
     new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
     columns = [name for name in scores.columns if name in new.columns]
     return pd.concat([scores, new[columns]], ignore_index=True)

@@ -1,4 +1,4 @@
-"""The results that were declared beforehand, by the names in the declaration."""
+"""Find the results that were declared beforehand, by the names in the declaration."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from guard_eval.reporting.words import and_list
 from guard_eval.rubric import COMPOSITE
 
 _LISTED = 12
-"""Results that a refusal lists."""
+"""The largest number of results that an error message lists."""
 
 
 def add_composites(cells: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
-    """Return a family with the declared composite of each comparison, which is one of its results."""
+    """Add the composite of each comparison to a family of results."""
     return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in cells), *cells)
 
 
 def declared_results(
     verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Composite | None
 ) -> tuple[tuple[str, str, str], ...] | None:
-    """Return the declared family of a table with its composites; None if there is none.
+    """Return the declared family of results with composites, or None if no family was declared.
 
     Raises:
-        StudyError: An entry names nothing of the table, or there are no verdicts for the composite.
+        StudyError: The table lacks the results of an entry, or the verdicts for the composite.
     """
     if composite is not None:
         composite.check(verdicts)
@@ -35,14 +35,14 @@ def declared_results(
 
 
 def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the results that the entries name, each once, in their order: (method_a, method_b, criterion).
+    """Find the results that the entries name, without repeats: (method_a, method_b, criterion).
 
     Args:
         verdicts: A validated table.
-        entries: A criterion, `A against B` or `A against B: CRITERION` each.
+        entries: Each entry is a criterion, `A against B` or `A against B: CRITERION`.
 
     Raises:
-        StudyError: An entry names nothing of the table.
+        StudyError: The table lacks the results of an entry.
     """
     compared = verdicts[["criterion", "method_a", "method_b"]].drop_duplicates()
     named: dict[str, list[tuple[str, str, str]]] = {}
@@ -53,7 +53,7 @@ def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[
             for words in (f"{first} against {second}", f"{first} against {second}: {c}"):
                 named.setdefault(words, []).append((first, second, c))
     result: dict[tuple[str, str, str], None] = {}
-    way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison keeps its first order
+    way_round: dict[frozenset[str], tuple[str, str]] = {}  # each comparison keeps its first order of methods
     for entry in entries:
         if entry not in named:
             results = [words for words in named if ": " not in words]

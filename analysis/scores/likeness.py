@@ -1,4 +1,4 @@
-"""Signs that a model answered for a person: agreement with a judge, and how the page was used."""
+"""Find signs that a model answered for a person: agreement with a judge, and the use of the page."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from guard_eval.estimate import adjust
 from guard_eval.frozen import record
 
 RARE = 0.001
-"""Agreement with judges is a sign if chance gives it to no honest rater in all but this share of studies."""
+"""Agreement with a judge is a sign if the corrected p is at most this. Honest raters rarely reach this p."""
 ADVANCE = 0.175
-"""It is a sign from so much more agreement than expected: people of one taste agree somewhat more, too."""
+"""The smallest excess of agreement for a sign. People with the judge's taste also agree somewhat more."""
 CONDUCT = {
     "copies": ("copied text and left the page", 3),
     "untrusted": ("a program clicked or typed", 3),
     "driven": ("a program controlled the browser", 1),
 }
-"""The events that the app counts: their description, and the number of pairs that makes them a sign."""
+"""The events that the app counts, with a description and the smallest number of pairs for a sign."""
 Conduct = Mapping[str, Mapping[str, int]]
-"""On how many pairs each of `CONDUCT` was counted, by rater."""
+"""For each rater, the number of pairs with each event of `CONDUCT`."""
 BY_TASTE = (
     "A person who agrees with models by taste looks the same as one who copies: see both signs together."
 )
@@ -41,8 +41,8 @@ class JudgeLikeness:
         pairs: The pairs that the person, another person and the judge rated.
         same: The number of these pairs on which the person agrees with the judge.
         expected: The share of these pairs on which other people agree with the judge.
-        p: The chance of as many.
-        p_adjusted: It, corrected for all people, judges and criteria by Holm's method.
+        p: The probability of at least this agreement by chance.
+        p_adjusted: p after Holm's correction for all people, judges and criteria.
     """
 
     rater_kind: str
@@ -57,7 +57,7 @@ class JudgeLikeness:
 
     @property
     def is_suspicious(self) -> bool:
-        """Return whether honest raters would hardly ever agree so often."""
+        """Return whether the agreement is too high for an honest rater."""
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
@@ -73,7 +73,7 @@ def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -
     Args:
         kind: The kind of people.
         people: Each person's label of an item: `rater`, `criterion`, `item`, and `label`, which is 0, 1 or 2.
-        judged: The same of judges.
+        judged: The judges' labels, with the same columns.
     """
     rows = []
     for (judge, criterion), verdicts in judged.groupby(["rater", "criterion"], sort=True, observed=True):
@@ -101,7 +101,7 @@ def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -
 
 
 def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str, str]:
-    """Describe the signs of each rater who has at least one, by name."""
+    """Describe the signs of each rater, by name. Raters without signs are left out."""
     nearest: dict[str, JudgeLikeness] = {}
     for row in sorted(rows, key=lambda row: row.p):
         nearest.setdefault(row.rater, row)

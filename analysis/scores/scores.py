@@ -26,7 +26,7 @@ from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.study.test_plan import PanelRule
 
 CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
-"""The columns of a result: a comparison on one criterion, judged by people or by one judge. Never pooled."""
+"""The columns that identify a result: one comparison, one criterion, and people or one judge."""
 
 
 class ResultKey(NamedTuple):
@@ -53,10 +53,10 @@ _ORDER = ["pair_id", "method_a", "method_b", "criterion", "rater_kind", "rater",
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredVerdicts:
-    """A table of verdicts with its scores. All analyses share it, so none may change it.
+    """A table of verdicts with its scores. All analyses share this object and must not change it.
 
     Attributes:
-        frame: The table; every comparison has one order of its methods.
+        frame: The table. Both methods of a comparison are always in the same order.
         panel: The rule that combines all judges into one more judge; None if no panel was declared.
         composite: Criteria whose weighted mean is one more criterion; None if none was declared.
     """
@@ -73,17 +73,17 @@ class ScoredVerdicts:
         panel: PanelRule | None = None,
         composite: Composite | None = None,
     ) -> ScoredVerdicts:
-        """Score a validated table. `planned` decides the order of the methods of its comparisons."""
+        """Score a validated table. `planned` decides the order of the methods in each comparison."""
         return cls(frame=sort_verdicts(orient(verdicts, planned)), panel=panel, composite=composite)
 
     def restrict_to(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
-        """Return the verdicts on these comparisons. Return itself if there are no others."""
+        """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
         is_included = np.array([pair in set(comparisons) for pair in groups.groups])
         rows = is_included[groups.ngroup().to_numpy()]
         if rows.all():
             return self
-        # Without one of its judges there is no panel.
+        # If a judge of the panel is missing, there is no panel.
         judges = set(self.frame.loc[rows, "rater"])
         has_panel = rows.any() and all(set(panel.members) <= judges for panel in self.panels)
         return replace(self, frame=self.frame[rows], panel=self.panel if has_panel else None)
@@ -95,14 +95,14 @@ class ScoredVerdicts:
 
     @cached_property
     def _scores_and_panels(self) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
-        """Return the scores with those of the panel, and the panel that was formed."""
+        """Add the panel's scores. Return all scores and the panels."""
         if self.panel is None:
             return self.raters, ()
         return add_panel(self.raters, self.panel)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return `rater_scores`, with the panel and the composite if they were declared."""
+        """Return `rater_scores`, with the declared panel and the declared composite."""
         scores, _ = self._scores_and_panels
         if self.composite is not None:
             scores = add_composite(scores, self.composite)
@@ -110,12 +110,12 @@ class ScoredVerdicts:
 
     @property
     def panels(self) -> tuple[JudgePanel, ...]:
-        """Return the declared panel, if any. Simulated judges form a second one."""
+        """Return the declared panel, if any. Simulated judges form a second panel."""
         return self._scores_and_panels[1]
 
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
-        """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
+        """Return `rater_scores` with all judges of one kind in one cell, to compare the judges."""
         scores = self.raters
         has_judges = (scores["judge"] != "").any()
         return _number_items(scores.assign(judge="")) if has_judges else scores
@@ -136,13 +136,14 @@ def sort_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per rater and pair of an oriented table: `net` of its `showings`, in the keys' order.
+    """Return one row per rater and pair of an oriented table, sorted by the keys.
 
-    A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a judge
-    in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `judge` is
-    the rater if it is a judge, and empty for people. `unit` is the number of the prompt, or of the pair if
-    the prompt is not known. `item` is the number of the item, in the order of the items' keys. `verdicts` is
-    the number of verdicts behind a score.
+    A verdict for method_a counts +1, a verdict for method_b −1, and a tie 0. `net` is the sum of these
+    numbers over the `showings` of the pair. A rater who saw a pair more than once, such as a judge in both
+    orders, has one score, net / showings. A verdict that changes with the order is thus a tie. `judge` is the
+    name of a judge, and empty for people. `unit` is the number of the prompt, or of the pair if the prompt is
+    unknown. `item` is the number of the item, in the order of the items' keys. `verdicts` is the number of
+    verdicts.
     """
     keys = [*ITEM, "rater"]
     judged = add_unit_column(frame)
@@ -163,26 +164,26 @@ def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
 
 
 def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rank of each number among the distinct ones, and the first row of each distinct one."""
+    """Return the rank of each number among the distinct numbers, and the first row of each rank."""
     _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return index, first
 
 
 def _number_items(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return scores with the number of their item, in the order of the items' keys."""
+    """Add the number of the item to each score. Items are numbered in the order of their keys."""
     numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
     return scores.assign(item=numbers)
 
 
 def add_judge_column(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of verdicts with the column `judge`: the rater if it is a judge, empty for people."""
+    """Add the column `judge` to a table of verdicts: the name of a judge, and empty for people."""
     raters = frame["rater"].cat
     judges = raters.set_categories(["", *raters.categories])
     return frame.assign(judge=judges.where(frame["rater_kind"].isin(PEOPLE_OF), ""))
 
 
 def add_unit_column(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of verdicts with the columns `judge` and `unit`.
+    """Add the columns `judge` and `unit` to a table of verdicts.
 
     A unit is a number ≥ 0 for a prompt, and a number < 0 for a pair without a prompt.
     """
@@ -195,7 +196,7 @@ def add_unit_column(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    """Yield the rows of each kind of raters and each combination of values of the columns, people first."""
+    """Yield the rows of each kind of raters and each combination of values in `columns`, people first."""
     groups = table.groupby(["rater_kind", *columns], sort=True)
     named = {tuple(map(str, key)): rows for key, rows in groups}
     for key in sorted(named, key=lambda key: (KIND_PLACE[key[0]], key)):
@@ -203,14 +204,14 @@ def group_by_raters(table: pd.DataFrame, *columns: str) -> Iterator[tuple[tuple[
 
 
 def group_by_result(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
-    """Yield each result (`CELL`) with its rows: people first, then each judge, by methods and criterion."""
+    """Yield each result (`CELL`) with its rows. People come first, then judges, sorted by the columns."""
     for key, rows in group_by_raters(table, "judge", "method_a", "method_b", "criterion"):
         kind, judge, a, b, criterion = key
         yield ResultKey(a, b, kind, judge, criterion), rows
 
 
 def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
-    """Yield (key of the judge's result, people's scores, the judge's scores) of results that both judged."""
+    """Yield (key of the judge's result, people's scores, judge's scores) of results of people and a judge."""
     if not (scores["judge"] != "").any():
         return
     cells = dict(group_by_result(scores))
@@ -222,7 +223,7 @@ def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, p
 
 
 def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """Return the groups of methods that comparisons connect, each sorted.
+    """Return the groups of methods that are connected by comparisons. Each group is sorted.
 
     >>> connected_methods([("b", "a"), ("x", "y"), ("c", "b")])
     [('a', 'b', 'c'), ('x', 'y')]
@@ -235,9 +236,9 @@ def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]
 
 
 def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per item of `rater_scores`, with its `raters` and its tie-split win `share`.
+    """Return one row per item of `rater_scores`, with the number of `raters` and the win `share`.
 
-    The share is (1 + mean score) / 2. All raters of an item have the same weight.
+    The share is (1 + mean score) / 2, so a tie counts half. All raters of an item have the same weight.
     """
     index, first = item_numbers(scores)
     count = len(first)
@@ -250,7 +251,7 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each row's item, numbered in the order of the items' keys, and each item's first row."""
+    """Return the item number of each row, in the order of the items' keys, and the first row of each item."""
     return _group_rows(scores["item"].to_numpy())
 
 
@@ -261,7 +262,7 @@ def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
 
 
 def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
-    """Count the raters of each item who are for method_a, for neither, and for method_b, [items, 3]."""
+    """Count the raters of each item for method_a, for a tie, and for method_b, [items, 3]."""
     item, first = item_numbers(scores)
     counts = np.bincount(3 * item + _classify_scores(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
@@ -274,13 +275,13 @@ def _classify_scores(scores: pd.DataFrame) -> NDArray[np.int64]:
 
 @record
 class UnitScores:
-    """The independent units of the items of a result: prompts if these are known, else pairs.
+    """The independent units of a result: prompts if they are known, otherwise pairs.
 
     Attributes:
         name: `prompt` or `pair`.
-        codes: Each item's unit, in the order of their first items, [items].
-        strata: Each unit's dataset as a number, [units]; all 0 if `lonely`.
-        lonely: Whether datasets are ignored, because one of them has only one unit.
+        codes: The number of each item's unit, [items]. Units are numbered in the order of their first items.
+        strata: The number of each unit's dataset, [units]; all 0 if `lonely`.
+        lonely: Whether datasets are ignored, because a dataset has only one unit.
     """
 
     name: Literal["prompt", "pair"]
@@ -290,7 +291,7 @@ class UnitScores:
 
     @classmethod
     def from_items(cls, items: pd.DataFrame) -> UnitScores:
-        """Create the unit scores from `item_scores`, ordered by the number of the item."""
+        """Create the units from `item_scores` that are sorted by the number of the item."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]
@@ -310,5 +311,5 @@ class UnitScores:
         return len(self.strata)
 
     def sums(self, *columns: ArrayLike) -> Floats:
-        """Return the sums of columns of the items over each unit, [units, columns]."""
+        """Sum columns of the items by unit, [units, columns]."""
         return sum_by_unit(self.codes, *columns)

@@ -1,7 +1,7 @@
-"""The win share of one result: for the raters who took part, and for raters in general.
+"""Estimate the win share of a result: for the raters who took part, and for raters in general.
 
-The unit is the prompt if it is known, and the pair otherwise. Pairs of one prompt depend on each other, as
-ratings of one pair do. So the test flips their signs together, and a variance takes them as one.
+The unit is the prompt if it is known, otherwise the pair. Pairs of one prompt depend on each other, and so do
+ratings of one pair. The test therefore flips the signs of a unit together, and a variance is over units.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ LONELY = "a dataset has only one {unit}, so the standard error ignores the datas
 
 
 def unit_scores(items: pd.DataFrame) -> pd.Series:
-    """Return the sum of the weighted scores of the items of each unit. A score is from −1 to 1."""
+    """Sum the weighted scores of the items by unit. Each score is from −1 to 1."""
     scores = (2 * items["share"] - 1) * items.get("weight", 1.0)
     return scores.groupby(items["unit"].to_numpy(), sort=False).sum()
 
 
 def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Estimate:
-    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
+    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval from this test.
 
-    Items have equal weights, or those of the column `weight`. The test flips the signs of the units' summed
-    scores. The standard error is that of the jackknife within datasets.
+    Items have equal weights, or the weights in the column `weight`. The test flips the signs of the summed
+    scores of the units. The standard error comes from the jackknife within datasets.
     """
     by_unit = UnitScores.from_items(items)
     weights = np.full(len(items), items.get("weight", 1.0), dtype=float)
@@ -62,10 +62,11 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
 
 
 def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Return `item_scores` with the column `weight`: one over the variance of an item's mean score.
+    """Add the column `weight` to `item_scores`: one over the variance of the item's mean score.
 
-    The mean of m ratings has the variance τ² + σ²/m. Both are estimated about zero, from the products of two
-    ratings of an item and from their squares. Flipped signs change neither, so the test stays exact.
+    The mean of m ratings has the variance τ² + σ²/m. Both terms are estimated about zero, from the products
+    of two ratings of an item and from the squares of ratings. Flipped signs do not change these numbers, so
+    the test stays exact.
     """
     item, _ = item_numbers(scores)
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
@@ -92,7 +93,7 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
     Args:
         scores: One row per rater and item.
         items: Their `item_scores`, with weights if these are not equal.
-        fixed: The share for these raters.
+        fixed: The estimate for these raters.
     """
     item, _ = item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
@@ -136,10 +137,10 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
 
 
 def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
-    """Warn if the mean with equal weights of raters lies outside the interval of the mean over items.
+    """Warn if the mean with equally weighted raters lies outside the interval of the mean over items.
 
-    If raters who rate more prefer one method, the mean over items is biased towards it. More raters do not
-    help (Williamson, Datta and Satten 2003).
+    If raters with more ratings prefer one method, the mean over items is biased towards this method. More
+    raters do not remove the bias (Williamson, Datta and Satten 2003).
     """
     rater = pd.factorize(scores["rater"], sort=True)[0]
     counts = np.bincount(rater)
@@ -157,21 +158,21 @@ def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
 
 
 def leave_out_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
-    """Yield the name of each rater, and the share without this rater."""
+    """Yield the name of each rater, and the estimate of the share without this rater."""
     for name in sorted(map(str, scores["rater"].unique())):
         others = scores[scores["rater"] != name]
         yield name, estimate_share_of_these_raters(item_scores(others), level=level)
 
 
 def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the share of each score: 1 if the rater was for method_a, 0 if for method_b."""
+    """Convert each score to a share: 1 if the rater preferred method_a, 0 if method_b."""
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
 def _average_by_unit_and_rater(
     scores: pd.DataFrame, weight: NDArray[np.float64]
 ) -> tuple[TwoWayDesign, NDArray[np.float64]]:
-    """Return a design with one cell per unit and rater, and the mean share of each cell.
+    """Return a two-way design with one cell per unit and rater, and the mean share of each cell.
 
     Args:
         scores: One row per rater and item.

@@ -1,1 +1,1 @@
-"""The arithmetic of verdicts, numbers in, results out: intervals, tests, agreement, corrections."""
+"""Compute statistics of verdicts from numbers: intervals, tests, agreement and corrections."""

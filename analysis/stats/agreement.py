@@ -1,7 +1,7 @@
-"""How far raters agree: raw agreement, Cohen's κ, Fleiss' κ, Krippendorff's α, Gwet's AC1 and ICC(1).
+"""Measure the agreement of raters: raw agreement, Cohen's κ, Fleiss' κ, Krippendorff's α, Gwet's AC1, ICC(1).
 
-Verdicts are counts of an item's ratings in each category, [items, categories]. Errors are over units: every
-item is a unit of its own, unless the function is told the unit of each item, [items].
+Verdicts are counts of an item's ratings in each category, [items, categories]. Errors are over independent
+units. The argument `unit` gives the unit of each item, [items]; without it every item is a unit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
 
 FEWEST_OFF = 5
-"""The smallest number of items with a verdict other than the most frequent one, for an interval.
+"""An interval needs at least this number of items with a verdict other than the most frequent verdict.
 
-In simulated studies with nearly all ties, 95 % intervals from fewer such items covered as little as .13.
+In simulated studies with nearly all ties, 95 % intervals from fewer items had a coverage as low as .13.
 """
 FEW_OFF = (
     f"fewer than {FEWEST_OFF} items have a verdict other than the most frequent one, so no interval is given"
@@ -27,7 +27,7 @@ SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
 
 def raw_agreement(counts: ArrayLike) -> float | None:
-    """Return the share of two ratings of an item that agree, averaged over items with two or more ratings."""
+    """Return the share of agreeing pairs of ratings, averaged over items with two or more ratings."""
     table = np.asarray(counts, dtype=float)
     paired = table[table.sum(axis=1) >= 2]
     return float(agreement_by_item(paired).mean()) if len(paired) else None
@@ -36,9 +36,8 @@ def raw_agreement(counts: ArrayLike) -> float | None:
 def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: float = 0.95) -> Estimate:
     """Estimate Fleiss' κ (Fleiss 1971).
 
-    Items may have different numbers of ratings (Gwet 2014, ch. 2): an item with one
-    rating counts for the categories' shares and not for agreement. κ is undefined, not 1, if all verdicts are
-    the same.
+    Items may have different numbers of ratings (Gwet 2014, ch. 2). An item with one rating counts for the
+    shares of the categories, but not for agreement. If all verdicts are the same, κ is undefined, and not 1.
     """
 
     def chance_agreement(shares: Floats) -> Floats:
@@ -92,7 +91,7 @@ def _correct_for_chance(
 ) -> Estimate:
     """Estimate (raw agreement − chance agreement) / (1 − chance agreement), with a jackknife over units.
 
-    `chance_agreement` returns the chance agreement of the categories' shares.
+    `chance_agreement` computes the chance agreement from the shares of the categories.
     """
     table = np.asarray(counts, dtype=float)
     sizes = table.sum(axis=1)
@@ -117,12 +116,12 @@ def _correct_for_chance(
 
 
 def _scale_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
-    """Return the agreement beyond chance as a share of the largest possible one."""
+    """Return the agreement beyond chance, divided by the largest possible agreement beyond chance."""
     return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 
 def agreement_by_item(counts: Floats) -> Floats:
-    """Return the share of agreeing pairs of ratings of each item; 0 for an item with one rating."""
+    """Return the share of agreeing pairs of ratings for each item; 0 for an item with one rating."""
     sizes = counts.sum(axis=1)
     alike = (counts * (counts - 1)).sum(axis=1)
     return np.asarray(alike / np.maximum(1, sizes * (sizes - 1)))
@@ -131,15 +130,15 @@ def agreement_by_item(counts: Floats) -> Floats:
 def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, level: float = 0.95) -> Estimate:
     """Estimate Krippendorff's ordinal α (Krippendorff 2019, ch. 12).
 
-    By its definition α leaves out items with one rating. The distance of two categories is the squared
-    distance of their mid-ranks among all other ratings.
+    By definition, α leaves out items with one rating. The distance between two categories is the squared
+    distance between their mid-ranks among all other ratings.
     """
     table = np.asarray(counts, dtype=float)
     sizes = table.sum(axis=1)
     is_paired = sizes >= 2
     paired = table[is_paired]
     categories = table.shape[1]
-    # A rating makes no pair with itself.
+    # A rating does not form a pair with itself.
     with_itself = paired[:, :, None] * np.eye(categories)
     together = paired[:, :, None] * paired[:, None, :] - with_itself
     others = sizes[is_paired] - 1
@@ -158,7 +157,7 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
 
 
 def _ordinal_alpha(sums: Floats) -> Floats:
-    """Return α = 1 − (N − 1) Σ o δ / Σ n n δ from category totals and coincidences."""
+    """Compute α = 1 − (N − 1) Σ o δ / Σ n n δ from category totals and coincidences."""
     q = int(np.sqrt(sums.shape[-1]))  # q totals and q² coincidences
     totals = sums[..., :q]
     coincidences = sums[..., q:].reshape(*sums.shape[:-1], q, q)
@@ -179,7 +178,7 @@ def cohen_kappa(
     unit: ArrayLike,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate Cohen's κ of two raters who chose categories 0, 1 or 2 of each item (Cohen 1960)."""
+    """Estimate Cohen's κ of two raters who chose category 0, 1 or 2 for each item (Cohen 1960)."""
     first_choices = np.eye(3)[np.asarray(first)]
     second_choices = np.eye(3)[np.asarray(second)]
     pairs = first_choices[:, :, None] * second_choices[:, None, :]
@@ -212,9 +211,9 @@ def _estimate_coefficient(
     name: str,
     level: float,
 ) -> Estimate:
-    """Return a coefficient of the columns' sums with its jackknife interval.
+    """Compute an agreement coefficient from the sums of the columns, with a jackknife interval.
 
-    If there is none, a note gives the reason.
+    If the coefficient is undefined, a note gives the reason.
     """
     method = f"{name}, jackknife t interval over units"
     sizes = counts.sum(axis=1)
@@ -245,9 +244,9 @@ def intraclass_correlation(
     """Estimate ICC(1), the correlation of two raters' scores of an item (Shrout and Fleiss 1979).
 
     Args:
-        item: Each score's item, from 0, [n].
+        item: The item of each score, numbered from 0, [n].
         scores: The scores, [n].
-        unit: Each item's unit, [items].
+        unit: The unit of each item, [items].
         level: The confidence level.
     """
     index = np.asarray(item, dtype=np.int64)

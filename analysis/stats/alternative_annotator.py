@@ -1,4 +1,4 @@
-"""The alternative-annotator test: may a judge replace an annotator (Calderon, Reichart and Dror 2025)?"""
+"""Run the alternative-annotator test: may a judge replace an annotator (Calderon, Reichart and Dror 2025)?"""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from guard_eval.estimate import adjust, jackknife, ratio, sum_by_unit
 Numbers = NDArray[np.int64]
 
 FEWEST_UNITS = 30
-"""Below this many units an annotator is left out: the t test leans on the mean's normality."""
+"""An annotator with fewer units is left out, because the t test needs a nearly normal mean."""
 FEWEST_ANNOTATORS = 3
-"""Two annotators have no consensus that a third could be measured by."""
+"""The smallest number of annotators. With fewer, there is no consensus for a comparison."""
 
 
 def alternative_annotator(
@@ -27,17 +27,19 @@ def alternative_annotator(
 ) -> tuple[float | None, str]:
     """Return the share of annotators that the judge beats, or None and the reason.
 
-    Each annotator in turn is compared with the judge: on an item, which of the two agrees with more of the
-    other annotators? H0 is that the annotator's advantage exceeds the judge's by ε or more: a one-sided
-    paired t test over units. Rejections control the false discovery rate `q` after Benjamini and Yekutieli,
-    as the tests share verdicts. The judge passes if it wins against at least half of the annotators.
+    The judge is compared with each annotator. On each item, the better one of both is the one who agrees with
+    more of the other annotators. H0 says that the annotator's advantage exceeds the judge's by ε or more. The
+    test is a one-sided paired t test over units. Because the tests share verdicts, the false discovery rate
+    `q` is controlled after Benjamini and Yekutieli. The judge passes if the judge wins against at least half
+    of the annotators.
 
     Args:
-        items: The item of each verdict, from 0, [verdicts].
-        annotators: Who gave it, from 0, [verdicts]; no annotator twice on an item.
-        labels: The verdict, from 0, [verdicts].
+        items: The item of each verdict, numbered from 0, [verdicts].
+        annotators: The annotator of each verdict, numbered from 0, [verdicts]. An annotator has at most one
+            verdict on an item.
+        labels: The label of each verdict, numbered from 0, [verdicts].
         judge: The judge's label of each item, [items].
-        unit: The unit of each item, from 0, [items].
+        unit: The unit of each item, numbered from 0, [items].
         epsilon: The cost-benefit term, 0 ≤ ε < 1.
         q: The false discovery rate.
     """
@@ -58,7 +60,7 @@ def alternative_annotator(
         advantage = jackknife(sums, ratio, null=epsilon)
         if advantage.value is None:
             continue
-        p = (advantage.p or 0.0) / 2  # on every item the same: p is the t test's limit
+        p = (advantage.p or 0.0) / 2  # if all items are equal, p is the limit of the t test
         p_values.append(p if advantage.value < epsilon else 1 - p)
     if len(p_values) < FEWEST_ANNOTATORS:
         return None, (

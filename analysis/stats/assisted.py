@@ -1,9 +1,9 @@
-"""A mean that people scored on a random part of the items, assisted by a judge who scored all of them.
+"""Estimate people's mean score if people scored a random part of the items and a judge scored all items.
 
-Prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023) with its tuning (PPI++:
-Angelopoulos, Duchi and Zrnic 2023). For a mean it is the regression estimator of double sampling (Cochran
-1977, chapter 12): people's mean on the part, plus λ times (the judge's mean on all items − its mean on the
-part).
+The method is prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023) with tuning
+(PPI++: Angelopoulos, Duchi and Zrnic 2023). For a mean, this is the regression estimator of double sampling
+(Cochran 1977, chapter 12): people's mean on the part, plus λ times (the judge's mean on all items − the
+judge's mean on the part).
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
-"""Units' worth of people alone in the variance of a tuned mean: few units cannot show that a judge is right
-everywhere else (as Agresti and Coull's two successes and failures in an interval of a proportion)."""
+"""The variance of a tuned mean counts this number of additional units with the variance of people alone.
+
+A few units cannot show that a judge is right on all other units. Agresti and Coull add two successes and two
+failures to the interval of a proportion for a similar reason.
+"""
 
 
 @record
@@ -31,9 +34,10 @@ class AssistedShare:
 
     Attributes:
         share: The assisted mean with its t interval and the test that it is one half.
-        weight: λ, the factor of the judge's difference between all items and people's items, 0 or more.
+        weight: λ, the factor of the difference between the judge's means on all items and on people's items,
+            0 or more.
         correlation: Pearson's r of people's and the judge's scores of an item within datasets, or None.
-        effective: The number of items by people alone that would give so small a variance, or None.
+        effective: The number of items that people alone would need for the same variance, or None.
     """
 
     share: Estimate
@@ -43,7 +47,7 @@ class AssistedShare:
 
 
 def effective_items(rated: int, judged: int, correlation: float) -> float:
-    """Return the number of items by people alone with the same precision, for the best λ.
+    """Return the number of items that people alone would need for the same precision, with the best λ.
 
     It is n / (1 − r² (1 − n/N)) for n rated of N judged items.
 
@@ -56,19 +60,19 @@ def effective_items(rated: int, judged: int, correlation: float) -> float:
 def assisted_share(
     people: ArrayLike, judge: ArrayLike, strata: ArrayLike, unit: ArrayLike, *, level: float = 0.95
 ) -> AssistedShare:
-    """Estimate people's mean over the population of the judged items. Strata have the weights of these items.
+    """Estimate people's mean over all items that the judge scored. Each stratum is weighted by these items.
 
-    Within each stratum people's items must be a random sample of the judged ones. Then errors of the
-    judge cause no bias: λ, the slope of people's scores on the judge's within strata (at least 0), only
-    decides the width of the interval. λ is above 1 if the judge's scores vary less than people's. The
+    Within each stratum, people's items must be a random sample of the judge's items. Then errors of the judge
+    cause no bias. λ is the slope of people's scores on the judge's scores within strata, at least 0, and only
+    affects the width of the interval. λ is above 1 if the judge's scores vary less than people's scores. The
     jackknife computes λ again without each unit, so the interval includes the error of λ. `PRIOR_UNITS` more
     units count with the variance of people alone.
 
     Args:
-        people: People's score of each judged item, [N], between 0 and 1; NaN if people gave none.
+        people: People's score of each item, [N], between 0 and 1; NaN if people did not score the item.
         judge: The judge's score of each item, [N], between 0 and 1.
-        strata: The item's stratum (its dataset) as a number from 0, [N].
-        unit: The item's unit as a number from 0, [N], each within one stratum.
+        strata: The stratum (dataset) of each item, numbered from 0, [N].
+        unit: The unit of each item, numbered from 0, [N]. A unit lies within one stratum.
         level: The confidence level.
     """
     scores = np.asarray(people, dtype=float)
@@ -128,13 +132,13 @@ def assisted_share(
 
 
 class _Moments(NamedTuple):
-    """The moments of each stratum, `[..., strata]` each. Deviations are of the items that people scored.
+    """The moments of each stratum, `[..., strata]` each. Deviations are over the items that people scored.
 
     Attributes:
         rated: The number of items that people scored.
         judged: The number of all items.
         people: People's mean score.
-        gap: The judge's mean on all items less its mean on those that people scored.
+        gap: The judge's mean on all items minus the judge's mean on the items that people scored.
         judge_squares: The sum of squared deviations of the judge's scores.
         products: The sum of products of the deviations of both scores.
         people_squares: The sum of squared deviations of people's scores.
@@ -150,19 +154,19 @@ class _Moments(NamedTuple):
 
     @classmethod
     def from_sums(cls, sums: Floats) -> _Moments:
-        """Return the moments of sums, `[..., strata · 8]` (`_sums`)."""
+        """Compute the moments from sums, `[..., strata · 8]` (`_sums`)."""
         by_stratum = sums.reshape(*sums.shape[:-1], -1, 8)
         n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)
         deviations = (ff - f * f / n, yf - y * f / n, yy - y * y / n)
         return cls(n, total, y / n, f_on_all / total - f / n, *deviations)
 
     def stratum_weight(self, weights: Floats) -> Floats:
-        """Return the weight of a stratum's products in the variance that λ minimises."""
+        """Return the weight of each stratum in the variance that λ minimises."""
         spread = 1 / self.rated - 1 / self.judged
         return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
 
     def slope(self, weights: Floats) -> Floats:
-        """Return λ: the slope with the smallest variance, at least 0; 0 for a constant judge."""
+        """Return λ, the slope with the smallest variance: at least 0, and 0 if the judge is constant."""
         worth = self.stratum_weight(weights)
         top = (worth * self.products).sum(axis=-1)
         bottom = (worth * self.judge_squares).sum(axis=-1)
@@ -171,7 +175,7 @@ class _Moments(NamedTuple):
         return np.where(varies, np.maximum(0.0, slope), 0.0)
 
     def correlation(self, weights: Floats) -> float | None:
-        """Return Pearson's r within strata."""
+        """Return Pearson's r of people's and the judge's scores within strata."""
         is_part = bool((self.rated < self.judged).any())
         worth = self.stratum_weight(weights) if is_part else np.ones_like(self.rated)
         variances = (worth * self.judge_squares).sum() * (worth * self.people_squares).sum()
@@ -185,7 +189,7 @@ def _sums(
     stratum: NDArray[np.int64],
     unit: NDArray[np.int64],
 ) -> Floats:
-    """Return the sums over units, [units, strata · 8]: n, Σy, Σf, Σf², Σyf, Σy², N and Σf of all items."""
+    """Return the sums by unit, [units, strata · 8]: n, Σy, Σf, Σf², Σyf, Σy², N, and Σf over all items."""
     rated = ~np.isnan(scores)
     y = np.where(rated, scores, 0.0)
     f = np.where(rated, predictions, 0.0)
@@ -196,7 +200,7 @@ def _sums(
 
 
 def _mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
-    """Return people's mean plus, if tuned, λ times the judge's difference between all items and people's."""
+    """Return people's mean. If tuned, add λ times the gap of the judge's means (`_Moments`)."""
     moments = _Moments.from_sums(sums)
     slope = moments.slope(weights)[..., None] if is_tuned else 0.0
     means = moments.people + slope * moments.gap

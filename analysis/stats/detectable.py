@@ -1,4 +1,4 @@
-"""The smallest share that a study of this size and variance would probably have found."""
+"""Compute the smallest share that a study of a given size and variance would probably find."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def detectable_share(
     alpha: float,
     power: float = 0.8,
 ) -> float:
-    """Return the share above one half that a two-sided sign-flip test finds with this power.
+    """Return the smallest share above one half that a two-sided sign-flip test finds with this power.
 
-    It solves d = z_(α/2) √(e² + d²/n) + z_power e for d = share − ½: the flipped scores of n units vary by
-    their variance and by the square of their mean.
+    The function solves d = z_(α/2) √(e² + d²/n) + z_power e for d = share − ½. The variance of the flipped
+    scores of n units comes from the variance of the scores and the square of their mean.
 
     Args:
         error: The standard error of the share.
         units: The number of independent units.
-        alpha: The error rate of the test, divided by the number of tests that it is corrected for.
-        power: The chance to find it.
+        alpha: The error rate of the test, already divided by the number of tests in the correction.
+        power: The probability to find the share.
 
     >>> round(detectable_share(0.05, 100, alpha=0.05), 3)  # without d²/n: .5 + 2.80 · .05 = .640
     0.644

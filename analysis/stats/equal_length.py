@@ -1,4 +1,4 @@
-"""The win share at equal length, by a linear model on the ratio of lengths."""
+"""Estimate the win share at equal length with a linear model on the ratio of lengths."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ EXTRAPOLATED = "the same method's text is longer in every pair, so the share is 
 def share_at_equal_length(
     shares: ArrayLike, ratios: ArrayLike, strata: ArrayLike, unit: ArrayLike, *, level: float = 0.95
 ) -> tuple[Estimate, Estimate]:
-    """Estimate the win share at equal length, and the slope on length, by a linear model of item means.
+    """Estimate the win share at equal length, and the slope on length, with a linear model of item means.
 
-    share = α + β · log₂(ratio) + the dataset's effect, the effects summing to zero over items. α is the share
-    at a ratio of 1, in the spirit of AlpacaEval's length-controlled win rate (Dubois et al. 2024). Errors are
-    Mancl and DeRouen's (2001) over units, with units − k degrees of freedom. It is observational: a text may
-    be preferred because it is longer, or be long because it is good, and α takes away both.
+    The model is share = α + β · log₂(ratio) + the dataset's effect. The effects sum to zero over items. α is
+    the share at a ratio of 1, similar to AlpacaEval's length-controlled win rate (Dubois et al. 2024). Errors
+    are by Mancl and DeRouen (2001) over units, with units − k degrees of freedom. The result is
+    observational: a text may win because it is long, or be long because it is good. α removes both effects.
 
     Args:
-        shares: Item means, 0 to 1, [items].
-        ratios: log₂ of the method's length over the other's, [items].
-        strata: Each item's dataset as a number from 0, [items].
-        unit: Each item's unit, [items].
+        shares: The mean share of each item, 0 to 1, [items].
+        ratios: log₂ of the first method's length over the other method's length, [items].
+        strata: The dataset of each item, numbered from 0, [items].
+        unit: The unit of each item, [items].
         level: The confidence level.
     """
     y = np.asarray(shares, dtype=float)
@@ -37,7 +37,7 @@ def share_at_equal_length(
     units = int(index.max(initial=-1)) + 1
     is_in = np.eye(int(np.max(strata, initial=0)) + 1)[np.asarray(strata, dtype=np.int64)]
     design = np.column_stack([np.ones(len(x)), x])
-    if is_in.sum(axis=0).min() >= 2:  # else datasets are ignored
+    if is_in.sum(axis=0).min() >= 2:  # otherwise datasets are ignored
         design = np.column_stack([design, (is_in - is_in.mean(axis=0))[:, 1:]])
     empty = Estimate(level=level, n=units, method=METHOD)
     q, r = np.linalg.qr(design)
@@ -48,7 +48,7 @@ def share_at_equal_length(
     np.add.at(leverage, index, products)
     if why := _explain_undefined(design, off, leverage):
         return empty.with_note(why), empty.with_note(why)
-    # A unit's residuals are weighed by the inverse of one minus its leverage.
+    # The residuals of a unit are multiplied by the inverse of one minus the unit's leverage.
     influence = np.linalg.solve(np.eye(len(r)) - leverage, sum_by_unit(index, *(q.T * off))[:, :, None])
     to_coefficients = np.linalg.inv(r)
     df = units - len(r)
@@ -64,7 +64,7 @@ def share_at_equal_length(
 
 
 def _explain_undefined(design: Floats, residuals: Floats, leverage: Floats) -> str:
-    """Return the reason why the model cannot be fitted, or nothing."""
+    """Return the reason why the model cannot be fitted, or an empty text."""
     units = len(leverage)
     k = design.shape[1]
     if units <= k:
@@ -73,7 +73,7 @@ def _explain_undefined(design: Floats, residuals: Floats, leverage: Floats) -> s
         return "the length ratio is the same in every pair"
     if np.linalg.matrix_rank(design) < k:
         return "the length ratio does not vary within datasets"
-    # One unit alone determines a coefficient, or all items lie on the line.
+    # A coefficient depends on one unit alone, or all items lie on the line.
     if np.linalg.eigvalsh(leverage).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
         return "the line goes through some or all items, so their spread about it is unknown"
     return ""

@@ -1,4 +1,4 @@
-"""Is a share within a margin of one half? Two one-sided t tests (Schuirmann 1987)."""
+"""Test whether a share is near one half, with two one-sided t tests (Schuirmann 1987)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 from scipy import special
 
 HALF = 0.5
-"""The share of methods that do not differ."""
+"""The win share if the two methods do not differ."""
 FEWEST_OFF = 5
-"""With fewer units that differ from the others, the correlation of a unit's ratings cannot be estimated."""
+"""The smallest number of units that differ from the others, to estimate the correlation within units."""
 
 
 def tost(
@@ -19,11 +19,11 @@ def tost(
     *,
     margin: float,
 ) -> float | None:
-    """Return the p of two one-sided t tests that a share is near one half (Schuirmann 1987).
+    """Test whether a share is near one half, and return p: two one-sided t tests (Schuirmann 1987).
 
-    The hypothesis to reject is that the share is `margin` or more away from one half, on either side; p is
-    the larger of the two tests'. p ≤ α says the same as that the t interval at level 1 − 2α lies within the
-    margin. None where there is no error.
+    The null hypothesis says that the share is at least `margin` above or below one half. p is the larger p of
+    the two tests. p ≤ α if and only if the t interval with the level 1 − 2α lies within the margin. The
+    result is None if the error is 0.
 
     Args:
         share: The share.
@@ -48,21 +48,22 @@ def conservative_error(
     *,
     margin: float,
 ) -> float:
-    """Return the larger of the sample's error and the error that a share at the margin must have.
+    """Return the standard error of the sample, or the smallest error of a share at the margin if larger.
 
-    If nearly all ratings are ties, a sample often lacks the few others by chance, and then shows neither that
-    the share is off one half nor how far it spreads: t tests with its error would find equivalence in up to
-    .22 of the studies. A mean of wins, ties and losses that is `margin` off one half has a variance of at
-    least margin (1 − 2 margin) / 2, that of ties and wins alone; of scores whose wins are smaller, such as a
-    composite's, margin (d − 2 margin) / 2, their size being d. The error grows as far as the ratings vary
-    less; and if hardly any unit differs, to that of units whose ratings are all the same.
+    If nearly all ratings are ties, a sample may lack the few other ratings by chance. Such a sample does not
+    show that the share differs from one half, and its error is too small. With this error, t tests would find
+    equivalence in up to .22 of the studies. A mean of wins, ties and losses at the distance `margin` from one
+    half has a variance of at least margin (1 − 2 margin) / 2, which is the variance of ties and wins alone.
+    If the scores of wins have a smaller size d, as in a composite, the variance is at least
+    margin (d − 2 margin) / 2. If the ratings vary less, the error is increased to fit this variance. If few
+    units differ from the others, the error is that of units whose ratings are all equal.
 
     Args:
-        error: The standard error of the sample; an error of 0 stays 0.
-        counts: Ratings that were wins, ties and losses.
-        sums: The sums of the ratings' scores from −1 to 1, of their sizes, and of their squares.
-        units: Of how many units they are.
-        margin: As in `tost`.
+        error: The standard error of the sample. An error of 0 stays 0.
+        counts: The numbers of ratings that were wins, ties and losses.
+        sums: The sums of the ratings' scores from −1 to 1, of the scores' sizes, and of their squares.
+        units: The number of units of the ratings.
+        margin: The largest distance from one half that does not matter.
 
     >>> round(conservative_error(0.01, (5, 95, 0), (5, 5, 5), 100, margin=0.05), 6)
     0.013765

@@ -1,9 +1,9 @@
-"""Does a share depend on a property, such as the language? A permutation test.
+"""Test whether a share depends on a property, such as the language, with random permutations.
 
-If the property does not matter, any unit (prompt) could have any of its values, so the test exchanges them.
-If units have several values each, such as raters of two countries on every prompt, they are exchanged within
-units. Either way the items of one unit may depend on each other. The statistic is the sum of squares between
-the values (Pitman 1938, on the analysis of variance).
+If the property has no effect, each unit (prompt) could have any value of the property, so the test exchanges
+the values between units. If each unit has several values, such as raters of two countries, the test exchanges
+the values within units. In both cases the items of one unit may depend on each other. The statistic is the
+sum of squares between the values (Pitman 1938, on the analysis of variance).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from guard_eval.estimate import Estimate, Floats
 
 DRAWS = 9_999
-"""Random permutations."""
+"""The number of random permutations."""
 FEWEST_DRAWS = 999
-"""Random permutations of large tables."""
+"""The smallest number of random permutations, for large tables."""
 MAX_PERMUTED = 30_000_000
-"""Numbers that all permutations together may sort."""
+"""The largest number of values that all permutations together may sort."""
 _BLOCK = 1 << 22
 _ROUNDING = 1e-9
-"""Relative differences of the statistic up to this one are rounding."""
+"""Smaller relative differences of the statistic are rounding errors."""
 
 
 def interaction(
@@ -30,14 +30,14 @@ def interaction(
     """Test whether the mean depends on a property.
 
     Args:
-        sums: The sum of the scores of each part, which is all of a unit's items with one value, [parts].
-        sizes: The number of its items, [parts].
-        values: The number of its value, from 0, [parts].
-        units: The number of its unit, [parts].
+        sums: The sum of the scores of each part, [parts]. A part is all items of one unit with one value.
+        sizes: The number of items of each part, [parts].
+        values: The value of each part, numbered from 0, [parts].
+        units: The unit of each part, numbered from 0, [parts].
         seed: The seed of the permutations.
 
     Returns:
-        The p-value; `n` is the number of units. There is no p without two values that could be exchanged.
+        The p-value; `n` is the number of units. p is None if no two values can be exchanged.
     """
     unit = np.unique(units, return_inverse=True)[1]
     count = int(unit.max()) + 1
@@ -64,7 +64,7 @@ def interaction(
     reached = 0
     for begin in range(0, draws, block):
         rows = min(block, draws - begin)
-        # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
+        # Adding random numbers below one to the numbers of the strata gives each stratum a random order.
         keys = strata + rng.random((rows, len(labels)))
         shuffled = labels[np.argsort(keys, axis=1)]
         between = _sum_squares_between(centred, size, shuffled)
@@ -75,7 +75,7 @@ def interaction(
 
 
 def _sum_squares_between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats:
-    """Return the sum of squares between the values of each row of labels, [rows, parts] → [rows]."""
+    """Compute the sum of squares between the values, for each row of labels, [rows, parts] → [rows]."""
     result = np.zeros(len(labels))
     for value in range(int(labels.max()) + 1):
         is_value = labels == value

@@ -1,7 +1,8 @@
-"""Does a person agree with a judge more often than other people do?
+"""Test whether a person agrees with a judge more often than other people do.
 
-A person who copies a model's answers does. So does a person with the taste of models, or a person who reads
-with more care than the others if the judge reads well. The figures alone cannot distinguish them.
+A person who copies the answers of a model agrees more often. But so does a person with the taste of models,
+and a person who reads with more care than others if the judge reads well. The figures cannot distinguish
+these cases.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ def compare_with_judge(
     labels: ArrayLike,
     judged: ArrayLike,
 ) -> Floats:
-    """Compare the agreement of each person with a judge to that of other people, [raters, 4].
+    """Compare each person's agreement with a judge to other people's agreement with the judge, [raters, 4].
 
     The columns are the number of items that the person, the judge and another person rated; the number of
-    these on which the person agrees with the judge; the share of them on which other people do; and the p of
-    the exact binomial test.
+    these items on which the person agrees with the judge; the share of these items on which other people
+    agree with the judge; and the p of the exact binomial test.
 
     Args:
-        items: The item of each verdict, from 0, [verdicts].
-        raters: Who gave it, from 0, [verdicts]; no rater twice on an item.
-        labels: The verdict, from 0, [verdicts].
-        judged: The judge's label of each item, or −1, [items].
+        items: The item of each verdict, numbered from 0, [verdicts].
+        raters: The rater of each verdict, numbered from 0, [verdicts]. A rater has at most one verdict on an
+            item.
+        labels: The label of each verdict, numbered from 0, [verdicts].
+        judged: The judge's label of each item, or −1 if the judge did not rate the item, [items].
     """
     item = np.asarray(items, dtype=np.int64)
     rater = np.asarray(raters, dtype=np.int64)

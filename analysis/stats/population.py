@@ -1,16 +1,16 @@
-"""A mean over items and raters if both are samples: its variance and degrees of freedom.
+"""Compute a mean over items and raters if both are samples, with its variance and degrees of freedom.
 
-An interval over items alone holds for the raters who took part. If the conclusion is about raters in
-general, differences between raters are part of its error. The model has two crossed random effects,
+An interval over items alone is valid for the raters who took part. If the result is about raters in general,
+differences between raters are a part of the error. The model has two crossed random effects,
 
     y_ij = μ + item_i + rater_j + rest_ij,
 
-and the estimate is a weighted mean Σ w_ij y_ij. Sums of squares, equated with their expectations (Henderson
-1953), give the variances of the three terms for any table of ratings, even an incomplete one. If everybody
-has rated everything, they are those of the analysis of variance. Degrees of freedom are Satterthwaite's
-(1946). If raters share too few items with each other, the effect of an item cannot be separated from the
-residual. Then the variance between raters is Paule and Mandel's (1982), which allows very different numbers
-of items per rater, and items enter as clusters (Cameron, Gelbach and Miller 2011).
+and the estimate is a weighted mean Σ w_ij y_ij. The variances of the three terms make the sums of squares
+equal to their expectations (Henderson 1953). This works for any table of ratings, even an incomplete one. If
+every rater has rated every item, the result is the analysis of variance. Degrees of freedom follow
+Satterthwaite (1946). If raters share too few items, the effect of an item cannot be separated from the
+residual. Then the variance between raters follows Paule and Mandel (1982), which allows very different
+numbers of items per rater, and items are clusters (Cameron, Gelbach and Miller 2011).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from guard_eval.estimate import Floats
 from guard_eval.frozen import record
 
 FEWEST_RATERS = 3
-"""Fewer raters say nothing about the population from which they come."""
+"""The smallest number of raters for a result about raters in general."""
 FEWEST_EQUAL = 2.25
-"""The smallest number of raters of equal weight that unequal raters must be worth.
+"""The smallest effective number of raters (`effective_raters`) for a result about raters in general.
 
 If one or two raters gave nearly all ratings, the test for raters in general errs in .11 to .14 of studies.
 """
@@ -42,11 +42,11 @@ Numbers = NDArray[np.integer]
 
 @record
 class TwoWayMean:
-    """A mean over items and raters, and its error.
+    """A mean over items and raters, with its error.
 
     Attributes:
-        value: Σ w y.
-        variance: Its variance over new items and raters; 0 if the estimate is negative.
+        value: The mean, Σ w y.
+        variance: The variance of the mean over new items and raters; 0 if the estimate is negative.
         df: The degrees of freedom of the variance.
         raters: The variance of the effect of a rater. The estimate is unbiased, so it can be negative.
     """
@@ -69,12 +69,12 @@ class TwoWayDesign:
     5.244
 
     Attributes:
-        item: The item of each score, numbered from 0 without gaps, shape [n]. A rater has one score of an
+        item: The item of each score, numbered from 0 without gaps, [n]. A rater has at most one score of an
             item.
-        rater: The rater of each score, numbered in the same way, [n].
-        weight: The weight of each score, positive, [n]. Weights add up to 1.
-        stratum: The stratum of each score's item, numbered in the same way, [n]; items are a sample
-            within each stratum. `None` for one stratum.
+        rater: The rater of each score, numbered from 0 without gaps, [n].
+        weight: The weight of each score, positive, [n]. Weights sum to 1.
+        stratum: The stratum of each score's item, numbered from 0 without gaps, [n]. Items are a sample
+            within each stratum. `None` means a single stratum.
     """
 
     item: Numbers
@@ -94,7 +94,7 @@ class TwoWayDesign:
 
     @property
     def effective_raters(self) -> float:
-        """Return how many raters of equal weight these are worth: 1 / Σb² for weights b (Kish 1965)."""
+        """Return the effective number of raters: 1 / Σb² for weights b (Kish 1965)."""
         return float(1 / (self.rater_weights**2).sum())
 
     @property
@@ -116,7 +116,7 @@ class TwoWayDesign:
     def _degrees_of_freedom(self) -> Floats:
         """Return the degrees of freedom of the sums of squares of raters, items and single scores.
 
-        Raters of unequal weights b count as (Σb²)²/Σb⁴ raters.
+        Raters with unequal weights b count as (Σb²)²/Σb⁴ raters.
         """
         items = int(self.item.max()) + 1
         strata = int(self._strata.max()) + 1
@@ -131,7 +131,7 @@ class TwoWayDesign:
         return bool(self._degrees_of_freedom[2] >= self.raters - 1)
 
     def mean(self, scores: Floats) -> TwoWayMean:
-        """Return the weighted mean of scores, [n], with its error."""
+        """Return the weighted mean of scores, [n], with the error."""
         deviations = scores - self._stratum_means(scores)
         sums = [np.bincount(group, weights=self.weight * deviations) for group in self._groups]
         squares = np.array([(total**2).sum() for total in sums])
@@ -152,8 +152,8 @@ class TwoWayDesign:
     def _two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""
         expected, target = self._expectations()
-        # Satterthwaite's formula needs independent sums of squares. So the parts of the last sum that the
-        # other two contain are moved to them. In a full table this gives the analysis of variance.
+        # Satterthwaite's formula needs independent sums of squares. The other two sums contain parts of the
+        # last sum, so these parts are moved to them. In a full table this is the analysis of variance.
         shared = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
         factors = np.linalg.solve(expected.T, target)
         of_raters_and_items = (factors[:-1] + factors[-1] * shared) * squares[:-1]
@@ -175,7 +175,7 @@ class TwoWayDesign:
         means = np.bincount(self.rater, weights=self.weight * deviations) / rater_weights
         residuals = deviations - means[self.rater]
         residual = float((residuals**2).sum()) / max(1, len(deviations) - self.raters)
-        # The part of the variance of each rater's mean that is not between raters.
+        # The variance of each rater's mean, without the variance between raters.
         noise = residual * np.bincount(self.rater, weights=self.weight**2) / rater_weights**2
 
         def excess(between: float) -> float:
@@ -200,12 +200,13 @@ class TwoWayDesign:
         return variance, df, between
 
     def _expectations(self) -> tuple[Floats, Floats]:
-        """Return E[sums of squares] as a matrix to multiply variances by, and Var(Σ w y) as a vector.
+        """Return the coefficients of the variances in E[sums of squares], [3, 3], and in Var(Σ w y), [3].
 
-        Rows and columns are rater, item, score. A sum of squares is one of linear forms v'y, Σ w (y − mean of
-        the stratum) over a rater, an item or a score, and E(v'y)² = Σ σ² |v added up by rater, item, score|².
-        The summed forms are C − Xᵀ M: the weights C by both groups, minus the weights X of the one group in
-        each stratum times the means M of the stratum in the other group.
+        Rows and columns are rater, item, score. Each sum of squares adds the squares of linear forms v'y. A
+        form is Σ w (y − mean of the stratum) over one rater, item or score, and
+        E(v'y)² = Σ σ² |v summed by rater, item, score|². The summed forms are C − Xᵀ M. C are the weights by
+        both groupings, X the weights of the first grouping in each stratum, and M the mean weights of the
+        second grouping in each stratum.
         """
         parts = [self._weights(self._strata, group) for group in self._groups]
         total = np.bincount(self._strata, weights=self.weight)[:, None]
@@ -223,5 +224,5 @@ class TwoWayDesign:
         return expected, of_mean
 
     def _weights(self, first: Numbers, second: Numbers) -> csr_array:
-        """Return the sums of the weights by two groupings, [first, second]."""
+        """Sum the weights by two groupings, [first, second]."""
         return csr_array((self.weight, (first, second)))

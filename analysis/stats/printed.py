@@ -1,12 +1,12 @@
-"""What printed figures allow: the counts behind percentages, and tests of ratings that are not independent.
+"""Check printed figures: find the counts behind percentages, and test ratings that are not independent.
 
-A share of n verdicts moves in steps of 1/n. Where these are wider than the rounding, no count gives some
-percentages: the GRIM test (Brown and Heathers 2017) for shares. All its arithmetic is exact; a value half-way
-between two printed ones may be rounded either way.
+A share of n verdicts is a multiple of 1/n. If 1/n is wider than the rounding, no count gives certain
+percentages. This is the GRIM test (Brown and Heathers 2017) for shares. All arithmetic is exact. A value
+half-way between two printed values may be rounded up or down.
 
-A paper seldom prints which ratings are of one pair. If two ratings of a pair correlate by ICC, the variance
-of the mean of all ratings is multiplied by the design effect 1 + (m − 1) ICC, with m ratings a pair (Kish
-1965).
+A paper seldom says which ratings belong to one pair. If two ratings of a pair have the correlation ICC, the
+variance of the mean of all ratings is multiplied by the design effect 1 + (m − 1) ICC, with m ratings per
+pair (Kish 1965).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy import optimize, special
 
 
 def possible_counts(percentage: str, n: int) -> range:
-    """Return the counts out of `n` that print as `percentage`; empty if there are none.
+    """Return the counts out of `n` that are printed as `percentage`; empty if there are none.
 
     >>> possible_counts("78.3", 60), len(possible_counts("78.3", 150))
     (range(47, 48), 0)
@@ -33,7 +33,7 @@ def possible_counts(percentage: str, n: int) -> range:
 
 
 def can_be_shares(row: Sequence[str], n: int) -> bool:
-    """Say whether the percentages of `row`, all of a whole, can be shares of `n` verdicts."""
+    """Return whether the percentages of `row`, which make up a whole, can be shares of `n` verdicts."""
     counts = [possible_counts(percentage, n) for percentage in row]
     if not all(counts):
         return False
@@ -43,7 +43,7 @@ def can_be_shares(row: Sequence[str], n: int) -> bool:
 
 
 def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
-    """Return the possible printed percentages of `count` out of `n`: two if it lies half-way between two.
+    """Return the possible printed percentages of `count` out of `n`: two if the value is half-way.
 
     >>> round_percentage(Fraction(695, 2), 600, 2), sorted(round_percentage(1, 8, 0))  # 57.917, 12.5
     ({'57.92'}, ['12', '13'])
@@ -55,7 +55,7 @@ def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
 
 
 def nearest_percentage(percentage: str, n: int) -> str:
-    """Return the percentage that a count of `n` gives and that is nearest to `percentage`, as printed.
+    """Return the possible percentage of `n` verdicts that is nearest to `percentage`, as printed.
 
     >>> nearest_percentage("78.3", 150)  # 117/150 = 78.0, 118/150 = 78.67
     '78.0'
@@ -77,10 +77,10 @@ def clustered_p(
     per_pair: float,
     icc: float,
 ) -> float:
-    """Return the p of wins against losses if two ratings of a pair correlate by `icc`.
+    """Return the p of wins against losses if two ratings of a pair have the correlation `icc`.
 
-    It is that of the exact binomial test, for as many independent ratings as the design effect leaves. Where
-    these are not whole numbers, the incomplete beta function continues the test. So p is never below that of
+    The test is the exact binomial test, with wins and losses divided by the design effect. If the results are
+    not whole numbers, the incomplete beta function extends the test. Thus p is never smaller than for
     independent ratings.
 
     >>> round(clustered_p(251, 156, per_pair=4, icc=0.41), 4)
@@ -104,7 +104,7 @@ def tolerated_icc(
     per_pair: float,
     alpha: float,
 ) -> float | None:
-    """Return the correlation above which p is above `alpha`: 1 if none is, and None if every one is.
+    """Return the largest correlation with p ≤ `alpha`: 1 if p is never larger, and None if p always is.
 
     >>> round(tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)
     0.14

@@ -1,4 +1,4 @@
-"""Proportions: Wilson's interval over independent units, and the paper's binomial test of pooled ratings."""
+"""Estimate proportions with Wilson's interval over units, and run the paper's binomial test of ratings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, sum_by_unit
 
-_confidence_limits = cache(proportion_confint)  # a thousand raters have few different shares
+_confidence_limits = cache(proportion_confint)  # different raters often have the same numbers
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
 
 
@@ -23,9 +23,10 @@ def unit_proportion(
 ) -> Estimate:
     """Estimate a proportion. Trials of one unit may depend on each other in any way.
 
-    This is Wilson's interval for the effective number of trials (Korn and Graubard 1998): trials over the
-    design effect, which is at least 1, and times (z/t)², with t for this number of units. If all trials are
-    the same, a unit counts as one. With one trial in each unit it is Wilson's own interval (Wilson 1927).
+    The interval is Wilson's interval for the effective number of trials (Korn and Graubard 1998). This number
+    is trials / design effect × (z/t)², with a design effect of at least 1 and t for the number of units. If
+    all trials are the same, each unit counts as one trial. If each unit has one trial, the interval is the
+    original one (Wilson 1927).
 
     >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
     >>> share.n, round(share.low, 3), round(share.high, 3)
@@ -59,14 +60,15 @@ def unit_proportion(
         alpha=1 - level,
         method="wilson",
     )
-    # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
+    # At 0 and 1 the limit is exactly 0 or 1. Rounding must not move the limit beyond.
     return replace(result, low=float(low) if share > 0 else 0.0, high=float(high) if share < 1 else 1.0)
 
 
 def pooled_binomial(wins: int, losses: int) -> Estimate:
-    """Return the paper's test, an exact binomial test of non-tied ratings (`tab:humaneval_resultglacs`).
+    """Run the paper's test, an exact binomial test of ratings without ties (`tab:humaneval_resultglacs`).
 
-    It takes every rating for independent. Several ratings of one pair are not, and then it errs too often.
+    The test treats all ratings as independent. Ratings of the same pair are not independent, and then the
+    test errs too often.
 
     >>> pooled_binomial(251, 156).p
     2.874966592398616e-06

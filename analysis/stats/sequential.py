@@ -1,15 +1,16 @@
-"""A test of "neither method is better" that may be looked at after every item and stopped at any time.
+"""Test that neither method is better, with a test that is valid after every item and at any stopping time.
 
 Item scores x ∈ [−1, 1] arrive one after another. A gambler who believes that one method is better stakes a
-fraction g of his fortune on each item: it becomes Π (1 + g x). If neither method is better, no stake gains in
-the mean, the fortune is a martingale, and it reaches 1/α with a probability of at most α, however long he
-plays and whenever he stops (Ville 1939). The fortune is the e-value; its reciprocal is a p-value that holds
-at any stopping time (Howard, Ramdas, McAuliffe and Sekhon 2021; Ramdas, Grünwald, Vovk and Shafer 2023).
+fraction g of the fortune on each item. The fortune becomes Π (1 + g x). If neither method is better, no stake
+gains on average, so the fortune is a martingale. It reaches 1/α with a probability of at most α, for any
+length of the game and any stopping rule (Ville 1939). The fortune is the e-value. One over the e-value is a
+p-value that is valid at any stopping time (Howard, Ramdas, McAuliffe and Sekhon 2021; Ramdas, Grünwald, Vovk
+and Shafer 2023).
 
-Which fraction is best depends on what is not known, so the stake is spread evenly over a grid of fractions
-for each of the two methods. The same game against "the share is m" for all m gives a confidence sequence
-(Waudby-Smith and Ramdas 2024, betting on a grid): the shares at which the fortune has not reached 1/α. It
-leaves out one half exactly when the test rejects.
+The best fraction depends on the unknown share, so the stake is split evenly over a grid of fractions for each
+of the two methods. The same game against "the share is m" for all m gives a confidence sequence (Waudby-Smith
+and Ramdas 2024, betting on a grid): the shares for which the fortune has not reached 1/α. The sequence
+excludes one half exactly when the test rejects.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from scipy import optimize, special
 from guard_eval.estimate import NO_DATA, Estimate, Floats
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
-"""Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
-.80 it needed at most an eighth more items than the best of nine grids, and none was better throughout."""
+"""Stakes as fractions of the largest stake that one item cannot lose completely, .05 to .95.
+
+In simulations with shares from .52 to .80, this grid needed at most an eighth more items than the best of
+nine grids, and no other grid was always better.
+"""
 MAX_MOMENTS = 2_000
-"""The largest number of times, evenly spaced, at which the confidence sequence is intersected."""
+"""The largest number of evenly spaced times at which the confidence sequence is computed and intersected."""
 _MAX_CELLS = 5_000_000
 """The largest number of cells (moments × distinct scores) in memory at once."""
 _TOLERANCE = 1e-9
@@ -37,11 +41,11 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SequentialTest:
-    """A two-sided test that holds at any stopping time.
+    """A two-sided test that is valid at any stopping time.
 
     Attributes:
-        share: The win share, (1 + mean score) / 2, with its confidence sequence and p, the smallest 1/E so
-            far.
+        share: The win share, (1 + mean score) / 2, with its confidence sequence, and with p, the smallest
+            value of 1/E so far.
         log_e: The natural logarithm of the e-value after each item, [n].
         crossed: The number of items at which E first reached 1/α; None if it never did.
     """
@@ -57,23 +61,24 @@ def anytime_test(
     sizes: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> SequentialTest:
-    """Test that item scores have mean zero, given the items before them. It is valid at any time.
+    """Test that each item score has mean zero, given the earlier items. The test is valid at any time.
 
-    **Guarantee.** If every item's score has mean zero given all earlier items, as under `sign_flip`'s null,
-    then P(E ever reaches 1/α) ≤ α for any number of items and any stopping rule, even one that depends on
-    the data. Ratings of one item may depend on each other in any way. An item must count once, as soon as
-    all its ratings exist, and the order must not depend on later scores.
+    **Guarantee.** If every item's score has mean zero given all earlier items, as under the null hypothesis
+    of `sign_flip`, then P(E ever reaches 1/α) ≤ α. This holds for any number of items and any stopping rule,
+    even a rule that depends on the data. Ratings of one item may depend on each other in any way. Each item
+    must count once, as soon as all its ratings exist, and the order must not depend on later scores.
 
-    With several criteria these p-values hold at any random time (Howard et al. 2021, lemma 3), so Holm's
-    correction of them controls the family-wise error at any stopping time.
+    These p-values are valid at any random time (Howard et al. 2021, lemma 3). With several criteria, Holm's
+    correction of the p-values therefore controls the family-wise error at any stopping time.
 
-    The confidence sequence needs more: given the earlier items, every item has the same expected share. This
-    is true for similar items in random order, and not for one dataset after another if datasets differ.
+    The confidence sequence needs one more condition: given the earlier items, every item has the same
+    expected share. This is true for similar items in random order, but not for one dataset after another if
+    datasets differ.
 
     Args:
-        scores: Item scores from −1 to 1 in the order of arrival, or sums of the scores of a prompt, [n].
-        sizes: The number of items of each sum. The largest must be known beforehand, because it is the scale
-            of the stakes. None if scores are of single items.
+        scores: Item scores from −1 to 1 in the order of arrival, or sums of the scores of each prompt, [n].
+        sizes: The number of items in each sum. The largest number must be known beforehand, because it scales
+            the stakes. None if each score is of a single item.
         alpha: The error rate; the level of the interval is 1 − α.
     """
     sums = np.asarray(scores, dtype=float)
@@ -96,7 +101,7 @@ def anytime_test(
     share = replace(share, unit=unit, method=f"{method}; {share.method}")
     if sums.any():
         peak = float(log_e.max())
-        # Before the first score other than zero E is 1, apart from rounding.
+        # Before the first score that is not zero, E is 1, apart from rounding.
         share = replace(share, p=math.exp(-peak) if peak >= _TOLERANCE else 1.0)
     else:
         share = share.with_note("every {unit} is balanced between the methods")
@@ -106,7 +111,7 @@ def anytime_test(
 
 
 def log_e_values(scores: Floats) -> Floats:
-    """Return the logarithm of the e-value after each item, [..., n], of scores in [−1, 1], [..., n]."""
+    """Compute the logarithm of the e-value after each item, [..., n], from scores in [−1, 1], [..., n]."""
     total = np.full(scores.shape, -np.inf)
     for fraction in FRACTIONS:
         for stake in (fraction, -fraction):
@@ -125,7 +130,7 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
     bounds = (_TOLERANCE, 1 - _TOLERANCE)
     inside = min(max(value, bounds[0]), bounds[1])
     if excess(inside) >= 0:
-        # A fortune is a convex function of the share, and so is the largest of several: one minimum.
+        # Each fortune is a convex function of the share, so the largest fortune has only one minimum.
         lowest = optimize.minimize_scalar(
             excess, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}
         )
@@ -150,11 +155,11 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
 
 
 def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
-    """Return a function of a share: the largest log wealth of a bet against it, minus log(1/α).
+    """Return a function of the share: the largest log fortune of a bet against the share, minus log(1/α).
 
-    A unit with the value v (its wins) and the weight w contributes (v − share × w) / share to the game.
+    A unit with the value v (wins) and the weight w contributes (v − share × w) / share to the game.
     """
-    # Scores that differ only by rounding are the same.
+    # Scores that differ only by rounding are treated as equal.
     distinct = np.round(scores, 12) + 1j * weights
     _, first, codes = np.unique(distinct, return_index=True, return_inverse=True)
     weighed = weights[first]

@@ -39,7 +39,7 @@ KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
-"""Columns that name things, those that name the same things together."""
+"""Columns with names. Columns that name things of the same kind form one group."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
@@ -49,10 +49,11 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
 def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Return a checked copy of `frame`: texts as categoricals, numbers as float, `rater_kind` filled in.
+    """Check a table, and return a copy with texts as categoricals, numbers as float, and `rater_kind`.
 
-    `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
-    has one order in it (`orient`), and `attrs["reading"]` has what a reader must be warned of.
+    `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. In the copy,
+    both methods of a comparison are always in the same order (`orient`), and `attrs["reading"]` has the
+    warnings for the reader.
 
     Args:
         frame: A row per verdict.
@@ -99,11 +100,11 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
 
 
 def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
-    """Give each comparison one order of its methods. Return `frame` itself if nothing changes.
+    """Put the methods of each comparison into one order. Return `frame` itself if nothing changes.
 
-    The order is that of `planned`; otherwise that of the table, if it is always the same; otherwise the
-    alphabet's. If methods change places, all columns NAME_a and NAME_b do, too. Columns with the names of
-    methods, such as the verdict, stay as they are.
+    The order comes from `planned`, or from the table if the table always has the same order. Otherwise it is
+    alphabetical. If two methods change places, all columns NAME_a and NAME_b change places, too. Columns with
+    the names of methods, such as the verdict, do not change.
     """
     planned_pairs = {(a, b) for a, b, _ in planned or ()}
     numbers, pairs = find_distinct_rows(frame, METHODS)
@@ -127,8 +128,8 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
 def _check_spelling(table: pd.DataFrame) -> None:
     """Refuse names that look alike, because they would count separately.
 
-    Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
-    seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
+    Names look alike if they differ only in case, white space, Unicode form (NFC or NFD, full width) or
+    invisible characters. The ids of pairs and prompts may differ only in case, because programs write them.
     """
     for names in _THINGS:
         seen: dict[str, str] = {}
@@ -144,9 +145,9 @@ def _check_spelling(table: pd.DataFrame) -> None:
 
 
 def _check_ids(table: pd.DataFrame) -> None:
-    """Refuse ids that a spreadsheet has changed: rounded ones, and numbers in them written in two ways.
+    """Refuse ids that a spreadsheet has changed: rounded ids, and ids whose numbers are written in two ways.
 
-    A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
+    Two spellings, such as 1 and 1.0, are separate ids if one rater has both.
     """
     for name in [name for name in sorted(_IDS) if name in table]:
         texts = table[name].cat.categories
@@ -173,9 +174,9 @@ def _check_ids(table: pd.DataFrame) -> None:
 
 
 def _check_shared_ids(table: pd.DataFrame) -> None:
-    """Refuse ids that raters write in different ways, so that no pair seems to have two raters.
+    """Refuse ids if each rater seems to write the same ids differently, so that no pair has two raters.
 
-    Case and signs are ignored, and letters before a number if other ids have none.
+    The comparison ignores case and signs. If some ids are numbers, it also ignores letters before a number.
     """
     for name in [name for name in sorted(_IDS) if name in table]:
         rows = table[[name, "rater"]].dropna().drop_duplicates()
@@ -195,7 +196,7 @@ def _check_shared_ids(table: pd.DataFrame) -> None:
 
 
 def _check_methods(table: pd.DataFrame) -> None:
-    """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
+    """Refuse a method compared with itself, a method called tie, and a verdict that names neither method."""
     a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
     refuse(
         table,
@@ -219,7 +220,7 @@ def _check_methods(table: pd.DataFrame) -> None:
 
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
-    """Refuse raters with a model's name if the table does not give their kind."""
+    """Refuse raters with the name of a model if the table does not say whether raters are models."""
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
@@ -235,7 +236,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
 
 
 def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
-    """Return the kind of rater of each row: the table's, or else `declared`, or else unknown."""
+    """Return the kind of rater of each row: the table's kind if given, otherwise `declared`, or unknown."""
     default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
     refuse(
@@ -256,7 +257,7 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
 
 
 def _check_consistent(table: pd.DataFrame) -> None:
-    """Refuse a pair in two datasets or of two prompts, and a rater of two kinds."""
+    """Refuse a pair with two datasets or two prompts, and a rater with two kinds."""
     for key, value, remedy in (
         ("pair_id", "dataset", "give each pair one dataset, or ids of its own to each dataset"),
         ("pair_id", "prompt_id", "give each pair one prompt"),
@@ -277,7 +278,7 @@ def _check_consistent(table: pd.DataFrame) -> None:
 
 
 def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
-    """Return the method shown first. A cell may be its name, or a or b."""
+    """Return the name of the method shown first in each row. A cell has this name, or a or b."""
     first, a, b = table["shown_first"], table["method_a"], table["method_b"]
     is_letter = first.notna() & (first != a) & (first != b)
     letters = first.astype(object).str.lower()
@@ -291,7 +292,7 @@ def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
 
 
 def _check_duplicates(table: pd.DataFrame) -> None:
-    """Refuse two verdicts of a rater on one pair and criterion, unless their showings differ."""
+    """Refuse two verdicts by one rater on one pair and criterion, unless the pair was shown twice."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
     numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
     refuse(
@@ -303,7 +304,7 @@ def _check_duplicates(table: pd.DataFrame) -> None:
 
 
 def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
-    """Return which rows do not name their prompt if others do."""
+    """Describe the rows without a prompt, if other rows have one."""
     empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
     if not empty.any() or empty.all():
         return []
@@ -313,10 +314,10 @@ def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
 
 
 def _read_numbers(column: pd.Series) -> pd.Series:
-    """Return a column as numbers; an empty cell is NaN, and a comma is a decimal one.
+    """Convert a column to numbers. An empty cell becomes NaN, and a comma is a decimal comma.
 
     Raises:
-        StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
+        StudyError: A cell is not a number, or every comma may also separate thousands, as in 1,500.
     """
     texts = pd.Series(convert_to_texts(column), column.index)
     cells = texts.cat.categories.str.strip()

@@ -20,9 +20,9 @@ from guard_eval.reporting.escaping import unescape_csv
 MAX_ROWS = 10_000_000
 """The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
 MAX_BYTES = 2**30
-"""A larger file is refused before it takes a machine's memory: a few megabytes can unpack to it."""
+"""The largest size of a file. A compressed file of a few megabytes can be larger and fill the memory."""
 NESTED = "nested"
-"""In a table's `attrs`: columns with lists or objects, and where the first of these is."""
+"""The key in a table's `attrs` for columns with lists or objects, and the place of the first one."""
 
 Record = Mapping[str, Any]
 _HALF = re.compile("[\ud800-\udfff]")
@@ -33,12 +33,12 @@ class VerdictFile:
 
     Attributes:
         path: The path of the file.
-        rows: Its rows.
-        first: Its first record; it is empty if there is none.
-        records: All its records with their numbers.
+        rows: The rows of the file.
+        first: The first record; empty if the file has no records.
+        records: All records with their numbers.
 
     Raises:
-        StudyError: The file is missing, unreadable or too large, or a record is no object.
+        StudyError: The file is missing, unreadable or too large, or a record is not an object.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class VerdictFile:
             yield number, record
 
     def place_of(self, number: int) -> str:
-        """Return the place of a record, for a message."""
+        """Describe the place of a record in the file, for a message."""
         return f"{self.path}, {self.rows.unit} {number}"
 
     def read_table(self) -> pd.DataFrame:
@@ -68,14 +68,14 @@ class VerdictFile:
         return _remove_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
 
     def build_table(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
-        """Return numbered rows as a table of categoricals.
+        """Build a table of categoricals from numbered rows.
 
         Args:
             rows: The cells of a verdict by column.
             headings: Columns that the table has even if no row has them.
 
         Raises:
-            StudyError: There are no rows, too many, or a text has half a character.
+            StudyError: There are no rows or too many rows, or a text has half of a character.
         """
         numbers: list[int] = []
         columns: dict[str, list[str | None]] = {name: [] for name in headings}
@@ -116,7 +116,7 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
 
 
 def convert_to_cell(value: object) -> str | None:
-    """Return a value of JSON as the text of a cell; a list or an object is JSON."""
+    """Convert a JSON value to the text of a cell. A list or an object becomes JSON text."""
     if isinstance(value, str):
         return value or None
     if value is None or value != value:  # noqa: PLR0124 (NaN)
@@ -130,5 +130,5 @@ def _remove_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
     """Remove the apostrophe that keeps a spreadsheet from reading a cell as a formula (`escape_csv`)."""
     plain = {str(name): [unescape_csv(text) for text in table[name].cat.categories] for name in table}
     if any(len(set(texts)) < len(texts) for texts in plain.values()):
-        return table  # no program wrote it so, and a name is the same in all columns
+        return table  # a real apostrophe: an export adds it to all equal names
     return table.assign(**{name: table[name].cat.rename_categories(texts) for name, texts in plain.items()})

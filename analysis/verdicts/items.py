@@ -1,7 +1,7 @@
-"""Find the pair that each row compares, the prompt that several pairs share, and the rater.
+"""Find the pair and the rater of each row, and the prompt that several pairs share.
 
-The number of prompts is the number of independent units, so a wrong guess must not raise it. If several
-columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
+The number of prompts is the number of independent units, so a wrong guess must not increase this number. If
+several columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MADE = (
     "declared: each row is a pair of its own",
     "rows with the same cell and methods are a pair",
 )
-"""The reasons for numbering pairs from 1 in each table."""
+"""If the pair was found for one of these reasons, the pairs are numbered from 1 in each table."""
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
 FEWEST_ROWS = 3
-"""The smallest mean number of rows of a rater or a comparison that a column can describe."""
+"""A column can describe raters or comparisons only if these have at least this mean number of rows."""
 _ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
@@ -61,15 +61,15 @@ class ItemColumns(NamedTuple):
 
 
 def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
-    """Give each row its pair, and its prompt if a column names it.
+    """Add the pair to each row, and the prompt if a column names prompts.
 
     Args:
-        table: A table with its methods.
-        wide: Its columns of verdicts, if it is wide.
-        is_program: It is another program's, whose further columns are known.
+        table: A table whose methods are known.
+        wide: The columns of verdicts, if the table is wide.
+        is_program: The table is from another program, and the meaning of all columns is known.
 
     Raises:
-        StudyError: A column may name the pair or the prompt, and it is not clear whether it does.
+        StudyError: It is not clear whether a column names the pair or the prompt.
     """
     items = find_items(table, wide, is_program=is_program)
     name = items.pair[0] if items.pair else ""
@@ -105,7 +105,7 @@ def find_items(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemCo
     named = [name for name in named if name in free or not table.values(name)]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
     if any(table.count_distinct(name) > 1 for name in prompts):
-        prompts = []  # beside a prompt that differs, a constant one is an instruction for all
+        prompts = []  # if another prompt column varies, a constant one is an instruction
     varying = [name for name in named if table.count_distinct(name) > 1 or name in prompts]
     named = varying if varying or is_program else named
     filled = list(filter(table.is_filled, named))
@@ -125,7 +125,7 @@ def find_items(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemCo
 
 
 def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
-    """Find the pair by its heading: the id of a pair, or a prompt with two methods."""
+    """Find the pair by the headings: the id of a pair, or a prompt and two methods."""
     rows = len(table.frame)
     repeated = [name for name in named if table.count_distinct(name) < rows]
     numbers = [name for name in named if name not in repeated]
@@ -154,14 +154,14 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
 
 
 def _use_as_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair. A column that is fixed by it and has fewer values is the prompt."""
+    """Use a column as the pair. Another column is the prompt if several pairs share each of its values."""
     prompts = [name for name in others if table.is_fixed_by(name, [pair])]
     prompts = [name for name in prompts if table.count_distinct(name) < table.count_distinct(pair)]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
 
 
 def _has_sibling(table: Table, name: str) -> bool:
-    """Return whether another column has the same heading for the other of two texts."""
+    """Return whether another column has the same heading, but for the other text of the pair."""
     heading = simplify_heading(name)
     swapped = set()
     for text, other in HEADINGS["siblings"].items():
@@ -172,9 +172,9 @@ def _has_sibling(table: Table, name: str) -> bool:
 def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    Its values repeat and are fixed by the pair. A group, such as a language, can be an item only if no rater
-    has judged it twice. What describes a rater is no item, and what describes a comparison only if another
-    column names the pair.
+    The values of the column repeat, and a pair has only one value. A group, such as a language, can be an
+    item only if no rater has judged it twice. A property of the raters is not an item. A property of the
+    comparisons is not an item if another column names the pair.
     """
     heading = simplify_heading(name)
     count = table.count_distinct(name)
@@ -187,7 +187,7 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
         return False
     if items.pair and not (count < table.count_distinct(*items.pair) and table.is_fixed_by(name, items.pair)):
         return False
-    # A property of a rater or a comparison is the same in many of its rows. In one or two it may be chance.
+    # A property of a rater or a comparison is equal in many rows. In one or two rows it may be chance.
     describing = [["dataset"], ["rater"], ["criterion"], *([METHODS] if items.pair else [])]
     keys = [names for names in describing if table.has(*names)]
     fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
@@ -197,9 +197,10 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
 
 
 def _is_shared(table: Table, name: str, rated: Sequence[str]) -> bool:
-    """Return whether rows that share a cell may be one item, whatever the heading.
+    """Return whether rows with the same value in a column may be one item. The heading does not matter.
 
-    Each rater has judged each value once; or only the first row of each item is filled, as in merged cells.
+    Either each rater has judged each value once, or only the first row of each item has a value, as with
+    merged cells.
     """
     rows = len(table.frame)
     is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows
@@ -209,7 +210,7 @@ def _is_shared(table: Table, name: str, rated: Sequence[str]) -> bool:
 
 
 def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
-    """Refuse a table with an unknown column that may name the pair or the prompt."""
+    """Refuse a table if a column with an unknown heading may name the pair or the prompt."""
     explained = {*items.pair, *(table.declared.groups if items.pair else ())}
     pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
     is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
@@ -239,7 +240,7 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
 
 
 def use_judges(table: Table) -> None:
-    """Set the kind of raters to models if the heading means judges and all names are names of models."""
+    """Set the kind of raters to models if their heading means judges and all their names are model names."""
     heading = table.heading_of("rater")
     is_said = table.has("rater_kind") or table.declared.rater_kind is not None
     if is_said or not simplify_heading(heading).startswith("judge"):
@@ -252,7 +253,7 @@ def settle_raters(table: Table) -> None:
     """Find the rater of each verdict, and the verdicts of repeated showings of a pair.
 
     Raises:
-        StudyError: A pair has several verdicts, and nothing says whose they are.
+        StudyError: A pair has several verdicts, and the table does not say who gave them.
     """
     keys = ["pair_id", "criterion"]
     if table.has("rater"):
@@ -271,10 +272,10 @@ def settle_raters(table: Table) -> None:
 
 
 def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
-    """Refuse raters who differ in every row, if another column can be the rater of several pairs.
+    """Refuse a column of raters that differs in every row, if another column may also be the rater.
 
     Raises:
-        StudyError: There is such a column.
+        StudyError: Another column may be the rater.
     """
     rows = len(table.frame)
     heading = table.heading_of("rater", "rater")
@@ -295,15 +296,15 @@ def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
 
 
 def _is_repeated(table: Table, *names: str) -> Mask:
-    """Return the rows that share their methods and the cells of some columns with another row."""
+    """Mark the rows that have the same methods and the same cells in these columns as another row."""
     return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
 def _use_showings(table: Table, keys: Sequence[str]) -> None:
-    """Use repeated verdicts as showings of a pair, if a column or the order of methods tells them apart.
+    """Use repeated verdicts as showings of a pair, if a column or the order of methods distinguishes them.
 
     Raises:
-        StudyError: Nothing does.
+        StudyError: Neither a known column nor the order of the methods distinguishes them.
     """
 
     def is_parting(*names: str) -> bool:
@@ -323,12 +324,12 @@ def _use_showings(table: Table, keys: Sequence[str]) -> None:
 
 
 def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str]) -> str:
-    """Return how to declare why a pair has several verdicts.
+    """Write the message that asks the user to declare why a pair has several verdicts.
 
     Args:
         table: The table.
-        keys: The columns in which verdicts are the same.
-        parting: Columns that distinguish all of them.
+        keys: The columns in which the verdicts are equal.
+        parting: Columns that distinguish all the verdicts.
     """
     repeated = _is_repeated(table, *keys)
     who = "pairs have several verdicts, and no column is known to name the rater"

@@ -24,9 +24,9 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
 MOSTLY_ONCE = 0.8
-"""If this share of all methods occurs in one couple or has a long name, they are texts and no methods."""
+"""If this share of the methods occurs in only one couple or has a long name, they are texts, not methods."""
 FEWEST_COUPLES = 4
-"""Couples below which it is not looked at whether their methods occur elsewhere."""
+"""The smallest number of couples for which it matters whether their methods occur in other couples."""
 LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
@@ -60,7 +60,7 @@ def find_methods(table: Table) -> None:
     if _use_couples(table, SYSTEMS):
         return
     if table.declared.columns.get("headings") == "pair_id" and not table.has("pair_id"):
-        return  # they are looked for again once each pair has a row
+        return  # the methods are searched again when each pair has a row
     if table.items is not None:
         _join_items(table, table.items)
     elif _use_won_and_lost(table):
@@ -72,9 +72,9 @@ def find_methods(table: Table) -> None:
 
 
 def offer_methods(table: Table, columns: Sequence[str]) -> str:
-    """Return how to declare two methods that only cells name; empty if it is not clear which they are.
+    """Return how to declare two methods that only cells name; empty if the two methods are not clear.
 
-    They are the names in all columns together, or those in more of the columns than any other two.
+    The methods are the two names in all columns together, or the two names that most columns have.
     """
     sources = [columns, *([name] for name in columns)]
     couples = Counter(filter(None, (_find_names_in_cells(table, source) for source in sources)))
@@ -87,7 +87,7 @@ def offer_methods(table: Table, columns: Sequence[str]) -> str:
 
 
 def _find_names_in_cells(table: Table, columns: Sequence[str]) -> Couple | None:
-    """Return the two names that these columns have beside ties, if there are two."""
+    """Return the names in these columns, without ties, if there are exactly two."""
     cells = (text.strip() for text in table.values(*columns) if not is_missing_word(text))
     names = sorted({text for text in cells if meaning(text) is None and len(text) <= LONGEST_NAME})
     if (
@@ -100,13 +100,13 @@ def _find_names_in_cells(table: Table, columns: Sequence[str]) -> Couple | None:
 
 
 def find_couples(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
-    """Return the headings that can be those of two methods, and whether they are of the left and right side.
+    """Return couples of headings that can mean two methods, and whether they mean the left and right side.
 
     >>> find_couples(["model_a", "model_b", "left", "right"], "model")
     [(('model_a', 'model_b'), False), (('left', 'right'), True)]
 
     Raises:
-        StudyError: There is a third one.
+        StudyError: There is a heading of a third method.
     """
     plain = {simplify_heading(name): name for name in names}
     matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), heading) for heading in plain))
@@ -129,7 +129,7 @@ def find_couples(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
 
 
 def _use_couples(table: Table, nouns: str) -> bool:
-    """Use the columns of the methods. If there are only columns of sides, use them for the methods, too."""
+    """Use the columns of the methods. If only the sides have columns, these are also the methods."""
     couples = find_couples(table.names, nouns)
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
@@ -147,7 +147,7 @@ def _use_couples(table: Table, nouns: str) -> bool:
 
 
 def _use_won_and_lost(table: Table) -> bool:
-    """Use columns of a winner and a loser: methods in alphabetical order, and the winner as the verdict."""
+    """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
     plain = {simplify_heading(name): name for name in table.names}
     couples = [
         (heading, heading.replace(won, lost, 1))
@@ -192,10 +192,10 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
 
 
 def refuse_sides_as_methods(table: Table) -> None:
-    """Refuse methods with the name of a side if answers name sides.
+    """Refuse methods with the name of a side, such as left, if the answers name sides.
 
     Raises:
-        StudyError: They are.
+        StudyError: A method has the name of a side.
     """
     if called := [name for name in table.values(*METHODS) if meaning(name)]:
         raise StudyError(
@@ -207,7 +207,7 @@ def refuse_texts(table: Table) -> None:
     """Refuse methods that are texts: long cells, or cells that hardly ever repeat.
 
     Raises:
-        StudyError: They are.
+        StudyError: The methods are texts.
     """
     if not table.has(*METHODS) or "method_a" in table.declared.columns:
         return

@@ -2,20 +2,21 @@
 
 Sources of the formats:
 
-- AlpacaEval (tatsu-lab/alpaca_eval, `results/*/*/annotations.json` and `metrics/winrate.py`): a preference
-  a record, from 1 (generator_1) to 2 (generator_2); 1.5, or 0 in older files, is a draw, null a request that
-  failed. The sides on which outputs were shown are not recorded.
+- AlpacaEval (tatsu-lab/alpaca_eval, `results/*/*/annotations.json` and `metrics/winrate.py`): each record has
+  a preference from 1 (generator_1) to 2 (generator_2). 1.5, or 0 in older files, is a draw, and null is a
+  failed request. The sides on which outputs were shown are not recorded.
 - Arena-Hard (lmarena/arena-hard-auto, `gen_judgment.py` and `show_result.py`): A is the baseline in the first
   game and the model in the second; a score of null is a judgment without a label.
 - FastChat (lm-sys/FastChat, `llm_judge/common.py`, `play_a_match_pair`): winners are model_1, model_2, tie or
-  error, in the second game the sides already changed back; answers graded singly (m1_score) were shown in no
-  order. Votes: the data sets lmsys/mt_bench_human_judgments and lmsys/chatbot_arena_conversations.
+  error. The winner of the second game has the sides already changed back. Answers with single grades
+  (m1_score) were not shown side by side. Votes: the data sets lmsys/mt_bench_human_judgments and
+  lmsys/chatbot_arena_conversations.
 - Label Studio (labelstud.io/guide/task_format and /tags/pairwise): `annotations[].result[]` of type `choices`
-  or `pairwise`. Text areas called `rater` and `rater_kind` say who annotated where accounts do not.
+  or `pairwise`. Text areas called `rater` and `rater_kind` name the annotator if accounts do not.
 - Potato (davidjurgens/potato 2.12, `potato/export/tabular_exporter.py` and `schemas/pairwise.py`, where
   `SCHEME.selection` is A, B or tie); version 1's `annotation_output/USER/annotated_instances.jsonl`.
 
-Label Studio and Potato name no methods: these are in a task's data, or in a file of items beside it.
+Label Studio and Potato do not name the methods. The methods are in a task's data or in a file of items.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ Rows = Iterator[dict[str, Any] | str]
 
 @dataclass(frozen=True, slots=True)
 class VerdictFormat:
-    """How the files of a program are recognised and read.
+    """The rules to recognise and to read the files of a program.
 
     Attributes:
         what: The name of a file of this format in messages.
-        keys: The first record of the format has all keys of one of these lists.
-        fields: The fields from which columns are made; the others are the program's own.
+        keys: Lists of keys. The first record has all keys of at least one list.
+        fields: The fields from which columns are made. Other fields are not used.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
         notes: Notes for users if the first record has, or does not have, a key.
     """
@@ -75,21 +76,21 @@ class VerdictFormat:
 FOREIGN = {name: VerdictFormat(**values) for name, values in HEADINGS["formats"].items()}
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
-"""Where a control of Label Studio has its words, by its type."""
+"""The key of the chosen words in a Label Studio result, by the type of the control."""
 _CONTENT = "content"
-"""The column of a Label Studio task's data as an id."""
+"""The column with an id of the data of a Label Studio task."""
 _WHO = ("rater", "rater_kind")
-"""Names of Label Studio's text areas with the annotator."""
+"""The text areas of Label Studio that name the annotator and the annotator's kind."""
 _SELECTION = "selection"
 _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
 
 
 def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the verdicts of another program's file, with the columns' own names.
+    """Read the verdicts in a file of another program, under our names of columns.
 
     Raises:
-        StudyError: A record is not as the program writes it.
+        StudyError: A record does not have the program's format.
     """
     form = FOREIGN[name]
     notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
@@ -118,7 +119,7 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
 
 
 def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
-    """Yield a verdict for a preference: below 1.5 generator_1, above it generator_2."""
+    """Yield the verdict of a preference: generator_1 below 1.5, generator_2 above 1.5."""
     a, b, rater = map(record.get, ("generator_1", "generator_2", "annotator"))
     preference = _read_preference(record.get("preference"), where)
     instruction = str(record.get("instruction"))
@@ -141,7 +142,7 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
 
 
 def _read_preference(value: object, where: str) -> float:
-    """Return a preference; NaN if the annotator failed."""
+    """Convert a value to a preference from 1 to 2. A failed request becomes NaN."""
     text = convert_to_cell(value) or ""
     if is_missing_word(text):
         return math.nan
@@ -187,7 +188,7 @@ def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
 
 
 def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
-    """Yield a verdict for each game, or for a vote."""
+    """Yield a verdict for each game of a judgment, or one verdict for a vote."""
     judge = record.get("judge")
     question = convert_to_cell(record.get("question_id"))
     turn = convert_to_cell(record.get("turn"))
@@ -211,7 +212,7 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
 
 
 def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's methods, ids, prompt, sides and numbers, without its other texts."""
+    """Select the methods, ids, prompt, sides and numbers of an item. Other texts are left out."""
     couples = find_couples(list(data), SYSTEMS) or find_couples(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
@@ -269,7 +270,7 @@ def _read_annotation(item: Mapping[str, Any], annotation: Mapping[str, Any], whe
 
 
 def _read_controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
-    """Yield name, word and type of the controls. A control without choices has no word."""
+    """Yield the name, the chosen word and the type of each control. No choice gives no word (None)."""
     for region in result:
         kind = str(region.get("type")) if isinstance(region, dict) else ""
         value = region.get("value") if isinstance(region, dict) else None
@@ -285,7 +286,7 @@ def _read_controls(result: list[Any], where: str) -> Iterator[tuple[str | None, 
 
 
 def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
-    """Yield a row for each scheme of an annotated instance."""
+    """Yield a row for each annotation scheme of an instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"
     instance = convert_to_cell(record.get(key)) or ""
@@ -299,13 +300,13 @@ def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
 
 
 def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield scheme and answer. A scheme with several dimensions has an answer for each."""
+    """Yield each scheme and its answer. A scheme with several dimensions has one answer for each."""
 
     def is_verdict(word: object) -> bool:
         return isinstance(word, str) and (word.strip() in methods or meaning(word) is not None)
 
     labels = record.get("label_annotations", record.get("labels"))
-    if not isinstance(labels, dict):  # a table: SCHEME.LABEL, and SCHEME alone where there is one answer
+    if not isinstance(labels, dict):  # a table: SCHEME.LABEL, or SCHEME if it has one answer
         labels = {}
         for name, value in record.items():
             if (
@@ -322,7 +323,7 @@ def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[t
             elif is_verdict(value) and not is_verdict(label):
                 yield f"{scheme}.{label}", value
             elif is_verdict(label) and str(value) not in _NOT_PRESSED:
-                yield scheme, label  # a button's label, and whatever marks it as pressed
+                yield scheme, label  # the button's label; the value marks it as pressed
 
 
 READERS = {

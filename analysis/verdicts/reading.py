@@ -1,4 +1,4 @@
-"""The reading of a table: the role of each column, unused columns, and rows that were left out."""
+"""Describe how a table was read: the role of each column, the unused columns, and the rows left out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pandas as pd
 
 READING = "reading"
-"""The key of a table's `attrs` under which its `Reading` is."""
+"""The key of the `Reading` in a table's `attrs`."""
 
 _WIDEST = 40
-"""The width of a column that is still filled up with spaces."""
+"""The largest width of a column that is padded with spaces."""
 CERTAIN = ("its name", "declared", "the format")
-"""The reasons of roles that nobody has to be told of."""
+"""Reasons so certain that the user is not told about the role."""
 
 
 _ROLES = {
@@ -33,16 +33,16 @@ _ROLES = {
     "length_a": "length",
     "length_b": "length",
 }
-"""What a reader calls the columns, in the order in which they are listed."""
+"""The names of the roles for readers, in the order of the list."""
 
 
 class Role(NamedTuple):
-    """A role of a column.
+    """A role and the column that has it.
 
     Attributes:
-        role: The role, or the own name of the column that has it.
-        column: The column or columns that have it; empty if the table has none.
-        why: The reason.
+        role: The role, or the standard name of the column.
+        column: The heading of the column or columns with this role; empty if the table has none.
+        why: The reason why the column has this role.
     """
 
     role: str
@@ -52,13 +52,13 @@ class Role(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """The reading of one table or several.
+    """The description of how one table or several tables were read.
 
     Attributes:
         roles: The roles, each with its column and the reason.
         unused: The columns that are not read.
-        left_out: How many rows were left out, and why.
-        notes: The same with line numbers, and other warnings.
+        left_out: The number of rows that were left out, with the reasons.
+        notes: The left-out rows with line numbers, and other warnings.
     """
 
     roles: tuple[Role, ...] = ()
@@ -67,11 +67,11 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def __deepcopy__(self, memo: object) -> Reading:
-        """Return itself: nothing changes it, and pandas copies a table's `attrs` at every step."""
+        """Return the object itself. It never changes, and pandas copies a table's `attrs` at every step."""
         return self
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return a table of the roles with their columns and the reasons, and of the columns without one."""
+        """Return a table of roles, columns and reasons. The unused columns follow."""
         roles: dict[str, list[Role]] = {name: [] for name in _ROLES.values()}
         for role in self.roles:
             roles.setdefault(_ROLES.get(role.role, role.role), []).append(role)
@@ -83,14 +83,14 @@ class Reading:
         return [*rows, ("not used", ", ".join(self.unused), "they have no role")] if self.unused else rows
 
     def lines(self) -> tuple[str, ...]:
-        """Return the table as lines of equal columns."""
+        """Return the table as lines of text, with aligned columns."""
         rows = [("role", "column", "why"), *self.rows()] if self.roles else []
         widths = [min(_WIDEST, max((len(row[index]) for row in rows), default=0)) for index in (0, 1)]
         return tuple(f"{name:<{widths[0]}}  {column:<{widths[1]}}  {why}" for name, column, why in rows)
 
 
 def warn_of(frame: pd.DataFrame) -> None:
-    """Warn about a reading that was uncertain, left out rows or did not use columns."""
+    """Warn if the reading of a table was uncertain, rows were left out, or columns were not used."""
     reading = reading_of(frame)
     is_certain = all(role.why in CERTAIN for role in reading.roles)
     if reading.notes or reading.unused or not is_certain:
@@ -99,13 +99,13 @@ def warn_of(frame: pd.DataFrame) -> None:
 
 
 def reading_of(frame: pd.DataFrame) -> Reading:
-    """Return the reading of a table; an empty `Reading` if the table was tidy."""
+    """Return how a table was read. A table that was already tidy has an empty `Reading`."""
     reading = frame.attrs.get(READING)
     return reading if isinstance(reading, Reading) else Reading()
 
 
 def join_readings(readings: Iterable[Reading]) -> Reading:
-    """Return several readings as one, each line once."""
+    """Join several readings, and keep each line only once."""
     listed = list(readings)
     return Reading(
         roles=tuple(dict.fromkeys(role for reading in listed for role in reading.roles)),

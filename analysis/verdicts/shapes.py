@@ -1,4 +1,4 @@
-"""Find the verdicts of a table: in one column, a column for each winner, counts of wins, or a wide table."""
+"""Find the verdicts of a table: one column, a column for each winner, counts of wins, or a wide table."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ HEADS = "headings"
 MOSTLY = 0.9
 """In a column of verdicts at least this share of the filled cells names a method, a side or a tie."""
 MAX_WORDS = 50
-"""A column with more different words other than methods has texts, not verdicts."""
+"""A column with more different words, not counting methods, has texts and not verdicts."""
 
 MAX_OUTCOMES = 3
-"""A column with more different cells does not say whether rows are ties."""
+"""A column with more different cells cannot mark ties."""
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
     re.IGNORECASE,
 )
-"""A heading of one rater's verdicts, or of one rater's verdicts on one criterion."""
+"""A heading that names one rater, or one rater and one criterion."""
 
 
 def find_verdicts(table: Table) -> list[str]:
     """Find the verdicts and use their columns. Return the columns of verdicts if the table is wide.
 
     Raises:
-        StudyError: Two columns can be the verdict.
+        StudyError: More than one column can be the verdict.
     """
     if HEADS in table.declared.columns:
         return find_verdict_columns(table)
@@ -73,7 +73,7 @@ def find_verdicts(table: Table) -> list[str]:
 
 
 def _are_same_verdicts(table: Table, *names: str) -> bool:
-    """Return whether two columns have the same verdict in every row, by name or by another word."""
+    """Return whether two columns have the same verdict in every row, even if their words differ."""
     if not table.has(*METHODS):
         return False
 
@@ -93,9 +93,9 @@ def _is_count_heading(name: str) -> bool:
 
 
 def _find_marked_words(table: Table) -> dict[str, str]:
-    """Return the words for verdicts that headings mean, if their columns hold marks or counts.
+    """Return the verdict that each heading means, for columns with marks or counts.
 
-    A number means the method of a column if the columns of methods have numbers, too; otherwise a place.
+    A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
     """
     winning = {*HEADINGS["counting"], *HEADINGS["marking"]}
     noun = "model" if "1" in table.heading_of("method_a") else "response"
@@ -111,9 +111,9 @@ def _find_marked_words(table: Table) -> dict[str, str]:
 
 
 def _use_marks(table: Table) -> bool:
-    """Use a column for each verdict, with 1 or a number of wins, such as winner_model_a, A_wins or win1.
+    """Use columns that mark or count wins, such as winner_model_a, A_wins or win1. Return whether they exist.
 
-    A row of zeros is a tie if no column means ties. Return whether there are such columns.
+    If no column means ties, a row of zeros is a tie.
     """
     words = _find_marked_words(table)
     sides = sorted(word.side for word in map(meaning, words.values()) if word)
@@ -137,11 +137,11 @@ def _use_marks(table: Table) -> bool:
 def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
     """Turn counts of wins into rows, one row for each win.
 
-    A row is an item, and each of its wins is by another rater, unless it is declared that each win is of a
-    separate pair.
+    Each row is an item, and each win in the row is the verdict of another rater. The user can declare that
+    each win is instead the verdict on a separate pair.
 
     Raises:
-        StudyError: A row is no item, the columns hold no counts, or they count too many wins.
+        StudyError: A row is not an item, the columns do not hold counts, or they count too many wins.
     """
     listed = and_list(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
@@ -169,7 +169,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
 
 
 def _read_counts(table: Table, name: str) -> pd.Series:
-    """Return the cells of a column as whole numbers: 0 or 1 for no and yes, NaN for an empty cell."""
+    """Convert the cells of a column to whole numbers. No becomes 0, yes 1, and an empty cell NaN."""
     texts = table.cells(name).str.strip().str.casefold()
     digits = texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0")
     numbers = pd.to_numeric(digits, errors="coerce")
@@ -180,12 +180,12 @@ def _read_counts(table: Table, name: str) -> pd.Series:
 
 
 def _use_tie_flags(table: Table) -> None:
-    """Read ties from columns such as both_equal, or result with win and tie.
+    """Read ties from a column such as both_equal, or from a column `result` with the cells win and tie.
 
-    Their headings must say it: a column of another subject may hold the word neutral.
+    The heading must be about ties or results, because other columns may hold words such as neutral.
 
     Raises:
-        StudyError: A column may mark ties, and its cells are not clear.
+        StudyError: A column may mark ties, but its cells are not clear.
     """
     if not table.has("verdict"):
         return
@@ -222,7 +222,7 @@ def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
     texts = set(counts.index)
     if not texts or len(texts - methods) > MAX_WORDS:
         return False
-    # Two unknown names with ties are methods.
+    # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
     words = {*methods, *table.declared.words}
     is_verdict = [text.strip() in words or meaning(text) is not None for text in counts.index]
@@ -237,7 +237,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
         names: The columns of verdicts.
 
     Raises:
-        StudyError: It is not clear what a heading is.
+        StudyError: The meaning of a heading is not clear.
     """
     if not names:
         raise StudyError(
@@ -268,7 +268,7 @@ def melt(table: Table, names: Sequence[str]) -> None:
 
 
 def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Return the values in the headings of a wide table by their role, such as rater or criterion.
+    """Split the headings of a wide table into roles, such as rater or criterion, and their values.
 
     Raises:
         StudyError: The role of the headings is not clear.
@@ -287,7 +287,7 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         criteria = [match["criterion"] or "" for match in matches]
         if len({match["rater"] for match in matches}) == 1 or not all(criteria):
             return {"rater": names}
-        # A word for a verdict, as in rater1_choice, is not a criterion.
+        # A word for a verdict, such as choice in rater1_choice, is not a criterion.
         words_for_verdicts = {"verdict", *HEADINGS["names"]["verdict"]}
         if words_for_verdicts.issuperset(map(simplify_heading, criteria)):
             return {"rater": raters}
@@ -298,7 +298,7 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
 
 
 def _are_grid(names: Sequence[str]) -> bool:
-    """Return whether headings combine each of several beginnings with each of several ends.
+    """Return whether the headings combine each of several beginnings with each of several endings.
 
     >>> _are_grid(["Q1 [wit]", "Q1 [style]", "Q2 [wit]", "Q2 [style]"]), _are_grid(["Q1", "Q2", "Q3"])
     (True, False)
@@ -314,7 +314,7 @@ def _are_grid(names: Sequence[str]) -> bool:
 
 
 def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
-    """Refuse sides in one column and methods in another, because the methods may say what was on a side."""
+    """Refuse a column of sides beside a column of methods that may say which text was on a side."""
     sided = [name for name in names if any(map(names_side, table.values(name)))]
     named = [name for name in names if table.values(name) and not any(map(meaning, table.values(name)))]
     if sided and named and not table.declared.words:
@@ -325,7 +325,7 @@ def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
 
 
 def _survey_problem(table: Table, names: Sequence[str]) -> str:
-    """Return how to declare a wide table whose headings are not clear, such as a survey."""
+    """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
     listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     start = (
         f"verdicts are in {plural(len(names), 'column')} ({listed}), and nothing says what their headings are"

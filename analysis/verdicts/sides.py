@@ -32,7 +32,7 @@ _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
     r"|displayed|shown|invert|mirror|permut|counterbal|arrang).*"
 )
-"""Headings of columns that may give the side of a text, if they have no word of `no_sides`."""
+"""Headings of columns that may give the side of a text. Headings with a word of `no_sides` are excluded."""
 _NAMES_FIRST = re.compile(
     r"(is)?(shown|presented|displayed|seen)?(first|left)(shown|presented|displayed|seen)?(model|method|system"
     r"|strategy|response|text|name)*|(model|method|system|strategy)(shown|on|presented|displayed)*(first|left)"
@@ -47,10 +47,10 @@ _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells that mean that sides did not change."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
-"""Ties of which a reader is told: both texts are bad, or a judge contradicted itself."""
+"""Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
 _LISTED = 12
-"""Words that are listed."""
+"""The largest number of words in a list."""
 
 
 def is_about_sides(heading: str) -> bool:
@@ -64,7 +64,7 @@ def is_about_sides(heading: str) -> bool:
 
 
 def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
-    """Return the method that was shown first according to a cell: `A` or `B`; None if it does not say."""
+    """Return the method that was shown first according to a cell: `A` or `B`, or None if unknown."""
     word = cell.strip().casefold()
     if _NAMES_FIRST.fullmatch(heading):
         return {"a": A, "b": B, a: A, b: B}.get(cell, {"a": A, "b": B}.get(word))
@@ -81,7 +81,7 @@ def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
 
 
 def read_first_method(table: Table, name: str) -> Numbers | None:
-    """Return the method that was shown first in each row, `A` or `B`; None if the column does not say it."""
+    """Return the method that was shown first in each row, `A` or `B`. Return None for other columns."""
     heading = simplify_heading(name)
     if not is_about_sides(name) or not table.is_filled(name):
         return None
@@ -91,7 +91,7 @@ def read_first_method(table: Table, name: str) -> Numbers | None:
 
 
 def name_winners(table: Table) -> None:
-    """Replace the words of a table's verdicts by methods, and count the strength that is dropped.
+    """Replace the words for verdicts by methods, and note the number of verdicts that lose their strength.
 
     Raises:
         StudyError: A word can mean either method.
@@ -126,7 +126,7 @@ def name_winners(table: Table) -> None:
 
 
 def _find_word(table: Table, text: str) -> Word:
-    """Return the meaning of a verdict: declared, or of a common word; otherwise it may be a method."""
+    """Return the declared or the common meaning of a verdict. Any other word may be a method."""
     name = Word(TIED, "")
     if text in table.declared.words:
         return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text], name)
@@ -134,7 +134,7 @@ def _find_word(table: Table, text: str) -> Word:
 
 
 def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
-    """Refuse words for sides if a method has the name of a side. With left and right it may be called A."""
+    """Refuse words for sides if a method is called like a side. Beside left and right, A is allowed."""
     is_clear = table.has(*SHOWN) and set(kinds) <= {"", "place", "tie"}
     methods = pd.concat([table.cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
     for name in methods:
@@ -146,7 +146,7 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
 def _refuse_names_of_sides(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
 ) -> None:
-    """Refuse verdicts that name a method, if they name the other one when they are read as sides."""
+    """Refuse verdicts that name one method if read as names, and the other method if read as sides."""
     sided = kinds.isin(["letter", "place", "column"])
     if sided.any():
         _, first = _find_first(table, kinds.where(sided, ""), firsts)
@@ -158,10 +158,9 @@ def _refuse_names_of_sides(
 def _find_first(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]
 ) -> tuple[Sequence[str], Numbers]:
-    """Return the columns that give words a meaning, and the method that the first side means in each row.
+    """Return the columns that give words their meaning, and the method on the first side in each row.
 
-    The first side is a place or a letter. A letter means the method of its column if there are no columns
-    left and right.
+    The first side is a place or a letter. Without columns left and right, the letter A means method_a.
 
     Raises:
         StudyError: The columns of sides do not fit the methods.
@@ -174,7 +173,7 @@ def _find_first(
 
 
 def _place_problem(table: Table, kinds: pd.Series) -> str:
-    """Return how to declare the methods at places such as left."""
+    """Write the message that asks which method stood at a place such as left."""
     words = table.cells("verdict")[kinds == "place"].unique()
     offers = [declare_word(text, "a" if _find_word(table, text).side == A else "b") for text in words]
     return (
@@ -188,7 +187,7 @@ def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
     """Return the method on the left in each row, `A` or `B`.
 
     Raises:
-        StudyError: In a row with a word the sides are not the methods, or it may name a column or a side.
+        StudyError: The methods at the sides are not the row's methods, or a word may mean a column or a side.
     """
     texts = table.texts("verdict")
     a, b, on_left, on_right = map(table.cells, (*METHODS, *SHOWN))
@@ -213,7 +212,7 @@ def _refuse_changed_sides(
     first: Numbers,
     winners: NDArray[np.object_],
 ) -> None:
-    """Refuse verdicts that name sides if a column says, or may say, that texts stood otherwise."""
+    """Refuse verdicts that name sides, if a column says, or may say, that the sides were different."""
     sided = kinds.isin(["letter", "place"])
     if table.has(*SHOWN):
         orders = set(zip(*(table.cells(name)[sided] for name in SHOWN), strict=True))
@@ -237,11 +236,11 @@ def _refuse_changed_sides(
 
 
 def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
-    """Return the rows in which texts may have changed sides according to a column that is not clear.
+    """Mark the rows in which an unclear column may say that the texts changed sides.
 
-    There are three cases. The heading is about sides, and the column has one or two values other than "no".
-    The two values are the same letters in another order, such as AB and BA. Or the column names one method of
-    each row, and neither always the first nor always the winner.
+    There are three cases. First, the heading is about sides, and the column has at most two values; rows with
+    "no" are not marked. Second, the two values have the same letters in another order, such as AB and BA.
+    Third, the column names a method in each row, but not always method_a and not always the winner.
     """
     cells, a, b = map(table.cells, (name, *METHODS))
     names_method = (cells == a) | (cells == b)

@@ -37,13 +37,13 @@ FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 
 _TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
 _SAMPLES = {"doc_id", "resps", "arguments"}
-"""Keys of lm-evaluation-harness' samples, which are texts."""
+"""Keys of the samples of lm-evaluation-harness. These files hold texts, not verdicts."""
 _JUDGED = re.compile(
     "rater|judge|annotator|user_id|verdict|winner|loser|preference|choice|annotations|criterion|chosen|instruction"
     r"|win(ner_)?\w+",
     re.IGNORECASE,
 )
-"""Keys that an item of a data file does not have."""
+"""Keys of verdicts and raters. An item has none of these keys."""
 
 
 Source = Path | str | pd.DataFrame
@@ -58,15 +58,15 @@ def read(
     verdicts: Mapping[str, str] | None = None,
     form: str | None = None,
 ) -> pd.DataFrame:
-    """Return the validated verdicts of a data frame or of files, in any format that docs/formats.md lists.
+    """Read and validate the verdicts of a data frame or of files. The page docs/formats.md lists the formats.
 
-    `attrs["reading"]` says which column was read as what; what was left out is a warning, too. Several files
-    are read as one table. A file of items says which methods another file's answers compare.
+    `attrs["reading"]` has the role of each column. Rows that were left out also cause a warning. Several
+    files form one table. A file of items names the methods that the answers in another file compare.
 
     Args:
         source: A data frame, a file's path, or several paths.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
-        columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
+        columns: Our names of columns with the headings in the tables: `{"method_a": "System 1"}`.
         verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
             empty text for a missing verdict.
         form: The format of the files, one of `FORMATS`; by default that of their first records.
@@ -115,7 +115,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
 
 
 def _use_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose index is a column if it has a name or texts."""
+    """Return a table in which an index with a name or with texts has become a column."""
     name = frame.index.name
     is_column = name not in {None, *NUMBERED} or frame.index.inferred_type == "string"
     if not is_column or isinstance(frame.index, pd.MultiIndex):
@@ -124,12 +124,12 @@ def _use_index(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd.DataFrame]]:
-    """Return the verdicts of files in any known format as tidy tables, not yet checked.
+    """Load files of any known format as tidy tables. The verdicts are not checked yet.
 
-    A file of items says which methods the items of the other files compare.
+    A file of items names the methods that are compared in the other files.
 
     Raises:
-        StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
+        StudyError: A file cannot be read, has an unknown or ambiguous format, or holds no verdicts.
     """
     if declared.form is not None and declared.form not in FORMATS:
         raise StudyError(
@@ -142,7 +142,7 @@ def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
     headings = {simplify_heading(name) for file in holding for name in file.first}
     items = pd.concat([_read_items(file, headings) for file in described]) if described else None
-    # All formats are known before a file is read whole.
+    # The formats of all files are recognised before any file is read to its end.
     forms = [declared.form or recognise_format(file, declared.columns) for file in holding]
     return [
         (file.path, _load_file(file, form, declared, items))
@@ -158,16 +158,18 @@ def _load_file(file: VerdictFile, form: str, declared: Declared, items: pd.DataF
 
 
 def _is_item(record: Record) -> bool:
-    """Return whether a record is an item: it has methods, and no rater or verdict."""
+    """Return whether a record is an item: it has methods, but neither a rater nor a verdict."""
     couples = find_couples(list(record), SYSTEMS) or find_couples(list(record), TEXTS)
     return bool(couples) and not any(map(_JUDGED.fullmatch, record))
 
 
 def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
-    """Return a file of items by their ids, in a column that the answers have, or that is called as ids are.
+    """Read a file of items, indexed by their ids.
+
+    The column of ids also exists in the answers, or it has a common heading for ids.
 
     Raises:
-        StudyError: Two items have one id, or an item has none or names no methods.
+        StudyError: Two items have the same id, or an item has no id or no methods.
     """
     table = Table(file.read_table(), Declared())
     find_methods(table)
@@ -189,7 +191,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
     """Return the name of a file's format.
 
     Raises:
-        StudyError: Two formats could be its own, or it holds texts and no verdicts.
+        StudyError: The file fits two formats, or it holds texts and no verdicts.
     """
     first = file.first
     if first.keys() >= _TIDY or columns:

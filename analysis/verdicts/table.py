@@ -1,7 +1,7 @@
 """A table of verdicts: its columns, the structure of their cells, and the roles found so far.
 
-A heading is compared without case, spaces and signs. A name alone decides little: an `id` that differs in
-every row is a row number, and a column of an unknown name that repeats may be what raters compared.
+Headings are compared without case, spaces and signs. The heading alone is often not enough: an `id` that
+differs in every row is a row number, and a column with an unknown heading may name the pair if cells repeat.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list, join_first
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
-"""Common headings and cells with their meaning."""
+"""The meanings of common headings and cells."""
 UNKNOWN_RATER = "unknown rater"
-"""The name of a rater whom a table does not name, which a number may follow."""
+"""The name of a rater if the table does not name raters. A number may follow."""
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
@@ -37,15 +37,15 @@ TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_fi
 NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b", "prompt_round")
 KNOWN = frozenset((*TEXTS, *NUMBERS))
 STORED = frozenset({"excluded", "handed_out", "position", "revision", "role", "surplus"})
-"""Further columns of a study's own table of verdicts."""
+"""Further columns of a table of verdicts that a study has written."""
 METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")
 """Columns of the methods by the side on which a rater saw them."""
 
 NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
-"""Names of an index that points at a file's lines, rows or records."""
+"""Names of an index that has the numbers of a file's lines, rows or records."""
 MAX_NUMBERS = 5
-"""Lines that a message names before it counts the rest."""
+"""The largest number of lines that a message names. Further lines are only counted."""
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -83,12 +83,12 @@ def is_missing_word(word: str) -> bool:
 
 
 def offer_columns(role: str, names: Sequence[str]) -> str:
-    """Return the options of the command line that declare one of several columns."""
+    """Write the options of the command line that give one of several columns this role."""
     return set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
 
 
 def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
-    """List the first numbers of the lines or rows of a mask, and the number of others.
+    """List the numbers of the first marked lines or rows, and count the others.
 
     >>> index = pd.Index([4, 7, 9], name="line")
     >>> name_lines([True, True, False], index), name_lines([False, False, True], index)
@@ -99,14 +99,14 @@ def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
 
 
 def with_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose index has the line numbers of its file, or row numbers from 1."""
+    """Return a table with the line numbers of its file as the index, or with row numbers from 1."""
     if frame.index.name in NUMBERED:
         return frame
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
 
 
 def convert_to_texts(column: pd.Series) -> pd.Categorical:
-    """Return a column as texts in alphabetical order of categories; blank and missing cells are missing."""
+    """Convert a column to categorical texts in alphabetical order. Blank cells become missing."""
     cells = column.astype(object)
     if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
         cells = cells.map(str, na_action="ignore").astype(object)
@@ -115,7 +115,7 @@ def convert_to_texts(column: pd.Series) -> pd.Categorical:
 
 
 def share_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table whose columns `names` have the same categories, so that their cells can be compared."""
+    """Give the columns `names` the same categories, so that their cells can be compared."""
     names = [name for name in names if name in table.columns]
     texts = sorted({text for name in names for text in table[name].cat.categories})
     return table.astype(dict.fromkeys(names, pd.CategoricalDtype(pd.Index(texts, dtype=object))))
@@ -124,7 +124,7 @@ def share_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
     """Return a number for each row. Rows with the same cells in `names` have the same number.
 
-    The numbers begin at 0, in the order in which the rows come first.
+    The numbers begin at 0 and follow the first occurrence of each row.
     """
     numbers = np.zeros(len(table), dtype=np.int64)
     for name in names:
@@ -134,9 +134,9 @@ def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
 
 
 def find_distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbers, list[Cells]]:
-    """Return the number of each row, and the different rows in the columns `names`; a missing cell is None.
+    """Return the index of each row among the different rows, and these rows. A missing cell is None.
 
-    A million verdicts have few different rows, so what each row means can be decided in plain Python.
+    A million verdicts have few different rows, so plain Python can decide the meaning of each row.
     """
     numbers = number_rows(table, names)
     first = np.unique(numbers, return_index=True)[1]
@@ -150,12 +150,13 @@ def refuse(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: 
     Args:
         table: A table with a numbered index.
         wrong: Which rows are wrong.
-        message: Filled in with the cells of the first wrong row, and the lines of all: `{rater} on {where}`.
+        message: A template such as `{rater} on {where}`. The cells of the first wrong row are filled in, and
+            the lines of all wrong rows.
         words: More values to fill in. Texts of users may contain braces, so they must not be part of the
             message.
 
     Raises:
-        StudyError: There are such rows.
+        StudyError: A row is wrong.
     """
     mask = np.asarray(wrong, dtype=bool)
     if mask.any():
@@ -168,11 +169,11 @@ class Declared:
     """The user's declarations about tables.
 
     Attributes:
-        columns: The heading of each column; an empty heading means that the table has no such column.
+        columns: The heading of each column; an empty heading means that the table lacks this column.
         words: The meaning of words for verdicts: `a`, `b`, `tie`, a method, or empty for a missing verdict.
         form: The format of the files; by default that of their first records.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
-        groups: Columns that name groups of pairs. They name neither pairs nor prompts.
+        groups: Columns that name groups of pairs, and not pairs or prompts.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -186,8 +187,8 @@ class Table:
     """A table that is being read.
 
     Args:
-        frame: The table; its columns have different names.
-        declared: The user's declarations about it.
+        frame: The table. No two columns have the same name.
+        declared: The user's declarations about the table.
         items: The rows of a file of items, by their ids.
     """
 
@@ -207,20 +208,20 @@ class Table:
         self._texts = pd.DataFrame(index=frame.index)
 
     def record_role(self, role: str, column: str, why: str) -> None:
-        """Record the role of a column."""
+        """Record the column that has a role, and the reason."""
         self.roles.append(Role(role, column, why))
 
     def use_columns(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
-        """Record which columns have a role, and put new columns in their place."""
+        """Record the columns that have a role, and replace them by new columns."""
         self.record_role(role, ", ".join(columns), why)
         used = [name for name in columns if name in self.free_columns]
         texts = self._texts.drop(columns=[*used, *new], errors="ignore")
         self.set_frame(self.frame.drop(columns=used).assign(**new))
-        # The rows are the same, so the texts of other columns stay valid.
+        # The rows stay the same, so the stored texts of other columns stay valid.
         self._texts = texts
 
     def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
-        """Leave out rows, and count them."""
+        """Leave out rows, and record their number and the reason."""
         if is_left_out.any():
             text = f"{int(is_left_out.sum())} left out: {why}"
             self.left_out.append(text)
@@ -261,14 +262,14 @@ class Table:
         return self.find_headings(HEADINGS["names"][role])
 
     def find_headings(self, plain_names: Iterable[str]) -> list[str]:
-        """Return the columns with these plain headings, in the order of the headings."""
+        """Return the columns with these simplified headings, in the order of the headings."""
         return [name for plain in plain_names for name in self.names if simplify_heading(name) == plain]
 
     def choose_column(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
-        """Use the first of several columns for a role.
+        """Use the first of several equal columns for a role.
 
         Raises:
-            StudyError: Two of them are not the same.
+            StudyError: Two of the columns are not equal.
         """
         if not all(is_same(names[0], name) for name in names[1:]):
             raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
@@ -282,7 +283,7 @@ class Table:
         return self._texts[list(names)]
 
     def cells(self, name: str) -> pd.Series:
-        """Return the texts of a column; a missing cell is NaN."""
+        """Return the texts of a column. A missing cell is NaN."""
         return self.texts(name)[name].astype(object)
 
     def values(self, *names: str) -> list[str]:
@@ -291,7 +292,7 @@ class Table:
         return [text for name in columns for text in self.texts(name)[name].cat.categories]
 
     def find_distinct_rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
-        """Return the index of each row among the different rows, and these rows (`find_distinct_rows`)."""
+        """Return the index of each row among the different rows, and these rows: see `find_distinct_rows`."""
         return find_distinct_rows(self.texts(*names), names)
 
     def number_rows(self, *names: str) -> Numbers:
@@ -300,7 +301,10 @@ class Table:
         return number_rows(self.texts(*different), different)
 
     def number_pairs(self, *names: str) -> Numbers:
-        """Return a number for each row, the same for the same cells and the same methods in any order."""
+        """Return a number for each row. Rows with the same cells and methods have the same number.
+
+        The order of the two methods does not matter.
+        """
         methods = share_categories(self.texts(*METHODS), METHODS)
         first, second = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
         couples = {"_first": pd.Categorical(first), "_second": pd.Categorical(second)}
@@ -316,7 +320,7 @@ class Table:
         return bool((self.number_rows(name) == self.number_rows(other)).all())
 
     def is_fixed_by(self, name: str, keys: Sequence[str]) -> bool:
-        """Return whether rows with the same keys have the same cell in a column."""
+        """Return whether rows that are equal in `keys` always have the same cell in a column."""
         return self.count_distinct(*keys, name) == self.count_distinct(*keys)
 
     def is_filled(self, name: str) -> bool:

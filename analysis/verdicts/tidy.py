@@ -1,4 +1,4 @@
-"""Any table of verdicts made tidy: its columns found, its shape made long, its words replaced by methods."""
+"""Make any table of verdicts tidy: find the columns, write one verdict in each row, and name the methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _OWN = {simplify_heading(name): name for name in KNOWN}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
-"""Optional columns, and the value of their cells if a table lacks them."""
+"""Optional columns, and their value if a table lacks the column."""
 
 
 def make_tidy(
@@ -33,16 +33,17 @@ def make_tidy(
     items: pd.DataFrame | None = None,
     form: VerdictFormat | None = None,
 ) -> pd.DataFrame:
-    """Return a table with one verdict in each row and standard names of columns; `attrs` has its reading.
+    """Return a table with one verdict in each row and standard columns. `attrs` says how it was read.
 
     Args:
         frame: The table.
         declared: The user's declarations about it.
         items: The rows of a file of items, by their ids.
-        form: The format of another program's file; no column has to be guessed then.
+        form: The format of another program's file. Its columns are known and not guessed.
 
     Raises:
-        StudyError: What a column or a word is cannot be told; the message has the setting that declares it.
+        StudyError: The meaning of a column or a word is not clear. The message names the setting that
+            declares the meaning.
     """
     if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
         raise StudyError(
@@ -84,10 +85,10 @@ def make_tidy(
 
 
 def _name_columns(table: Table) -> None:
-    """Give columns their own names: as declared, or if a heading differs only in case, spaces and signs.
+    """Give columns their standard names, as declared or if a heading differs only in case, spaces and signs.
 
     Raises:
-        StudyError: A column that is declared is unknown or not there, or two columns have one name.
+        StudyError: A declared column is unknown or missing, or two columns have the same name.
     """
     declared = _declared_columns(table)
     headings = {name: heading for name, heading in declared.items() if heading}
@@ -112,7 +113,7 @@ def _name_columns(table: Table) -> None:
 
 
 def _declared_columns(table: Table) -> Mapping[str, str]:
-    """Return the headings that are declared, by their columns' own names; see `_name_columns`."""
+    """Return the declared headings by the standard names of the columns; see `_name_columns`."""
     declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
@@ -143,7 +144,7 @@ def _leave_out_index(table: Table) -> None:
 
 
 def _use_common_heading(table: Table, role: str) -> None:
-    """Use the column that is commonly called by another name of a role.
+    """Use a column for a role if its heading is a common name of the role.
 
     Raises:
         StudyError: Two different columns can have the role.
@@ -153,12 +154,12 @@ def _use_common_heading(table: Table, role: str) -> None:
         named = [name for name in named if not all(map(_NUMBER.fullmatch, table.values(name)))]
     varying = [name for name in named if table.count_distinct(name) > 1]
     if named and not table.has(role) and role not in table.declared.columns:
-        # Of columns with one value each, nothing says which has the role.
+        # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.groups_alike if varying else str.__eq__)
 
 
 def _leave_out_votes(table: Table) -> None:
-    """Leave out votes that were not blind, and answers that were rejected or are no answers."""
+    """Leave out votes that were not blind, rejected answers, and rows without a real answer."""
     for why in table.values(LEFT_OUT):
         table.leave_out_rows((table.cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
@@ -173,10 +174,10 @@ def _leave_out_votes(table: Table) -> None:
 
 
 def _refuse_counted_votes(table: Table) -> None:
-    """Refuse a table in which a row stands for several votes.
+    """Refuse a table in which one row means several votes.
 
-    A column counts votes if its heading says so, or if no two rows have the same outcome of one item and
-    nothing names the raters.
+    A column counts votes if its heading says so. A column of numbers may also count votes if the table does
+    not name the raters, and each outcome of an item has only one row.
 
     Raises:
         StudyError: A column counts votes.
@@ -213,10 +214,10 @@ def _complete_rows(table: Table) -> None:
 
 
 def _keep_answers(table: Table) -> None:
-    """Leave out questions to which no answer is a verdict: they ask for comments or ratings.
+    """Leave out questions without any verdict among the answers: they ask for comments or ratings.
 
     Raises:
-        StudyError: No answer is a verdict, or methods are called as sides are, which answers name.
+        StudyError: No answer is a verdict, or answers name sides and a method has the name of a side.
     """
     if not table.has("verdict", "criterion", *METHODS):
         return

@@ -1,4 +1,4 @@
-"""The words that raters and programs use to say which of two texts is better."""
+"""The meanings of the words for verdicts that raters and programs use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guard_eval.lookalike import skeleton
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
 Kind = Literal["", "tie", "letter", "place", "column"]
-"""What a word names: neither text, a text by its letter, by its place, or by the column of its method."""
+"""What a word names: a tie, a letter, a place, or the column of a method. Empty for a possible method."""
 
 _SYSTEMS = "method|model|system|strategy|generator|player|engine|policy|agent|bot"
 _TEXTS = (
@@ -43,9 +43,9 @@ _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
-"""Names of models, but not of people, after `skeleton`. A name of the Hub has a slash."""
+"""Names of models, and never of people, after `skeleton`. Names from the Hugging Face Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
-"""Phrases of a scale with one side, in which A is no text but an article."""
+"""Phrases in which "A" is an article and not a text, such as a little better."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
@@ -54,8 +54,8 @@ class Word(NamedTuple):
 
     Attributes:
         side: `A`, `TIED` or `B`.
-        kind: What the word names; empty if it may be a method.
-        strength: Whether it means that a text is much better.
+        kind: What the word names; empty if the word may be a method.
+        strength: Whether the word means that a text is much better.
     """
 
     side: int
@@ -64,12 +64,12 @@ class Word(NamedTuple):
 
 
 def simplify_word(word: str) -> str:
-    """Return a word in lower case, without signs that do not change its meaning."""
+    """Return a word in lower case, without the signs that do not change the meaning."""
     return _DROPPED.sub(" ", word.casefold()).strip()
 
 
 def meaning(word: str) -> Word | None:
-    """Return the meaning of a common word; None for other words. A bare number can mean either side.
+    """Return the meaning of a common word, or None. A number alone has no meaning, because it is ambiguous.
 
     >>> meaning("B is much better"), meaning("tie (bothbad)")
     (Word(side=-1, kind='letter', strength=True), Word(side=0, kind='tie', strength=False))
@@ -112,7 +112,7 @@ def is_tie(word: str) -> bool:
 
 
 def names_side(word: str) -> bool:
-    """Return whether a word names one of the two texts, such as left or A."""
+    """Return whether a word, such as left or A, names one of the two texts."""
     outcome = meaning(word)
     return outcome is not None and outcome.side != TIED
 
@@ -132,5 +132,5 @@ def set_options(*settings: str, join: str = " ") -> str:
 
 
 def is_model_name(name: str) -> bool:
-    """Return whether a rater is called as language models are, and people are not."""
+    """Return whether a rater has a name that language models have and people do not have."""
     return _MODEL.search(skeleton(name)) is not None

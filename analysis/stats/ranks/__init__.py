@@ -1,1 +1,1 @@
-"""Ranking of three or more methods: strengths, and sets of possible ranks."""
+"""Rank three or more methods: strengths, and sets of possible ranks."""

@@ -1,4 +1,4 @@
-"""Is there any difference among several methods? One test of all comparisons together."""
+"""Test whether several methods differ at all, with one test of all comparisons together."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ METHOD = "sign-flip test of all comparisons together"
 
 
 def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
-    """Test that no method is preferred to another, in all of their comparisons at once.
+    """Test the hypothesis that no method is preferred to another, in all comparisons together.
 
-    Each unit's verdicts change sides together, at random: the statistic adds up the squares of the methods'
-    net wins, each over the sum of its squares, so that every method weighs the same. p is exact where the
-    verdicts of a unit are as likely as their mirror image, and holds for many units wherever none is better:
-    the flips have the covariance of the net wins.
+    The test flips the sides of all verdicts of a unit together, at random. The statistic is the sum over
+    methods of (net wins)² / (sum of the squared net wins by unit), so all methods have the same weight. p is
+    exact if the verdicts of a unit and their mirror image are equally likely. With many units, p is valid
+    whenever no method is better, because the flips have the covariance of the net wins.
 
     Args:
-        nets: Each unit's wins less losses of each method, [units, K].
-        seed: It alone decides the flips.
+        nets: Wins minus losses of each method in each unit, [units, K].
+        seed: The seed of the flips. Nothing else affects the flips.
     """
     is_tied = ~nets.any(axis=1)
     nets_in_order = _sort_nets(nets[~is_tied])
@@ -43,7 +43,7 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
 
 
 def _sort_nets(nets: Floats) -> Floats:
-    """Return methods and units in an order of their numbers: drawn flips do not depend on names."""
+    """Sort methods and units by their numbers, so that the random flips do not depend on names."""
     squares = (nets**2).sum(axis=0)
     methods = np.lexsort((squares, nets.sum(axis=0)))
     sorted_columns = nets[:, methods]

@@ -1,4 +1,4 @@
-"""Davidson's model of comparisons with ties: its maximum likelihood, or the reason why there is none."""
+"""Fit Davidson's model of comparisons with ties, or explain why the model has no maximum likelihood."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LEAST_LOG_NU = -1e6
 """A log ν that makes a tie impossible. Unlike −∞ it can be multiplied by 0."""
 MAX_STEPS = 500
 CONVERGED = 1e-14
-"""Newton decrement per comparison at which the iteration ends: smaller steps are rounding."""
+"""The Newton decrement per comparison at which the iteration ends. Smaller steps are rounding errors."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ComparedPairs:
-    """Chances, expectations and information of comparisons in Davidson's model.
+    """The probabilities, expectations and information of comparisons in Davidson's model.
 
     Attributes:
-        places: The numbers of each comparison's parameters: two log-strengths and log ν, [n, 3].
-        chances: The chances of a win, a tie and a loss of the first method, [n, 3].
-        expected: The mean of `UTILITIES` over these chances, [n, 3].
+        places: The indices of each comparison's parameters: two log-strengths and log ν, [n, 3].
+        chances: The probabilities of a win, a tie and a loss of the first method, [n, 3].
+        expected: The mean of `UTILITIES` over these probabilities, [n, 3].
         information: The Fisher information of the comparison on its three parameters, [n, 3, 3].
     """
 
@@ -46,7 +46,7 @@ class ComparedPairs:
         first: Numbers,
         second: Numbers,
     ) -> ComparedPairs:
-        """Apply the model to comparisons of `first` and `second`, method numbers [n] each."""
+        """Apply the model to comparisons of the methods numbered `first` and `second`, [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
         places = np.stack([first, second, log_nu], axis=-1)
         utilities = np.maximum(parameters, LEAST_LOG_NU)[places] @ UTILITIES.T
@@ -63,10 +63,10 @@ class ComparedPairs:
         )
 
     def total_information(self, weights: Floats) -> Floats:
-        """Return the weighted sum of all information, `[K + 1, K + 1]`, made invertible.
+        """Return the weighted sum of all information as an invertible matrix, `[K + 1, K + 1]`.
 
-        Strengths are determined only up to a constant, so their mean information is added to each entry.
-        Without ties the entry of log ν is 1, so that log ν does not change.
+        Strengths are determined only up to a constant, so their mean information is added to each entry. If
+        there are no ties, the entry of log ν is 1, so that log ν does not change.
         """
         size = int(self.places.max()) + 1
         total = np.zeros((size, size))
@@ -85,8 +85,8 @@ def index_cells(places: Numbers) -> tuple[Numbers, Numbers]:
 def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
-    Without any tie ν is 0 and the model is Bradley and Terry's. With log π and log ν as parameters the
-    likelihood is concave, and Newton's method finds its maximum. It must be finite (`explain_undefined`).
+    Without ties, ν is 0 and the model is the Bradley–Terry model. In log π and log ν the likelihood is
+    concave, and Newton's method finds the maximum. The maximum must be finite (`explain_undefined`).
 
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
@@ -136,13 +136,14 @@ def shares(parameters: Floats) -> Floats:
 
 
 def explain_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
-    """Return why Davidson's likelihood has no finite maximum, or an empty string if it has one.
+    """Explain why Davidson's likelihood has no finite maximum. Return an empty string if it has one.
 
-    It has one if and only if two conditions hold. Every method can be reached from every other along
-    comparisons that the first did not lose (for Bradley–Terry: Ford 1957). And, if there are ties, some cycle
-    of these comparisons has more wins than ties: otherwise numbers δ exist with δ_i − δ_j ≥ 1 wherever i beat
-    j and |δ_i − δ_j| ≤ 1 wherever they tied, and moving the strengths along 2δ and log ν along 1 never lowers
-    the likelihood of any verdict. Such δ are the potentials of a graph without a negative cycle.
+    The likelihood has a finite maximum if and only if two conditions hold. First, each method can be reached
+    from each other method by a path of comparisons in which the earlier method did not lose (for
+    Bradley–Terry: Ford 1957). Second, if there are ties, some cycle of such comparisons has more wins than
+    ties. Otherwise numbers δ exist with δ_i − δ_j ≥ 1 if i beat j, and |δ_i − δ_j| ≤ 1 if i and j tied. Then
+    adding 2δ to the strengths and 1 to log ν never lowers the likelihood of a verdict. The numbers δ are the
+    potentials of a graph without a negative cycle.
     """
     not_lost = (wins > 0) | (ties > 0)
     graph = not_lost.astype(float)

@@ -1,4 +1,4 @@
-"""Rank sets: the possible ranks of each method. They hold for all methods at once with a given confidence."""
+"""Compute rank sets: the possible ranks of each method, valid for all methods at once."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from guard_eval.joint_flips import covariance_root, random_signs
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
-"""Number of draws of the largest error. Its quantile has a Monte-Carlo error of about .01."""
+"""The number of draws of the largest error. The quantile has a Monte-Carlo error of about .01."""
 DRAWS_AT_ONCE = 500
 MANY_UNITS = 1_000
-"""With more units, the errors of scores are drawn from their covariance alone."""
+"""With more units, the errors of scores are drawn only from their covariance."""
 FEW_UNITS = 20
-"""If a method was compared in fewer units, their number gives its differences' degrees of freedom."""
+"""If a method has fewer units, the number of units gives the degrees of freedom of the differences."""
 _MAX_NUMBERS = 4_000_000
 """The largest number of entries of the units' information matrices in memory at once."""
 NO_VARIANCE = 1e-20
-"""A variance of a difference of shares below this is rounding."""
+"""A smaller variance of a difference of shares is a rounding error."""
 TINY = 1e-300
-"""A divisor in place of 0."""
+"""The divisor that replaces 0."""
 _REMAINING = 1e-6
 """The part of a unit's information that remains if the unit is left out.
 
-Without it the matrix could not be inverted if only this unit joins two groups of methods.
+Without this part the matrix is not invertible if only this unit joins two groups of methods.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Comparisons of methods, and their units.
+    """Comparisons of methods, with their units.
 
     Attributes:
-        unit: Each comparison's unit, from 0, [n].
-        first: The number of one of its methods, [n].
-        second: The number of the other method, [n].
-        points: 2 if the first won, 1 for a tie, 0 if the second won, [n].
-        strata: Each unit's stratum, [units].
+        unit: The unit of each comparison, numbered from 0, [n].
+        first: The number of the first method of each comparison, [n].
+        second: The number of the second method of each comparison, [n].
+        points: 2 if the first method won, 1 for a tie, 0 if the second method won, [n].
+        strata: The stratum of each unit, [units].
     """
 
     unit: NDArray[np.int64]
@@ -67,7 +67,7 @@ class Comparisons:
         return won + lost.T, tied + tied.T
 
     def net_wins(self, codes: Numbers) -> Floats:
-        """Return wins minus losses of each method by unit or by rater, [codes, K]."""
+        """Return wins minus losses of each method, by unit or by rater, [codes, K]."""
         groups = int(codes.max()) + 1
         nets = np.zeros((groups, self.methods))
         np.add.at(nets, (codes, self.first), self.points - 1)
@@ -84,9 +84,9 @@ class Comparisons:
     def shrink(self, parameters: Floats) -> Floats:
         """Shrink strengths towards their mean, by the part of their spread that is error.
 
-        Rank sets need it (James and Stein 1961). If methods are far apart only by chance, their errors at the
-        original strengths are too small, and the sets are correct too rarely. If methods really differ,
-        strengths hardly change.
+        Rank sets need the shrinkage (James and Stein 1961). If strengths are far apart only by chance, the
+        errors at these strengths are too small, and the rank sets are correct too rarely. If methods really
+        differ, strengths hardly change.
 
         Args:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
@@ -103,13 +103,13 @@ class Comparisons:
     def errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
         """Return the errors of the expected win shares for these raters, or for raters in general.
 
-        In the second case raters and units are crossed clusters: a variance is the one over units, plus the
-        one over raters, minus the one over cells of one rater and one unit (Cameron, Gelbach and Miller
-        2011). Degrees of freedom are Satterthwaite's, from the first two variances.
+        For raters in general, raters and units are crossed clusters: a variance is the variance over units,
+        plus the variance over raters, minus the variance over cells of one rater and one unit (Cameron,
+        Gelbach and Miller 2011). Degrees of freedom follow Satterthwaite, from the first two variances.
 
         Args:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
-            rater: Each comparison's rater, from 0, [n]; None for a result about these raters.
+            rater: The rater of each comparison, numbered from 0, [n]; None for a result about these raters.
         """
         influence = self.share_influence(parameters)
         covariance = influence.T @ influence
@@ -122,7 +122,7 @@ class Comparisons:
             rater_count = int(rater.max()) + 1
             cells = self._replace_units(self.unit * rater_count + rater).share_influence(parameters)
             over_cells = cells.T @ cells
-            # Satterthwaite's formula takes the two variances for independent.
+            # Satterthwaite's formula assumes that both variances are independent.
             spread_over_units = variances**2 / freedom
             spread_over_raters = difference_variances(over_raters) ** 2 / (len(raters) - 1)
             spread = np.maximum(spread_over_units + spread_over_raters, TINY)
@@ -137,20 +137,20 @@ class Comparisons:
         )
 
     def _replace_units(self, codes: Numbers) -> Comparisons:
-        """Return the comparisons with these clusters in place of their units."""
+        """Return the comparisons with other units: the clusters `codes`."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
 
     def share_influence(self, parameters: Floats) -> Floats:
         """Return the contribution of each unit to the error of each expected win share, [units, K].
 
-        Shares have the same order as strengths. If a method hardly ever loses, the error of its strength
-        grows without limit (Hauck and Donner 1977), and the error of its share does not.
+        Shares and strengths have the same order. If a method hardly ever loses, the error of its strength
+        grows without limit (Hauck and Donner 1977), but the error of its share does not.
         """
         methods = len(parameters) - 1
         first, second = np.triu_indices(methods, 1)
         model = ComparedPairs.from_strengths(parameters, first, second)
-        # A share is a mean of points, which are the utility of the first strength plus one half.
+        # A share is a mean of points. Points are the utility of the first strength plus one half.
         slopes = model.information[:, 0] / (methods - 1)
         slopes_of_shares = np.zeros((methods + 1, methods))
         np.add.at(slopes_of_shares, (model.places, first[:, None]), slopes)
@@ -160,11 +160,11 @@ class Comparisons:
     def _influence(self, parameters: Floats) -> Floats:
         """Return the contribution of each unit to the error of log-strengths and log ν, [units, K + 1].
 
-        It is the first-order change if the unit is left out: the unit's part of the likelihood's gradient,
-        times the inverse of the information of all other units, minus the mean of its stratum. It gives the
-        sandwich estimate of the covariance, which allows any dependence of verdicts within a unit. The
-        information of the other units keeps a difference from looking too certain if few units show it
-        (CR3: Bell and McCaffrey 2002).
+        The contribution is the first-order change if the unit is left out: the unit's part of the gradient of
+        the likelihood, times the inverse of the information of all other units, minus the mean in the unit's
+        stratum. Contributions give the sandwich estimate of the covariance, which allows any dependence of
+        verdicts within a unit. The inverse information of the other units makes the error larger if few units
+        show a difference (CR3: Bell and McCaffrey 2002).
         """
         size = len(parameters)
         units = len(self.strata)
@@ -198,8 +198,7 @@ class ShareErrors:
     """The errors of expected win shares and of their differences.
 
     Attributes:
-        influence: The contribution of each unit to the error of each share, [units, K]; units are
-            independent.
+        influence: The contribution of each independent unit to the error of each share, [units, K].
         covariance: The covariance of the shares, [K, K].
         variances: The variances of the differences of shares, [K, K].
         df: The degrees of freedom of these variances, [K, K].
@@ -211,7 +210,7 @@ class ShareErrors:
     df: Floats
 
     def limits(self, expected: Floats, *, level: float) -> Floats:
-        """Return the t limits of each method's share, [K, 2]. They hold for one method at a time."""
+        """Return the t limits of each method's share, [K, 2]. They are valid for one method at a time."""
         is_difference = ~np.eye(len(self.df), dtype=bool)
         df = self.df.min(axis=1, where=is_difference, initial=math.inf)
         errors = np.sqrt(np.maximum(0.0, np.diag(self.covariance)))
@@ -220,9 +219,9 @@ class ShareErrors:
         return np.asarray(np.clip(limits, 0.0, 1.0))
 
     def widths(self, units_by_method: Numbers, *, level: float) -> Floats:
-        """Return the standard error of each difference, [K, K], widened if it rests on few units.
+        """Return the standard error of each difference, [K, K], which is larger if the units are few.
 
-        The factor is t with the difference's degrees of freedom over t with those of all units.
+        The factor is t with the degrees of freedom of the difference, divided by t with those of all units.
 
         Args:
             units_by_method: The number of units in which each method was compared, [K].
@@ -236,25 +235,26 @@ class ShareErrors:
         t = special.stdtrit(np.maximum(1.0, df), bonferroni)
         t_of_all_units = special.stdtrit(freedom, bonferroni)
         errors = np.sqrt(np.maximum(0.0, self.variances))
-        # One unit cannot show a spread.
+        # A single unit has no variance.
         return np.where(df < 1, np.inf, errors * (t / t_of_all_units))
 
 
 def rank_sets(
     scores: Floats, widths: Floats, nets: Floats, *, line: float, level: float
 ) -> tuple[tuple[int, int], ...]:
-    """Return the best and the worst possible rank of each method, 1 for the highest score.
+    """Return the best and the worst possible rank of each method. Rank 1 is the highest score.
 
-    A method certainly ranks below another if the interval of the difference of their scores is below 0. The
-    intervals of all differences hold at once, so all sets contain the true ranks at once (Mogstad, Romano,
-    Shaikh and Wilhelm 2024), and methods without a true difference share their ranks. A difference that is
-    the same in all units has no interval; its sign-flip test decides, after Bonferroni's correction.
+    A method certainly ranks below another method if the interval of the difference between their scores is
+    below 0. The intervals are valid for all differences at once, so all sets contain the true ranks at once
+    (Mogstad, Romano, Shaikh and Wilhelm 2024), and methods without a true difference share their ranks. If a
+    difference is the same in all units, it has no interval. Then the sign-flip test decides, after
+    Bonferroni's correction.
 
     Args:
         scores: The score of each method, [K].
         widths: The standard error of each difference (`ShareErrors.widths`), [K, K].
         nets: Wins minus losses of each method by independent units, [units, K].
-        line: Half the width of an interval in standard errors (`simultaneous_half_width`).
+        line: Half the width of each interval, in standard errors (`simultaneous_half_width`).
         level: The confidence that all sets are correct.
     """
     methods = len(scores)
@@ -271,12 +271,12 @@ def rank_sets(
 
 
 def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
-    """Draw the largest error of all differences in one or two ways, in standard errors, [ways, draws].
+    """Draw the largest error of all differences, in standard errors, in one or two ways, [ways, draws].
 
-    Differences that share a method are correlated. They are drawn in two ways: as a t vector with the shares'
-    covariance; and, if units are few enough, from the influences with random signs and the standard errors of
-    each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008). The second is larger if few units
-    show a difference.
+    Differences that share a method are correlated. The first way draws a t vector with the covariance of the
+    shares. The second way, used for at most `MANY_UNITS` units, gives the influences random signs and
+    computes the standard errors of each draw (wild bootstrap of t: Cameron, Gelbach and Miller 2008). The
+    errors of the second way are larger if few units show a difference.
     """
     influence = errors.influence
     units = len(influence)
@@ -318,15 +318,15 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
 
 
 def simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
-    """Return half the width of intervals that hold for all differences at once, in standard errors.
+    """Return half the width of intervals that are valid for all differences at once, in standard errors.
 
-    It is the larger one of the two ways of drawing.
+    If there are two ways of drawing, the larger width is used.
     """
     return float(np.quantile(largest, level, axis=1).max())
 
 
 def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
-    """Return the p of "no method differs", by the same draws as the rank sets."""
+    """Return the p of the hypothesis that no methods differ, from the same draws as the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
     differences = np.abs(scores[first] - scores[second])
     errors = np.maximum(widths[first, second], TINY)
@@ -336,6 +336,6 @@ def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
 
 
 def difference_variances(covariance: Floats) -> Floats:
-    """Return the variance of each difference of scores, [K, K], from their covariance."""
+    """Compute the variance of each difference of scores, [K, K], from the covariance of the scores."""
     variances = np.diag(covariance)
     return np.asarray(variances[:, None] + variances - 2 * covariance)
