@@ -386,7 +386,7 @@ def correct_p_values(
         if flipped:
             scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
             drawn = max_t(scores.to_numpy(), seed=evidence.seed)
-            # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
+            # Holm's p is an upper bound without random draws; no corrected p is below the uncorrected p.
             values = [
                 None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further)))
                 for index, value, p in zip(family, values, drawn, strict=True)
