@@ -16,9 +16,9 @@ _OPTION = (
     "(?:(?:host|port|options|application_name|client_encoding|connect_timeout|tcp_user_timeout"
     "|keepalives(?:_idle|_interval|_count)?)=[^&#@]*|sslmode=(?:require|verify-ca|verify-full))"
 )
-"""The allowed options. Others of PostgreSQL's client name files, hold secrets or weaken the connection."""
+"""The allowed options. Other options of PostgreSQL clients name files, hold secrets or weaken security."""
 
-# Every parser reads such a URL in the same way: what is checked here is what is reached.
+# Every parser reads a plain URL in the same way, so the checked server is the server that is reached.
 _PLAIN = re.compile(
     r"sqlite(?:\+pysqlite)?:///(?P<file>[^?#]*)|postgres(?:ql)?(?:\+psycopg)?://(?:(?:[\w.+-]|%40)*@)?"
     r"(?P<host>[\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d+))?/[\w.+-]*"

@@ -25,7 +25,7 @@ MAX_POINTS, ROUNDED_POINTS = 1 << 20, 1 << 16
 NEGLIGIBLE = 1e-25
 """The probability of a sum outside the computed part of the distribution."""
 SLACK = 10.0
-"""Rounding changes a sum by more than the allowance with at most e⁻¹⁰ times Chernoff's bound."""
+"""The probability of a rounding error above the allowed one is e⁻¹⁰ times Chernoff's bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

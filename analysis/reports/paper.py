@@ -242,7 +242,7 @@ def _make_ranking_table(evidence: Evidence) -> Table:
 
 
 def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
-    """Return the sentences of a paper's section on methods: all those of the page, and further ones."""
+    """Return the sentences for a paper's methods section: the page's sentences and further ones."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))

@@ -20,7 +20,7 @@ _VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MU
 
 
 def compare_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return sentences that compare the study with its written plan; none if there is no plan."""
+    """Compare the study with its written plan, and return sentences. Without a plan, return none."""
     path = study.folder / PLAN
     if not path.exists():
         return ()

@@ -1,4 +1,4 @@
-"""The parts of a section of the report. A section is one module: typed rows, an analysis, and a page part.
+"""The parts of a report section. A section is one module: typed rows, an analysis, and its text on the page.
 
 A module of `analysis.sections` has
 - a row: a frozen dataclass whose fields are the columns of the CSV file,
@@ -270,7 +270,7 @@ def name_first_method(rows: Iterable[ComparisonRow]) -> str:
 
 
 def select_first_raters(rows: Sequence[J]) -> list[J]:
-    """Return the rows of people, or those of the first judge if there are no people."""
+    """Return people's rows, or the first judge's rows if no person rated."""
     first = next((row for row in rows if not row.judge), rows[0])
     return [row for row in rows if row.rater_group == first.rater_group]
 

@@ -20,8 +20,8 @@ from typing import Any, NotRequired, TypedDict, Unpack
 
 from guard_eval.reporting.escaping import Escaped, join_lines
 
-# matplotlib obeys a file `matplotlibrc` of the current folder, which may be anybody's. Therefore it is loaded
-# here, in the folder of this package, and other modules import it for types alone.
+# matplotlib obeys a file `matplotlibrc` in the current folder, which may be anybody's. So it is loaded
+# here, in the folder of this package, and other modules import it only for types.
 _current = os.open(os.curdir, os.O_PATH)
 os.chdir(Path(__file__).parent)
 try:

@@ -81,7 +81,7 @@ _MARKDOWN_NUMBER = re.compile(r"^(\d+)([.)])(?=\s|$)")
 
 
 def escape_markdown(value: object) -> str:
-    """Escape `value` for a line or table cell of Markdown, with line breaks as spaces. `Escaped` stays."""
+    """Escape `value` for a line or table cell of Markdown. Line breaks become spaces; `Escaped` stays."""
     if isinstance(value, Escaped):
         return value
     return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_text(value))))

@@ -172,7 +172,7 @@ def make_share_cells(row: SensitivityRow) -> Cells:
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Would other analyses say the same?"."""
     rows = evidence.rows(sensitivity)
-    if evidence.plan.raters == "fixed":  # the raters whom the answer is about
+    if evidence.plan.raters == "fixed":  # the answer is about these raters only
         rows = [row for row in rows if row.analysis != RANDOM]
     return make_table_section(
         rows,
