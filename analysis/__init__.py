@@ -1,4 +1,4 @@
-"""From a table of verdicts to analyses and a report. Any table with the columns of `verdicts.layout` will do.
+"""Analyse a table of verdicts and write a report. Any table with the columns of `verdicts.layout` is valid.
 
 from analysis import agreement, check, figures, judges, position, ranking, read, report, shares
 
@@ -23,12 +23,12 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        """Return a function, from the module that is loaded now."""
+        """Load the module of a function, and return the function."""
         if name not in _MODULES:
             raise AttributeError(f"{__name__} has no function {name!r}")
         return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """Return the functions, loaded or not."""
+    """Return the names of all functions, whether loaded or not."""
     return sorted(__all__)

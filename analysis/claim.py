@@ -1,4 +1,4 @@
-"""`check`: do the counts that a paper prints support what it claims? It needs no study and no table."""
+"""The command `check`: do a paper's printed counts support the paper's claim? No study is needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from guard_eval.reporting.words import and_list, format_p_in_sentence, number, p
 from guard_eval.results import Result
 
 MAX_TOTALS = 8
-"""Totals that fit a paper's percentages, and are listed."""
+"""The largest number of totals that are listed."""
 MAX_RATINGS = 100_000
 _COUNTS = re.compile(r"(\d{1,7}),(\d{1,7}),(\d{1,7})")
 _PERCENTAGES = re.compile(r"(?:(?:100|\d?\d)(?:\.\d{1,4})?(?:,|$)){2,3}(?<!,)")
@@ -36,14 +36,14 @@ class Claim:
 
     Attributes:
         wins, ties, losses: The numbers of ratings.
-        win_share: The share of wins, a tie counting half.
-        pooled_p: The exact binomial test's p, which takes all ratings for independent.
-        pooled_p_adjusted: pooled_p, corrected for all comparisons by Holm's method.
-        p: p if the ratings of a pair correlate by `icc`.
-        p_adjusted: p, corrected in the same way.
-        p_same: p if all raters of a pair say the same.
-        tolerated_icc: The correlation above which the difference is not significant: 1 if there is none, and
-            nothing if the difference is not significant even without any.
+        win_share: The share of wins; a tie counts half.
+        pooled_p: The p of the exact binomial test, which treats all ratings as independent.
+        pooled_p_adjusted: `pooled_p`, corrected for all comparisons by Holm's method.
+        p: The p if ratings of the same pair have the correlation `icc`.
+        p_adjusted: `p`, corrected by Holm's method.
+        p_same: The p if all raters of a pair always agree.
+        tolerated_icc: The largest correlation with a significant difference: 1 if the difference is always
+            significant, None if it is never significant.
     """
 
     wins: int
@@ -63,11 +63,12 @@ class PrintedRow:
     """Printed percentages of wins, ties and losses, and the counts that fit them.
 
     Attributes:
-        percentages: As printed.
+        percentages: The printed percentages.
         n: The number of ratings.
-        is_possible: Whether counts of `n` ratings give them.
-        nearest: The nearest percentages that single counts give.
-        lowest_p, highest_p: The limits of the binomial test's p over all counts that print like this.
+        is_possible: Whether counts of `n` ratings can give these percentages.
+        nearest: The nearest possible percentages.
+        lowest_p, highest_p: The smallest and largest p of the binomial test, over all counts that give these
+            percentages.
     """
 
     percentages: str
@@ -80,12 +81,12 @@ class PrintedRow:
 
 @record
 class CheckedFigures(Result):
-    """What a paper's printed figures support.
+    """The result of checking a paper's printed numbers.
 
     Attributes:
         claims: A row for each comparison.
-        printed: A row for each row of percentages, and each number of ratings that they may be of.
-        totals: The numbers of ratings, up to the one stated, that fit all rows of percentages.
+        printed: A row for each row of percentages and each possible number of ratings.
+        totals: The numbers of ratings, up to the stated number, that fit all rows of percentages.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -206,7 +207,7 @@ def _check_counts(
 
 
 def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
-    """Return whether percentages can be shares of `n` ratings, and the range of p of fitting counts."""
+    """Return whether percentages can be shares of `n` ratings, and the range of p over all fitting counts."""
     counts = [possible_counts(percentage, n) for percentage in row]
     is_possible = can_be_shares(row, n)
     p_values = []
@@ -242,7 +243,7 @@ def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
 
 
 def _describe_claim(claim: Claim, alpha: float) -> str:
-    """Say up to which correlation of the raters of a pair a difference is significant."""
+    """Describe the largest correlation of ratings of a pair for which the difference is significant."""
     limit = claim.tolerated_icc
     if limit is None:
         end = f"the difference is not significant at α = {alpha:g}, however ratings of a pair correlate"

@@ -67,10 +67,10 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
 
 
 def make_folder(folder: Path) -> None:
-    """Write the demo's study.toml and prompts into `folder`; an existing demo stays as it is.
+    """Write the demo's study.toml and prompts into `folder`. An existing demo stays unchanged.
 
     Raises:
-        StudyError: If the folder has other files, or another study: simulated raters would be added to it.
+        StudyError: The folder has other files or another study, to which simulated raters would be added.
     """
     if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
         progress.notice(f"{folder} exists already; going on with it")
@@ -91,12 +91,12 @@ def make_folder(folder: Path) -> None:
 
 
 def generate_texts(study: Study) -> Result:
-    """Generate the continuations; return how many there are."""
+    """Generate the continuations, and return their number."""
     return Result(lines=load("generate")(study).lines[-1:])
 
 
 def compare_texts(study: Study) -> Result:
-    """Return the prompt with the most repetitive greedy continuation, and the texts of greedy and GUARD."""
+    """Find the prompt with the most repetitive greedy text. Return it with the texts of greedy and GUARD."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
     worst = min(prompts, key=lambda prompt: measure_appeal(greedy[prompt.id, 1].text))
@@ -107,7 +107,7 @@ def compare_texts(study: Study) -> Result:
 
 
 def measure_texts(study: Study) -> Result:
-    """Measure the texts; return the most telling metrics, as means over the datasets."""
+    """Measure the texts, and return the most important metrics as means over the datasets."""
     measured = load("measure")(study)
     rows = list(measured.scores.itertuples(index=False))
     means = [row for row in rows if row.dataset == rows[-1].dataset]

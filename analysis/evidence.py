@@ -1,4 +1,4 @@
-"""The input of every analysis: the verdicts with their scores, and the declarations about them."""
+"""The input of every analysis: the scored verdicts, and the declarations about them."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from guard_eval.study.test_plan import TestPlan
 
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
 ALL = "all datasets"
-"""The dataset of a result over all of them."""
+"""The name of the dataset for a result over all datasets."""
 MIN_RANKED = 3
-"""Methods from which on they are ranked."""
+"""The smallest number of methods for a ranking."""
 MAX_IN_FULL = 24
-"""With more results than this, comparisons of several methods are not all analysed in full."""
+"""With several methods, all comparisons are analysed in full only up to this number of results."""
 
 
 @record
 class Exclusion:
-    """A rater whose verdicts the owner of the study excluded.
+    """A rater whose verdicts were excluded by the owner of the study.
 
     Attributes:
         rater: The rater's name.
-        rater_kind: Its kind.
+        rater_kind: The rater's kind.
         reason: The reason, in the owner's words.
-        at: When, ISO 8601, UTC.
-        results: `before` or `after` a report first showed the results.
-        verdicts: How many verdicts were left out.
+        at: The time of the exclusion, in ISO 8601, UTC.
+        results: Whether the exclusion was `before` or `after` a report first showed the results.
+        verdicts: The number of excluded verdicts.
     """
 
     rater: str
@@ -58,17 +58,17 @@ class Exclusion:
 
 @record
 class MetricRow:
-    """The score of one strategy by one automatic metric, over all datasets or in one.
+    """The score of one strategy by one automatic metric, over all datasets or in one dataset.
 
     Attributes:
         metric: The metric's name.
         dataset: The dataset, or `all datasets`.
         strategy: The strategy.
         value: The score.
-        low, high: Its limits.
+        low, high: The confidence limits of the score.
         level: The confidence level.
         n: The number of texts.
-        note: Why a figure is missing.
+        note: The reason why a number is missing.
         signature: The metric with its settings.
         title: The metric's title.
         meaning: What the metric measures, in words.
@@ -95,20 +95,20 @@ def list_versions() -> dict[str, str]:
 
 
 Facts = Mapping[str, Any]
-"""What the study's database knows of one thing, by name."""
+"""Facts from the study's database about one thing, by name."""
 
 
 @record
 class JudgeUsage:
-    """How judges were asked. Each row names its `judge`.
+    """The facts about the requests to judges. Each row names its `judge`.
 
     Attributes:
-        prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
-        spent: Requests, answers, tokens and dollars (the store's `read_spending`).
-        failed: The kind, reason and count of what a judge left without a verdict.
-        seen: A model and fingerprint that answered: how often, first and last, in UTC.
-        checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
-            the `answers`: `target`, the text that the check is about, `other` or `tie`.
+        prompts: The prompts of each form of question, without the texts (the store's `read_usage`).
+        spent: The requests, answers, tokens and dollars (the store's `read_spending`).
+        failed: The missing verdicts of a judge: kind, reason and count.
+        seen: A model and fingerprint that answered, with count, first time and last time in UTC.
+        checked: A calibration pair (`item`), criterion and `check`, the number of orders that were `asked`,
+            and the `answers`: `target` (the text that the check is about), `other` or `tie`.
     """
 
     prompts: tuple[Facts, ...] = ()
@@ -124,36 +124,37 @@ class Context:
 
     Attributes:
         name: The study's name.
-        question: What it asks.
-        seed: The study's seed, where there is one.
-        study_hash: Hash of everything that can change a result.
-        parts: The settings of people's part and of each judge, with what changed after the first verdict.
-        criteria: The study's own criteria, and those of the paper that it rewords.
-        reworded: What was changed in the words of criteria after their first verdicts.
-        texts: What was compared, in the plural.
-        ties: Whether raters could choose a tie; `None` if nobody has said so.
-        declared: What was declared of a bare table, and where: sentences.
-        planned: The family declared beforehand: (method_a, method_b, criterion); `None` if none was.
-        unfinished: What raters have still to rate of what was planned, in words.
-        plan: How the verdicts are tested.
-        compare: Comparisons of several methods that are analysed in every way.
-        by: Declared columns by whose values results are split. That a result depends on one of them is a
-            test of its family.
-        explored: Further columns, which were chosen later: they support no claim.
-        raters_per_item: How many raters of each kind make an item complete, if that is planned.
+        question: The question of the study.
+        seed: The study's seed, if there is one.
+        study_hash: The hash of everything that can change a result.
+        parts: The settings for people and for each judge, with the changes after the first verdict.
+        criteria: The study's own criteria, and the criteria of the paper that the study rewords.
+        reworded: The changes in the words of criteria after the first verdicts on them.
+        texts: The kind of compared texts, in the plural.
+        ties: Whether raters could choose a tie; None if this is unknown.
+        declared: Sentences about the declarations for a table without a study, and their place.
+        planned: The family declared beforehand: (method_a, method_b, criterion); None without a declaration.
+        unfinished: Sentences about the planned ratings that are missing.
+        plan: The plan for testing the verdicts.
+        compare: The requested comparisons of several methods, which are analysed in every way.
+        by: The declared columns for splitting results. The test whether a result depends on such a column
+            belongs to the family of the result.
+        explored: Further columns, which were chosen later and cannot support a claim.
+        raters_per_item: The planned number of raters of each kind for a complete item.
         contests: The rounds of a study whose comparisons stop early, by the kind of raters and the judge.
-        random_part: Whether the pairs that people rated are known to be a random part of those judged.
-        metrics: The scores of automatic metrics with their meanings.
-        examples: Pairs to show side by side.
-        judging: How judges were asked; empty if none was.
-        choice: How [tuning] chose a setting of each strategy; None if it chose none.
-        unknown_searches: Systems in files whose name is a setting, and of which no other setting is known.
-        exclusions: The raters whose verdicts were left out.
-        with_excluded: All verdicts with theirs, if some were left out.
-        people: What a study knows of the people who rated, for a checklist (`reports.checklist`).
-        conduct: On how many pairs the app counted copies and programs, by rater.
-        versions: Versions of the software, by name.
-        settings: The study's settings as they stand.
+        random_part: Whether the pairs that people rated are known to be a random part of the judged pairs.
+        metrics: The scores of automatic metrics, with the metrics' meanings.
+        examples: The pairs that are shown side by side.
+        judging: The facts about the requests to judges; empty without judges.
+        choice: The choice of a setting of each strategy by [tuning]; None without a choice.
+        unknown_searches: The systems whose texts come from files and whose strategy has only one setting in
+            the study.
+        exclusions: The excluded raters.
+        with_excluded: All verdicts, including those of excluded raters; None if nobody was excluded.
+        people: The study's facts about the people who rated, for a checklist (`reports.checklist`).
+        conduct: The number of pairs on which the app counted copies and programs, by rater.
+        versions: The versions of the software, by name.
+        settings: The study's present settings.
         command: The command that writes this report.
     """
 
@@ -211,7 +212,7 @@ class Context:
 
     @property
     def exploratory_reasons(self) -> tuple[str, ...]:
-        """Return the reasons why the results are exploratory; none if they follow the declared analysis."""
+        """Return the reasons why the results are exploratory; none if the declared analysis was followed."""
         reasons = [
             f"settings were changed after the first verdict: {'; '.join(people.changes)}"
             for people in self.parts
@@ -227,7 +228,7 @@ PLAN_KEYS = tuple(TestPlan.model_fields)
 SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
 """The keys that change a win share, its interval or its test."""
 DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
-"""The keys whose effect on every analysis is known. An analysis refuses another key unless it uses it."""
+"""The keys whose effect on every analysis is known. An analysis refuses other keys that it does not use."""
 UNNAMED_RATERS = (
     'raters = "random": the table does not say which rater gave which verdict; add a column rater, or leave '
     "raters out"
@@ -240,7 +241,7 @@ USED_PLAN_KEYS: dict[Callable[..., object], frozenset[str]] = {}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """Scored verdicts and their context: made once, given to each analysis, never changed.
+    """Scored verdicts and their context. The evidence is made once, and no analysis changes it.
 
     Attributes:
         scored: The verdicts; `scored.scores` has a row per rater and pair, `scored.items` one per pair.
@@ -253,10 +254,10 @@ class Evidence:
 
     @classmethod
     def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Evidence:
-        """Score a validated table as `context` declares it.
+        """Score a validated table according to the declarations in `context`.
 
         Raises:
-            StudyError: Raters are declared to be a sample, and the table does not tell them apart.
+            StudyError: Raters are declared to be a sample, but the table does not identify the raters.
         """
         scored = ScoredVerdicts.from_verdicts(table, context.planned, context.plan.panel, context.composite)
         evidence = cls(scored=scored, context=context)
@@ -265,9 +266,9 @@ class Evidence:
         return evidence
 
     def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
-        """Return the rows of an analysis, which are computed once: `evidence.rows(agreement)`.
+        """Return the rows of an analysis, computed only once. Example: `evidence.rows(agreement)`.
 
-        The key is the function itself, so that mypy knows the class of the rows.
+        The argument is the function itself, so that mypy knows the class of the rows.
         """
         if analyse not in self._rows:
             self._rows[analyse] = analyse(self)
@@ -275,7 +276,7 @@ class Evidence:
 
     @property
     def plan(self) -> TestPlan:
-        """Return how the verdicts are tested."""
+        """Return the plan for testing the verdicts."""
         return self.context.plan
 
     @property
@@ -289,23 +290,23 @@ class Evidence:
         return names_raters(self.frame)
 
     def count_raters(self, scores: pd.DataFrame) -> int | None:
-        """Return the number of raters of some scores; None if it is not known."""
+        """Return the number of raters behind some scores; None if it is unknown."""
         return int(scores["rater"].nunique()) if self.are_raters_known else None
 
     @property
     def adjustment(self) -> Adjustment:
-        """Return the correction of tests without sign flips: Holm's in place of max-T, which needs flips."""
+        """Return the correction for tests without sign flips: Holm replaces max-T, which needs sign flips."""
         return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
     @cached_property
     def stops_early(self) -> bool:
-        """Return whether comparisons stopped when they were decided: no test of a fixed sample holds."""
+        """Return whether comparisons stop once decided. Then tests for a fixed sample are invalid."""
         rounds = self.frame.get("prompt_round", pd.Series(0, index=self.frame.index))
         return bool((rounds > 0).any())
 
     @property
     def seed(self) -> int:
-        """Return the seed of drawn signs and drawn errors."""
+        """Return the seed of randomly drawn signs and errors."""
         return self.context.seed or 0
 
     @cached_property
@@ -328,10 +329,10 @@ class Evidence:
 
     @cached_property
     def comparisons_in_full(self) -> tuple[tuple[str, str], ...]:
-        """Return the comparisons that are analysed in every way: those asked for, or all if they are few.
+        """Return the comparisons that are analysed in every way: the requested ones, or all if they are few.
 
         Raises:
-            StudyError: A comparison that was asked for is none.
+            StudyError: A requested comparison does not exist.
         """
         chosen = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
         if chosen or not self.is_ranked:
@@ -345,7 +346,7 @@ class Evidence:
         return self.restrict_to(self.comparisons_in_full) if self.comparisons_in_full else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
-        """Return the comparison of two methods, in the order of its methods."""
+        """Return the comparison of two methods, with the methods in the order of the table."""
         for pair in self.comparisons:
             if set(pair) == {a, b}:
                 return pair
@@ -353,7 +354,7 @@ class Evidence:
         raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
 
     def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
-        """Return the evidence on these comparisons only."""
+        """Return the evidence about these comparisons only."""
         scored = self.scored.restrict_to(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
@@ -363,12 +364,12 @@ def declare_plan_keys(
     refuses: Mapping[str, str] = MappingProxyType({}),
     needs: Callable[[Evidence], object] = lambda _: True,
 ) -> Callable[[Callable[[Evidence], list[R]]], Callable[[Evidence], list[R]]]:
-    """Declare which keys of the plan an analysis uses. The other decided keys do not change its rows.
+    """Declare the keys of the plan that an analysis uses. The other keys in `DECIDED` do not change the rows.
 
     Args:
-        uses: The keys that change its rows.
-        refuses: Why the analysis cannot use a key, and the remedy.
-        needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
+        uses: The keys that change the rows.
+        refuses: The keys that the analysis cannot use, each with the reason and the remedy.
+        needs: A condition on the evidence. If it is false, the analysis has no rows and refuses no key.
     """
     if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")

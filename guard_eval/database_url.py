@@ -16,9 +16,9 @@ _OPTION = (
     "(?:(?:host|port|options|application_name|client_encoding|connect_timeout|tcp_user_timeout"
     "|keepalives(?:_idle|_interval|_count)?)=[^&#@]*|sslmode=(?:require|verify-ca|verify-full))"
 )
-"""Other options of PostgreSQL's client name files, hold secrets or weaken the connection."""
+"""The allowed options. Other options of PostgreSQL clients name files, hold secrets or weaken security."""
 
-# Every parser reads such a URL in the same way: what is checked here is what is reached.
+# Every parser reads a plain URL in the same way, so the checked server is the server that is reached.
 _PLAIN = re.compile(
     r"sqlite(?:\+pysqlite)?:///(?P<file>[^?#]*)|postgres(?:ql)?(?:\+psycopg)?://(?:(?:[\w.+-]|%40)*@)?"
     r"(?P<host>[\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d+))?/[\w.+-]*"
@@ -30,7 +30,7 @@ UNREADABLE = (
     "the database's URL cannot be read; write sqlite:///study.db or postgresql+psycopg://user@host/database, "
     "without a password: set PGPASSWORD in the environment, and such as PGSSLMODE for other options"
 )
-"""The message for a text that is no URL. It does not repeat the text, which may hold a password anywhere."""
+"""The message for a text that is not a URL. The message omits the text, which may contain a password."""
 
 
 def check_url(text: str) -> str:
@@ -48,10 +48,10 @@ def check_url(text: str) -> str:
 
 
 def check_location(text: str, folder: Path) -> None:
-    """Check that a study's database is a file in its folder, or on a server that the user names.
+    """Check that a study's database is a file in the study's folder, or on a server that the user names.
 
-    Whoever wrote study.toml chose the server. The user's PGPASSWORD, .pgpass and client certificates would go
-    there with the first connection.
+    The author of study.toml chose the server. The first connection would send the user's PGPASSWORD, .pgpass
+    entries and client certificates to this server.
 
     Raises:
         StudyError: The URL is not plain, or names another place.

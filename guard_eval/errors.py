@@ -1,4 +1,4 @@
-"""Errors that a user can fix: each message names the thing, the value and the remedy."""
+"""Errors that a user can fix. Each message names the object, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class MissingExtraError(StudyError):
 
 
 def _name_with_extra(extra: str) -> str:
-    """Return the name by which pip finds this package with an extra: a folder, a wheel, or an index."""
-    # A folder of sources has metadata, too, that do not say where it was installed from.
+    """Return the argument with which pip installs this package with an extra, from folder, wheel or index."""
+    # A source folder also has metadata, but these do not say where the package was installed from.
     installations = metadata.distributions(name="guard-eval")
     urls = (installation.read_text("direct_url.json") for installation in installations)
     source = json.loads(next(filter(None, urls), "{}"))

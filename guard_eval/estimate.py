@@ -1,8 +1,9 @@
 """Estimates from independent units: the jackknife, and adjusted p-values.
 
-A statistic is a smooth function of sums over units, which are prompts: wins and ratings, agreeing pairs of
-raters, repeated and counted n-grams. Each unit has a row of parts, `[units, m]`; a function maps their sums
-`[..., m]` to values `[...]`, NaN where it is undefined. The parts of one unit may depend on each other.
+A statistic is a smooth function of sums over units. The units are prompts, and the sums are, for example, of
+wins and ratings, of agreeing pairs of raters, or of repeated and counted n-grams. Each unit has a row of
+parts, `[units, m]`. A function maps the sums of the parts, `[..., m]`, to values, `[...]`, which are NaN
+where the statistic is undefined. The parts of one unit may depend on each other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Adjustment = Literal["holm", "bh", "by"]
 Bounds = tuple[float, float]
 UNBOUNDED: Bounds = (-math.inf, math.inf)
 ROUNDING = 1e-12
-"""Relative differences up to this one are rounding."""
+"""The largest relative difference that is treated as rounding."""
 
 NO_DATA = "there are no observations"
 ONE_UNIT = "there is only one {unit}, and its spread cannot be estimated"
@@ -43,9 +44,9 @@ class Estimate:
         low, high: The confidence limits at `level`.
         error, df: The standard error behind a t interval, and its degrees of freedom.
         p: The two-sided p-value, which is never 0.
-        n: How many independent units the estimate rests on.
+        n: The number of independent units behind the estimate.
         method: The method with its settings.
-        smallest_p: The smallest p that these units could have given.
+        smallest_p: The smallest possible p with these units.
     """
 
     value: float | None = None
@@ -68,7 +69,7 @@ class Estimate:
             object.__setattr__(self, "note", join_notes(self.note, "p is less than the number shown"))
 
     def with_note(self, note: str) -> Estimate:
-        """Return the estimate with one more note, which may name its unit."""
+        """Return the estimate with one more note. The note may name the estimate's unit."""
         note = note.format(unit=self.unit)
         return self if note in self.note else replace(self, note=join_notes(self.note, note))
 
@@ -109,7 +110,7 @@ def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:
 
 
 def ratio(sums: Floats) -> Floats:
-    """Return the first of two sums over the second: a mean as a statistic of sums."""
+    """Divide the first of two sums by the second: a mean as a statistic of sums."""
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
@@ -126,8 +127,8 @@ def jackknife(
 ) -> Estimate:
     """Estimate a statistic with a t interval from the jackknife, which leaves out one unit at a time.
 
-    With strata, the other units of a stratum stand for the one that is left out, so each stratum keeps its
-    size (Rust and Rao 1996). The variance is Σ_h (n_h − 1)/n_h Σ_i (θ_(hi) − θ_(h·))², and its degrees of
+    With strata, the other units of a stratum replace the omitted unit, so that each stratum keeps its size
+    (Rust and Rao 1996). The variance is Σ_h (n_h − 1)/n_h Σ_i (θ_(hi) − θ_(h·))², and its degrees of
     freedom are Satterthwaite's. For a mean this is the stratified t interval.
 
     Args:
@@ -135,10 +136,10 @@ def jackknife(
         function: The statistic of the sums.
         strata: A stratum for each unit (its dataset), `[units]`.
         level: The confidence level.
-        null: The value to test against; without it there is no p.
-        bounds: The smallest and the largest possible value; limits are cut there.
-        noise: The variance of the value from another source than the units, which is added.
-        unit: What a unit is, for notes.
+        null: The value of the null hypothesis; without it there is no p.
+        bounds: The smallest and the largest possible value. Limits outside the bounds are cut.
+        noise: A further variance of the value, which does not come from the units. It is added.
+        unit: The word for a unit in notes.
     """
     parts = np.asarray(sums, dtype=np.float64)
     result = Estimate(level=level, n=len(parts), unit=unit, method=f"jackknife t interval over {unit}s")
@@ -170,7 +171,7 @@ def jackknife(
 
 
 def _leave_out_each_unit(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.int64]) -> Floats:
-    """Return the sums without each unit, `[units, m]`; with strata, its stratum keeps its size."""
+    """Return the sums without each unit, `[units, m]`. With strata, the unit's stratum keeps its size."""
     total = parts.sum(axis=0)
     if len(count) == 1:
         return np.asarray(total - parts)
@@ -179,7 +180,7 @@ def _leave_out_each_unit(parts: Floats, codes: NDArray[np.int64], count: NDArray
 
 
 def _holm(family: Floats) -> Floats:
-    # scipy has no such function, and that of statsmodels collects garbage for 57 ms at each call.
+    # scipy has no such function, and the function of statsmodels collects garbage for 57 ms at each call.
     order = np.argsort(family)
     steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
     return np.asarray(np.minimum(1.0, steps)[np.argsort(order)])
@@ -202,13 +203,13 @@ def adjust(
 ) -> list[float | None]:
     """Return p-values adjusted for the number of declared tests.
 
-    A declared test that could not be made is None. It counts towards the size of the family, which was
-    chosen before the data were seen.
+    A declared test without a p is None. It counts in the size of the family, which was declared before the
+    data were seen.
 
     Args:
         p_values: The p-values of the family.
-        method: "holm", "bh" (Benjamini and Hochberg), or "by" (Benjamini and Yekutieli), which holds however
-            the tests depend on each other.
+        method: "holm", "bh" (Benjamini and Hochberg), or "by" (Benjamini and Yekutieli), which is valid for
+            every dependence between the tests.
         smallest: The smallest p of each test. An adjusted p that could not have reached `alpha` becomes None.
         alpha: The error rate.
 

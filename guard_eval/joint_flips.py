@@ -1,4 +1,4 @@
-"""Several results tested by the same sign flips: all scores of a unit change sides together."""
+"""Test several results with the same sign flips: all scores of a unit change their signs together."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from guard_eval.estimate import ROUNDING, Floats
 
 REPLICATES = 9_999
 MANY_UNITS = 10_000
-"""With more units the sums over flipped units are normal, and drawn from their covariance."""
+"""With more units, the sums over flipped units are drawn from a normal distribution with their covariance."""
 _MAX_SIGNS = 4_000_000
-"""Signs that are drawn at once."""
+"""The largest number of signs that are drawn at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,7 +22,7 @@ class SignFlipSums:
 
     Attributes:
         sums: A row for each flip, [flips, results].
-        drawn: How flips were drawn; empty if these are all of them.
+        drawn: The way in which flips were drawn; empty if all possible flips are here.
     """
 
     sums: Floats
@@ -34,18 +34,19 @@ class SignFlipSums:
 
     @property
     def smallest_p(self) -> float:
-        """Return the smallest p that these flips can give."""
+        """Return the smallest possible p with these flips."""
         return 1 / (len(self.sums) + bool(self.drawn))
 
 
 def flip_together(scores: Floats, *, seed: int) -> SignFlipSums:
     """Flip the scores of each unit, [units, results], in all results at once.
 
-    All flips are tried if there are few units; otherwise flips are drawn, and of many units their sums.
+    With few units, all flips are tried. With more units, flips are drawn at random. With very many units,
+    only the sums are drawn.
     """
     units = len(scores)
     if 2 ** (units - 1) <= REPLICATES:
-        # Both signs of all flips give the same statistic: one unit stays as it is.
+        # A flip and its opposite give the same statistic, so one unit never changes.
         codes = np.arange(2 ** (units - 1))[:, None] >> np.arange(units)
         return SignFlipSums(sums=(1.0 - 2.0 * (codes & 1)) @ scores)
     rng = np.random.default_rng(seed)
@@ -71,16 +72,16 @@ def covariance_root(covariance: Floats) -> Floats:
 
 
 def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
-    """Return the p-value of each result, corrected by the largest statistic of those not yet rejected.
+    """Return the corrected p-value of each result, from the largest statistic of the remaining results.
 
     This is the step-down procedure of Westfall and Young (1993). A statistic is the sum of a result's scores
-    over the root of the sum of their squares, which flips do not change. It holds where the scores of all
-    results without a difference are as likely as their mirror image together, and gains where results
-    correlate.
+    divided by the root of the sum of their squares; flips do not change this root. The correction is valid
+    if, for all results without a difference together, the scores are as likely as their mirror image. Power
+    increases if results correlate.
 
     Args:
-        scores: The scores of each unit, 0 where a result has none of it, [units, results].
-        seed: It alone decides drawn flips.
+        scores: The scores of each unit, 0 if a result has no score of this unit, [units, results].
+        seed: The seed of drawn flips.
     """
     is_off = np.abs(scores).sum(axis=1) > 0
     size = np.sqrt((scores**2).sum(axis=0))
@@ -90,7 +91,7 @@ def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
     flipped = flip_together(scaled, seed=seed)
     observed = np.abs(scaled.sum(axis=0))
     order = np.argsort(-observed)
-    # Of each result, the largest statistic among itself and all that are smaller.
+    # For each result: the largest statistic of this result and of all results with smaller statistics.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
     steps = [flipped.p(largest[:, rank] >= observed[at] * (1 - ROUNDING)) for rank, at in enumerate(order)]
     corrected = np.empty(len(order))

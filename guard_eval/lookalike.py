@@ -1,4 +1,4 @@
-"""Names that look the same, so that a reader cannot distinguish them."""
+"""Find names that look the same to a reader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from functools import cache
 
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr, range(0xFE00, 0xFE10)))
-"""What Unicode draws as nothing beside controls and formats."""
+"""Invisible characters in Unicode, other than control and format characters."""
 
 
 def skeleton(text: str, *, case: bool = False) -> str:
@@ -24,7 +24,7 @@ def skeleton(text: str, *, case: bool = False) -> str:
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a character is invisible. White space that is a control character counts, too."""
+    """Return whether a character is invisible. Control characters that are white space count as invisible."""
     return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS
 
 
@@ -39,11 +39,11 @@ _LETTERS = {
 }
 _SHAPES = str.maketrans("".join(_LETTERS), "".join(_LETTERS.values()))
 _STROKES = str.maketrans("0Il|", "o111")
-"""Characters that no font distinguishes well, as they are before letters lose their case."""
+"""Characters that look alike in many fonts. They are replaced before letters lose their case."""
 
 
 def are_lookalikes(first: str, second: str) -> bool:
-    """Return whether two names look the same, in whichever script they are written.
+    """Return whether two names look the same, in any script.
 
     >>> are_lookalikes("Ada", "\u0410d\u0430"), are_lookalikes("Bill", "BiII"), are_lookalikes("Ada", "Ida")
     (True, True, False)
@@ -53,7 +53,7 @@ def are_lookalikes(first: str, second: str) -> bool:
 
 @cache
 def _replace_lookalikes(name: str) -> str:
-    """Return a name in which letters of other scripts are replaced by Latin letters that look the same."""
+    """Replace letters of other scripts in a name by Latin letters that look the same."""
     letters = unicodedata.normalize("NFD", skeleton(name, case=True)).translate(_SHAPES).translate(_STROKES)
     return unicodedata.normalize("NFC", letters.casefold())
 
@@ -66,7 +66,7 @@ _MODEL = re.compile(
 
 
 def is_model_name(name: str) -> bool:
-    """Return whether a name is a language model's, such as gpt-4. Claude is a person's name, too.
+    """Return whether a name belongs to a language model, such as gpt-4. "Claude" may also be a person.
 
     >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "Claude", "P-3")]
     [True, True, True, False, False]

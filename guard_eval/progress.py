@@ -1,4 +1,4 @@
-"""Messages of functions while they work. They are shown only if a command line has attached a reporter."""
+"""Messages from functions during their work. Messages are shown only after a command attaches a reporter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from guard_eval.results import Result
 
 
 class Advance(Protocol):
-    """Counts the finished steps of a task. A note is shown beside the bar until the next one."""
+    """A function that counts finished steps of a task. A note stays beside the bar until the next note."""
 
     def __call__(self, count: float = 1, /, note: str | None = None) -> None:
-        """Count more of the task as done."""
+        """Count further steps of the task as done."""
 
 
 class Reporter:
-    """Shows the messages of this module's functions. This base class shows nothing, and answers no."""
+    """Show the messages of this module's functions. This base class shows nothing and answers no."""
 
     def task(self, description: str, total: float | None, unit: str) -> AbstractContextManager[Advance]:
         """Show a progress bar while the context is open."""
@@ -47,7 +47,7 @@ _reporters = [Reporter()]
 
 @contextmanager
 def use_reporter(reporter: Reporter) -> Iterator[None]:
-    """Send everything to a reporter while the block runs."""
+    """Send all messages inside the block to a reporter."""
     _reporters.append(reporter)
     try:
         yield

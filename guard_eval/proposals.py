@@ -1,4 +1,4 @@
-"""Complete the commands and pages that messages propose, so that they can be pasted into a shell."""
+"""Complete the commands and page names in messages, so that users can paste them into a shell."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 code_files: list[str] = []
-"""The files of `--code`, as the user typed them: a proposed command names them, too."""
+"""The files of `--code`, as the user typed them. Proposed commands name the same files."""
 
 _PAGE = re.compile(r"(?<![\w/.-])docs/[a-z_]+\.md\b")
 _DOCUMENTATION = (Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "doc" / "guard-eval")
-"""Where the folder docs may lie: here, in the checkout that runs, or where a wheel installs it."""
+"""The places of the folder docs: the current folder, the running checkout, and the place of a wheel."""
 _INCOMPLETE = re.compile(r"(?<![\w/.-])(guard-eval [a-z]+(?: [a-z]+)?) STUDY\b")
 
 
 def write_command(
     name: str, folder: Path | str, *arguments: str | Path, overrides: Sequence[str] = ()
 ) -> str:
-    """Return a command for a study in the form of a shell, with the options of this run.
+    """Return a command for a study, quoted for a shell, with the options of this run.
 
     >>> write_command("raters add", "my study", "Ann", overrides=["seed=3"])
     "guard-eval raters add 'my study' Ann --set seed=3"
@@ -50,7 +50,7 @@ def locate_pages(message: str) -> str:
 
 
 def _quote_argument(folder: Path | str) -> str:
-    """Return a folder's name as an argument that no command reads as an option."""
+    """Quote a folder's name as an argument that no command reads as an option."""
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 

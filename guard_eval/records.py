@@ -1,6 +1,6 @@
-"""The records of a study, which all packages share: prompt, continuation, pair, rater, plan.
+"""The records of a study, which all packages share: prompts, continuations, pairs, raters and plans.
 
-An id is a hash of all content that identifies a record, so repeating a step changes nothing.
+An id is a hash of all content that identifies a record, so a repeated step changes nothing.
 """
 
 from __future__ import annotations
@@ -16,63 +16,63 @@ from typing import Any, Literal, Self
 from guard_eval.frozen import record
 
 JsonObject = dict[str, Any]
-"""A JSON object, whose values are of any kind."""
+"""A JSON object with values of any kind."""
 
 Choice = Literal["A", "tie", "B"]
-"""What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
+"""A rater's choice on a criterion: the text shown as A is better, both are similar, or B is better."""
 
 CHOICES: tuple[Choice, ...] = ("A", "tie", "B")
 
 RaterKind = Literal["person", "model", "simulated", "simulated_model"]
-"""Who rates. No statistic pools kinds; simulated ones exist so that a report can be seen without data."""
+"""The kinds of raters. No statistic pools kinds. Simulated raters allow a report without real data."""
 
 PEOPLE_OF: Mapping[str, str] = {"model": "person", "simulated_model": "simulated"}
-"""The kinds that are judges, and the people whom each is compared with: simulated with simulated ones."""
+"""The kind of people with whom each kind of judge is compared. Simulated judges have simulated people."""
 
 SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
-"""The kinds whose verdicts are made up."""
+"""The kinds of raters whose verdicts are simulated."""
 
 PEOPLE = "people"
-"""The part of a study's settings that holds for people, and for simulated raters in their place."""
+"""The part of a study's settings for people, or for simulated raters in place of people."""
 
 TIE = "tie"
-"""The verdict that names neither method, in tidy tables."""
+"""The verdict in tidy tables that prefers neither method."""
 
 Decision = Literal["exclude", "include", "revoke", "erase"]
-"""What the study's owner decides about a rater."""
+"""A decision of the study's owner about a rater."""
 
 NoteKind = Literal[
     "arrival", "consent", "background", "instructions", "practice", "check", "finished",
     "comment", "problem", "skip", "conduct", Decision,
 ]  # fmt: skip
-"""What is noted of a rater besides verdicts: steps of a visit, remarks on a pair, the owner's decisions."""
+"""The kinds of notes about a rater: steps of a visit, remarks on a pair, the owner's decisions."""
 
 MESSAGE_BYTES = 20_000_000
-"""The most that the app sends to a browser at once: a pair's texts, as JSON."""
+"""The largest message from the app to a browser, in bytes: the texts of a pair, as JSON."""
 
 BILLION = 10**9
-"""What requests cost is counted in billionths of a US dollar."""
+"""The cost of requests is counted in billionths of a US dollar."""
 
 Role = Literal["study", "gold", "repeat"]
-"""Why a pair is shown. Raters see no difference, and only the study's own count as verdicts."""
+"""The reason why a pair is shown. Raters see no difference. Only pairs with the role `study` give results."""
 
 
 def settings_part(name: str, kind: str) -> str:
-    """Return the part of `Study.declared` that applies to a rater: that of people or of a judge."""
+    """Return the part of `Study.declared` that applies to a rater: the part of people or of a judge."""
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
 def name_deciding_group(name: str, kind: str) -> str:
-    """Return the group of raters that decides together which comparisons stop. A judge decides alone."""
+    """Return the group of raters who decide together which comparisons stop. A judge decides alone."""
     return kind if kind == "simulated" else settings_part(name, kind)
 
 
-# made once: json.dumps makes one at every call
+# made only once, because json.dumps makes an encoder at every call
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
 def content_id(*parts: object) -> str:
-    """Return 16 hexadecimal digits that stand for `parts`, the same on every machine.
+    """Return 16 hexadecimal digits that identify `parts`, the same on every machine.
 
     >>> content_id("ab", "c") == content_id("a", "bc")
     False
@@ -82,7 +82,7 @@ def content_id(*parts: object) -> str:
 
 @record
 class Prompt:
-    """A text to be continued. `reference` is a human's continuation, if it is known."""
+    """A text to continue. `reference` is the continuation by a human author, if it is known."""
 
     id: str
     dataset: str
@@ -95,13 +95,13 @@ class Recipe:
     """All conditions that can change a continuation's text, except the prompt.
 
     Attributes:
-        revision: The Hub's revision, or for a folder the hash of its files.
+        revision: The revision of a model from the Hub, or the hash of the files in a model's folder.
         strategy: The strategy's signature, such as `top_k(k=50)`.
-        max_prompt_tokens: The number of the prompt's last tokens that are kept.
-        amateur: Contrastive decoding's smaller model; other strategies have none.
-        engine: What ran the model if that was not transformers: `vllm`, whose arithmetic rounds differently.
-        source: A hash of the source of a strategy of the user's own.
-        chat_template: The settings that the chat template was given, as JSON.
+        max_prompt_tokens: The largest prompt length. A longer prompt keeps only its last tokens.
+        amateur: The smaller model of contrastive decoding; other strategies have none.
+        engine: The engine of the model, if not transformers: `vllm`, which rounds differently.
+        source: The hash of the source code of a strategy that the user wrote.
+        chat_template: The settings for the chat template, as JSON.
     """
 
     model: str
@@ -122,9 +122,9 @@ class Recipe:
     def continuation_id(self, prompt: Prompt, run: int = 1) -> str:
         """Return the id of the text that this recipe writes after `prompt` in its `run`th run.
 
-        A folder counts by its content alone, a model of the Hub by name and revision. What only some texts
-        have (amateur, chat and its template's settings, engine, source, stop, a run after the first) counts
-        where it is set.
+        A model in a folder is identified only by its content, a model from the Hub by name and revision.
+        Optional fields (amateur, chat and the settings of its template, engine, source, stop, a run after the
+        first) change the id only if they are set.
         """
         models = [(self.model, self.revision), (self.amateur, self.amateur_revision)]
         model, amateur = (("" if str(at).startswith("sha256:") else name, at) for name, at in models)
@@ -140,12 +140,13 @@ class Continuation:
     """A text that a model wrote after a prompt.
 
     Attributes:
-        prompt_tokens: Length of the prompt as the model saw it, after truncation.
-        new_tokens: Tokens written, the end-of-text token included, or the one that completes a stop string.
-        finish: `eos` if the model ended the text, `length` if the limit did, `stop` for a stop string.
-        seconds: Wall time of its batch, divided by the batch's rows.
-        batch: How many rows were in that batch; speed depends on it.
-        run: Which of the prompt's texts by this recipe it is: 1, 2, ….
+        prompt_tokens: The length of the prompt for the model, after truncation.
+        new_tokens: The number of written tokens, including the end-of-text token or the token that completes
+            a stop string.
+        finish: Why the text ended: `eos` (the model ended it), `length` (the limit) or `stop` (stop string).
+        seconds: The wall time of the batch, divided by the number of rows in the batch.
+        batch: The number of rows in the batch, on which speed depends.
+        run: The number of this text among the texts of the prompt by this recipe: 1, 2, ….
     """
 
     id: str
@@ -165,13 +166,14 @@ class Continuation:
 
 @record
 class Pair:
-    """Two continuations of one prompt, with their names: only the store and the report see this.
+    """Two continuations of one prompt, with the names of the methods. Only the store and the report see them.
 
     Attributes:
-        method_a: The first method of the study's comparison, which is not the side shown.
-        position: Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with.
-        for_people: Whether people rate it; a judge rates every pair.
-        round: The round of prompts in which it is shown; 0 if the study has no rounds.
+        method_a: The first method of the study's comparison. The side on the screen is independent of it.
+        position: The place of the pair after the seeded shuffle: 0, 1, …. At even places, the first showing
+            has `a` first.
+        for_people: Whether people rate the pair. A judge rates every pair.
+        round: The round of prompts in which the pair is shown; 0 if the study has no rounds.
     """
 
     id: str
@@ -190,7 +192,7 @@ class Pair:
 
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
-        """Return the pair's id; the same two continuations under the same names are the same pair."""
+        """Return the pair's id. The same two continuations with the same method names have the same id."""
         return content_id("pair", method_a, method_b, continuation_a, continuation_b)
 
 
@@ -203,13 +205,14 @@ class Gold:
 
 
 _WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b"
-"""Unicode's white space, the byte order mark and the zero-width space."""
+"""The white space of Unicode, the byte order mark and the zero-width space."""
 
 
 def clean_for_raters(text: str) -> str:
-    r"""Return a text as raters receive it, without invisible characters that would show where it comes from.
+    r"""Return a text for raters, without invisible characters that could reveal the method.
 
-    Line ends become `\n`, composed characters one code point (NFC), and white space around the text goes.
+    Line ends become `\n`, composed characters become one code point (NFC), and white space around the text is
+    removed.
 
     >>> clean_for_raters(" cafe\u0301\r\nau lait\n")
     'café\nau lait'
@@ -220,9 +223,9 @@ def clean_for_raters(text: str) -> str:
 
 @record
 class BlindPair:
-    """The pair that a rater receives: two texts and no names. The app and the judge get nothing else.
+    """The pair that a rater receives: a prompt and two texts, without names. App and judge get no more.
 
-    `presentation`, the number under which the verdict comes back, says nothing about methods or sides.
+    `presentation` is the number that a verdict returns with. The number does not reveal methods or sides.
     """
 
     presentation: int
@@ -232,7 +235,7 @@ class BlindPair:
 
     @classmethod
     def from_texts(cls, presentation: int, prompt: str, text_a: str, text_b: str) -> Self:
-        """Return stored texts as they are shown."""
+        """Return the blind pair of stored texts, cleaned for raters."""
         prompt, text_a, text_b = map(clean_for_raters, (prompt, text_a, text_b))
         return cls(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)
 
@@ -247,17 +250,17 @@ class Rater:
 
 
 Couple = tuple[str, str]
-"""Two systems that are compared."""
+"""Two compared systems."""
 
 
 @record
 class RoundPlan:
-    """The plan that decides, after a round of prompts, which comparisons go on.
+    """The plan that decides after each round of prompts which comparisons continue.
 
     Attributes:
-        design: `rounds`: a system that is beaten leaves. `candidate`: a comparison that is decided stops.
-        criterion: The criterion that decides.
-        alpha: The chance that any of the decisions is wrong.
+        design: With `rounds`, a beaten system leaves. With `candidate`, a decided comparison stops.
+        criterion: The deciding criterion.
+        alpha: The largest probability that any decision is wrong.
         showings: The number of verdicts that a pair needs.
     """
 
@@ -269,16 +272,16 @@ class RoundPlan:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contest:
-    """The verdicts of people, or of one judge, on the rounds that are over.
+    """The verdicts of people, or of one judge, on the finished rounds.
 
     Attributes:
-        plan: How it is decided which couples go on.
+        plan: The plan that decides which couples continue.
         sizes: The number of prompts of each round.
-        couples: The systems that are compared.
-        done: The number of rounds that are over.
-        stopped: The last round of each couple that has stopped.
-        prompts: The round of each prompt, and its scores from −1 to 1, positive for a couple's first system.
-            A couple has a score where all its ratings are in.
+        couples: The compared systems.
+        done: The number of finished rounds.
+        stopped: The last round of each stopped couple.
+        prompts: The round of each prompt, and the scores of the couples from −1 to 1, positive for a couple's
+            first system. A couple has a score only after all its ratings are in.
     """
 
     plan: RoundPlan
@@ -300,12 +303,12 @@ class HandOutPlan:
     Attributes:
         seed: The study's seed, which decides where the search for a free slot begins.
         slots: Showings per pair: raters per pair for people, orders for a model.
-        lease: After this long and unrated, a presentation's slot may go to another rater.
-        quota: How many of the study's pairs one person may rate; None for as many as there are.
-        gold_every: One gold pair is mixed into so many of the study's; None for none.
-        repeats: How many of a person's pairs are shown again later with the sides swapped.
-        one_order: A model sees each pair in one order only, drawn by the seed.
-        rounds: How comparisons stop after a round; None if all pairs are shown.
+        lease: If a presentation is not rated within this time, its slot may go to another rater.
+        quota: The largest number of the study's pairs that one person may rate; None for all pairs.
+        gold_every: The number of the study's pairs for each gold pair; None without gold pairs.
+        repeats: The number of a person's pairs that are shown again later with swapped sides.
+        one_order: A model sees each pair in only one order, which the seed decides.
+        rounds: The plan for stopping comparisons after a round; None if all pairs are shown.
     """
 
     seed: int
@@ -320,7 +323,7 @@ class HandOutPlan:
 
 @record
 class DeclaredPart:
-    """People's settings or a judge's: their hash today and at the first verdict, and what changed since."""
+    """The settings of people or of a judge: hash today, hash at the first verdict, and changes since then."""
 
     name: str
     hash: str
@@ -330,9 +333,9 @@ class DeclaredPart:
 
 @record
 class Usage:
-    """A server's statements about an answer; None for missing ones.
+    """A server's data about an answer; None for missing values.
 
-    `cached_tokens` are among the input's tokens and `reasoning_tokens` among the output's.
+    `cached_tokens` are part of the input tokens, and `reasoning_tokens` are part of the output tokens.
     """
 
     model: str | None = None

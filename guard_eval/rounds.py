@@ -1,15 +1,15 @@
 """Comparisons that stop after a round of prompts, once they are decided.
 
-Prompts are divided into rounds, and all comparisons that go on are rated on all prompts of a round before
-anybody looks. On a prompt, a couple's *lead* is the difference of both systems' expected shares against all
-systems that go on or, in the design `candidate`, against each other. If the two are interchangeable, a
-prompt's lead is as likely as its negative, given all earlier prompts, whoever goes on: this is the
-hypothesis of the sign-flip test.
+Prompts are divided into rounds. All comparisons that continue are rated on all prompts of a round before
+anybody sees the results. On a prompt, a couple's *lead* is the difference between the expected shares of the
+two systems against all systems that continue or, in the design `candidate`, against each other. If the two
+systems are interchangeable, a prompt's lead is as likely as its negative, given all earlier prompts and for
+any set of systems that continue. This is the hypothesis of the sign-flip test.
 
-After a part t of the prompts the statistic is |z| t^¼ with z = Σ lead / √Σ lead². The chance that it ever
-reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so its p holds at whichever
-round a couple stops; the power ¼ is Wang and Tsiatis' (1987). To stop early only cuts a walk short, so Holm's
-correction over all couples holds as well.
+After a part t of the prompts, the statistic is |z| t^¼ with z = Σ lead / √Σ lead². The probability that the
+statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is valid
+at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only makes
+a walk shorter, so Holm's correction over all couples is valid, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from guard_eval.records import Contest, Couple
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
 SHAPE = 0.25
-"""The power of t: with 0 each round may conclude as easily as the last, with ½ early ones hardly can."""
+"""The power of t. With 0, early rounds can decide as easily as the last; with ½, they hardly can."""
 
 
 @record
@@ -38,10 +38,10 @@ class Comparison:
 
     Attributes:
         couple: The two systems.
-        leads: On each complete prompt the first system's expected share less the second's.
-        time: The part of all prompts in the couple's rounds.
-        ahead: The system that was ahead where the evidence was strongest; empty if neither was.
-        p: The p that holds at all rounds.
+        leads: The first system's expected share minus the second system's, on each complete prompt.
+        time: The part of all prompts that is in the couple's rounds.
+        ahead: The system that was ahead when the evidence was strongest; empty if neither was ahead.
+        p: The p that is valid at all rounds.
         p_adjusted: The p after Holm's correction over all couples.
     """
 
@@ -60,12 +60,12 @@ class Comparison:
 
 
 def first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
-    """Return the chance that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
+    """Return the probability that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
 
     >>> round(first_passage_p(1.959964, (40,)), 4)  # one round is the fixed test
     0.05
     """
-    walks = np.zeros(1)  # where the walks are that have not reached the peak
+    walks = np.zeros(1)  # the positions of the walks that have not reached the peak
     masses = np.ones(1)
     chance = 0.0
     ends = np.unique([0, *np.cumsum(sizes)]) / sum(sizes)  # empty rounds take no time
@@ -94,7 +94,7 @@ def compare(contest: Contest) -> list[Comparison]:
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
         tested.append(_test_couple(contest, couple, [lead[:, at] for lead in leads[:last]]))
-    # Holm: the smallest p counts as often as there are couples, the next one once less, and so on.
+    # Holm: the smallest p is multiplied by the number of couples, the next p by one less, and so on.
     order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
     counts = range(len(order), 0, -1)
     adjusted = 0.0
@@ -144,9 +144,9 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
 
 
 def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:
-    """Return the couples that stop after the last of the rounds.
+    """Return the couples that stop after the last finished round.
 
-    A beaten system stops in all its couples. If all remaining systems beat each other in a circle, none
+    A beaten system stops in all its couples. If all remaining systems beat each other in a circle, no system
     leaves.
     """
     playing = contest.active_couples(contest.done)

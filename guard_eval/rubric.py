@@ -1,8 +1,8 @@
 """The wording of criteria and instructions, for the app and for the judge.
 
-Wording: the paper's Appendix F (`app:F`), the prompt of its LLM judge. The human evaluation form is a figure
-(`fig:human_evaluation_form`) whose text the paper's source does not contain; people therefore see the same
-definitions.
+The wording comes from the paper's Appendix F (`app:F`), the prompt of the paper's LLM judge. The form for the
+human evaluation is a figure (`fig:human_evaluation_form`), and the paper's source does not contain its text.
+Therefore, people see the same definitions as judges.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ CRITERIA: dict[str, Criterion] = {name: Criterion(name=name, **words) for name, 
 """The six criteria of Appendix F by name, in its order."""
 
 HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")
-"""What the paper's human evaluation asked (`tab:humaneval_resultglacs`)."""
+"""The criteria of the paper's human evaluation (`tab:humaneval_resultglacs`)."""
 
 COMPOSITE = "composite"
-"""Takes the place of a criterion's name where a result is on the declared composite of criteria."""
+"""The name in place of a criterion if a result is about the declared composite of criteria."""
 
 Weights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=2)]
-"""The weights of a composite of two criteria or more."""
+"""The weights of a composite, for at least two criteria."""
 
 
 def criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tuple[Criterion, ...]:
-    """Return the named criteria in the order given, out of all that are known.
+    """Return the named criteria of the rubric, in the order of the names.
 
     Raises:
-        StudyError: A name is unknown; the message offers the nearest one.
+        StudyError: A name is unknown. The message suggests the nearest name.
     """
     for name in names:
         check_name(name, rubric)
@@ -67,7 +67,7 @@ def check_name(name: str, rubric: Collection[str]) -> None:
 
 
 def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Return a clause for each criterion whose wording differs from that `before`, by name, if known."""
+    """Describe each criterion whose wording now differs from the wording in `before`, if that has it."""
     return [
         f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
         for criterion in now

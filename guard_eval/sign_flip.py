@@ -1,7 +1,7 @@
 """The sign-flip test (Fisher 1935), and the interval that agrees with it.
 
-If neither of two methods is better, a unit's score is as likely as its negative. So the sum of the scores is
-compared with the sums under all 2ⁿ patterns of signs.
+If neither of two methods is better, a unit's score is as likely as its negative. Therefore, the test compares
+the sum of the scores with the sums for all 2ⁿ patterns of signs.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from guard_eval.estimate import NO_DATA, ROUNDING, Bounds, Estimate, Floats
 
 Counts = NDArray[np.int64]
 MAX_DENOMINATOR = 5040
-"""Scores that are fractions with denominators up to this one have a common step, if it is not too small."""
+"""Fractions with denominators up to this number have a common step, if the step is not too small."""
 MAX_POINTS, ROUNDED_POINTS = 1 << 20, 1 << 16
-"""Points of the distribution of exact scores, and of a few hundred rounded ones."""
+"""The largest number of points of the distribution: for exact scores, and for hundreds of rounded scores."""
 NEGLIGIBLE = 1e-25
-"""The chance of a sum outside the part of the distribution that is computed."""
+"""The probability of a sum outside the computed part of the distribution."""
 SLACK = 10.0
-"""The chance that rounded scores change a sum by more than is allowed for is e⁻¹⁰ of Chernoff's bound."""
+"""The probability of a rounding error above the allowed one is e⁻¹⁰ times Chernoff's bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _ScoreClasses:
-    """Units in classes of equal absolute score, which is a whole number of steps.
+    """Units in classes of equal absolute score. Each score is a whole number of steps.
 
     Attributes:
-        sizes: The steps of each class, above 0, [classes].
-        counts: The units of each class, [classes].
+        sizes: The number of steps of each class, above 0, [classes].
+        counts: The number of units of each class, [classes].
         step: The length of a step.
         residual: The sum of the squared rounding errors of the scores, in steps.
         largest_residual: The sum of the absolute rounding errors, in steps.
@@ -53,9 +53,9 @@ class _ScoreClasses:
 
     @property
     def points(self) -> int:
-        """Return the number of neighbouring sums that hold all but a negligible part of the distribution.
+        """Return the number of neighbouring sums that contain all but a negligible part of the distribution.
 
-        The bound is Hoeffding's (1963), which holds for coins that are not fair, too.
+        The bound comes from Hoeffding (1963). It is also valid for coins that are not fair.
         """
         squares = float(self.counts @ self.sizes.astype(np.float64) ** 2)
         reach = math.ceil(math.sqrt(squares * math.log(2 / NEGLIGIBLE) / 2))
@@ -65,20 +65,20 @@ class _ScoreClasses:
 def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     """Test that units' scores are symmetric about zero, by flipping their signs.
 
-    Units with the same absolute score are a class of fair coins. The distribution of the sum over all classes
-    is computed by one Fourier transform, for any number of units. The coins are loaded so that the observed
-    sum is the expected one, and the result is weighed back (Esscher 1932), so that a tiny p is as exact as a
-    large one.
+    Units with the same absolute score are a class of fair coins. One Fourier transform computes the
+    distribution of the sum over all classes, for any number of units. The coins are loaded so that the
+    observed sum is the expected sum, and the result is weighted back (Esscher 1932). Therefore, a tiny p is
+    as exact as a large p.
 
-    This is exact if the scores are multiples of a step that is not too small, such as means of a few ratings.
-    Other scores are rounded to a step, and `method` says so. Then p is an upper bound: the observed sum is
-    lowered by what rounding can add to it, and the chance that it adds more is added to p (Hoeffding 1963).
-    Near .05 the bound is above p by at most one part in fifty for up to a thousand scores, and by
-    one in twenty for more.
+    The result is exact if the scores are multiples of a step that is not too small, such as means of a few
+    ratings. Other scores are rounded to a step, and `method` says so. Then p is an upper bound: the observed
+    sum is lowered by the largest effect that rounding probably has, and the probability of a larger effect is
+    added to p (Hoeffding 1963). Near .05, the bound is above p by at most 1/50 of p for up to a thousand
+    scores, and by at most 1/20 for more scores.
 
     Args:
         scores: The units' scores, positive for one method and negative for the other, `[units]`.
-        unit: What a unit is, for notes.
+        unit: The word for a unit in notes.
 
     Returns:
         The mean score with p and the smallest possible p. `n` counts the scores that are not zero.
@@ -113,7 +113,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
 
 
 def _group_scores(magnitudes: Floats) -> _ScoreClasses:
-    """Group scores by their size in steps: those of fractions, or the finest that can be computed."""
+    """Group scores by their size in steps. Fractions have an exact step, other scores the finest possible."""
     values, counts = np.unique(magnitudes, return_counts=True)
     bottom = _common_denominator(values)
     if bottom:
@@ -122,7 +122,7 @@ def _group_scores(magnitudes: Floats) -> _ScoreClasses:
         classes = _merge_classes(sizes / common, counts, common / bottom)
         if classes.points <= MAX_POINTS:
             return classes
-    # Few scores leave time for fine steps, and many scores need them, because their errors add up.
+    # Few scores leave time for fine steps. Many scores need fine steps, because their errors add up.
     n = len(magnitudes)
     points = max(ROUNDED_POINTS, 64 * ROUNDED_POINTS // n, 16 * n)
     points = min(MAX_POINTS, points)
@@ -160,7 +160,7 @@ def _common_denominator(values: Floats) -> int:
 
 
 def _two_sided_p(classes: _ScoreClasses, total: float) -> float:
-    """Return the chance that |Σ ± size| is at least `total`; an upper bound if the sizes are rounded.
+    """Return the probability that |Σ ± size| is at least `total`; an upper bound if the sizes are rounded.
 
     Σ ± m = 2 Σ m·b − Σ m with coins b that are 0 or 1. A coin of size m is loaded to
     P(b = 1) = e^(θm)/(1 + e^(θm)), so that Σ m·b has the observed sum as its mean. Then
@@ -199,7 +199,7 @@ def _two_sided_p(classes: _ScoreClasses, total: float) -> float:
 
 
 def _find_tilt(classes: _ScoreClasses, target: float) -> float:
-    """Return the θ that gives the sum of the loaded coins this mean."""
+    """Return the θ for which the sum of the loaded coins has the mean `target`."""
     sizes = classes.sizes
     weights = sizes * classes.counts
 
@@ -214,10 +214,10 @@ def _find_tilt(classes: _ScoreClasses, target: float) -> float:
 
 
 def _loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
-    """Return the chances of the sums of loaded coins, modulo `points`."""
+    """Return the probabilities of the sums of loaded coins, modulo `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)
-    # Large classes come first: they make most of the transform vanish.
+    # Large classes come first, because they make most of the transform vanish.
     for index in np.argsort(-classes.counts):
         size = int(classes.sizes[index])
         count = int(classes.counts[index])
@@ -238,9 +238,9 @@ def flip_limits(
 ) -> tuple[float, float]:
     """Return the limits of Σ score / Σ size that invert the sign-flip test (as Fay and Lumbard 2020 do).
 
-    A shift μ is inside if flipping the signs of score − μ · size does not reject it. The critical value of
-    the flipped sums follows from their second and fourth cumulants (Cornish and Fisher 1938). At zero the
-    exact test decides, so that the limits leave out zero if and only if p ≤ α.
+    A shift μ is inside the limits if flipping the signs of score − μ · size does not reject μ. The critical
+    value of the flipped sums follows from their second and fourth cumulants (Cornish and Fisher 1938). At
+    zero, the exact test decides, so the limits exclude zero if and only if p ≤ α.
 
     Args:
         scores: The units' summed scores, `[units]`.

@@ -1,1 +1,1 @@
-"""The report: a first screen that answers, questions that unfold, every number as CSV and JSON."""
+"""The report: a first screen with the answer, sections that unfold, and every number as CSV and JSON."""

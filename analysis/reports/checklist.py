@@ -1,4 +1,4 @@
-"""Write the page that answers a reviewer's questions about the people who rated."""
+"""Write the page that answers reviewers' questions about the people who rated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PEOPLE = ("person", "simulated")
 
 
 def collect_rater_facts(study: Study, store: Store | None) -> Facts:
-    """Return the facts about the people who rated, and the texts that they read."""
+    """Return the facts about the people who rated and about the texts that they read."""
     words = load_wording(study)
     people: list[RaterProgress] = []
     written: list[Note] = []
@@ -110,7 +110,7 @@ def _sum_active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
 
 
 def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str, tuple[int, int]]:
-    """Count correct answers to gold pairs and unchanged answers to repeated pairs: (passed, all) by role."""
+    """Count correct answers to gold pairs and unchanged answers to repeats, as (passed, all) by role."""
     last = {(row.role, row.rater, row.pair_id, row.criterion): row for row in rows}
     expected = {entry.pair.id: entry.expected for entry in gold}
     results: dict[str, list[bool]] = {"gold": [], "repeat": []}
@@ -127,8 +127,8 @@ def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str,
 def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
     """Count the people who gave each answer. Return None if no number can be shown.
 
-    If fewer than `FEWEST` people gave some answer, all answers but the most frequent one are counted
-    together. Then nobody can find a small number by subtraction, even with knowledge of this rule.
+    If any answer was given by fewer than `FEWEST` people, all answers except the most frequent one are
+    counted together. Then nobody can find a small number by subtraction, even if this rule is known.
     """
     counts = Counter(dict.fromkeys((*words, ""), 0))
     counts.update(answers)
@@ -136,7 +136,7 @@ def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) ->
     if any(count < FEWEST for _, count in rows):
         most_frequent, number = max(rows, key=lambda row: row[1])
         others = len(answers) - number
-        # If every other answer is as frequent as possible, the counts could be computed.
+        # If the other answers are as frequent as possible, their counts could be computed.
         if others >= FEWEST - 1 + (len(counts) - 2) * (number - 1):
             return None
         rows = [(most_frequent, number), (f"any other than: {most_frequent}", others)]

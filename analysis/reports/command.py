@@ -1,4 +1,4 @@
-"""`report`: the verdicts of a study, or of tables, as a page that answers the question."""
+"""The command `report`: write a page that answers the question of a study, or of tables of verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEEDED = {
     "length": ("length_a", "length_b"),
     "sequential tests": ("at",),
 }
-"""The columns that an analysis needs, in addition to those of every table."""
+"""The columns that an analysis needs, in addition to the columns of every table."""
 
 
 @record
@@ -42,7 +42,7 @@ class Report(Result):
         page: The page to open.
         answer: The paragraph that answers the question; empty if nothing was written.
         results: The first results with their intervals and tests, as on the first screen.
-        reading: What was read from a table.
+        reading: A description of the table as it was read.
     """
 
     folder: Path
@@ -126,7 +126,7 @@ def report(
 
 
 def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
-    """Say for each analysis with special needs whether the table fulfils them."""
+    """Say for each analysis that needs special columns whether the table has them."""
     raters = plural(table["rater"].nunique(), "rater")
     pair = ["pair_id", "method_a", "method_b", "criterion"]
     is_rated_twice = bool(table[[*pair, "rater"]].drop_duplicates().duplicated(pair).any())
@@ -143,7 +143,7 @@ def _read_study_evidence(
     path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
 ) -> tuple[Evidence, Path]:
     """Return the verdicts of a study and the folder of its report."""
-    # Only for a study: a table's report would wait half a second for SQLAlchemy.
+    # Imported only for a study, because SQLAlchemy would delay a table's report by half a second.
     from analysis.reports.checklist import collect_rater_facts  # noqa: PLC0415
     from analysis.reports.study_report import read_study  # noqa: PLC0415
     from guard_eval.store import Store  # noqa: PLC0415
@@ -160,7 +160,7 @@ def _read_study_evidence(
 def read_table_evidence(
     paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
 ) -> Evidence:
-    """Return the verdicts of tables, read as their report.toml and the overrides declare."""
+    """Read tables of verdicts with the declarations in report.toml and in the overrides."""
     declared, source = read_settings(paths[0], overrides)
     table = read_verdicts(paths, declared.select_reading_settings(by))
     where = " and ".join(

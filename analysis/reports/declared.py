@@ -1,4 +1,4 @@
-"""What is declared of a bare table of verdicts: in a report.toml beside it, and with `--set`."""
+"""Declarations about a table of verdicts without a study: in a report.toml beside it, and with `--set`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 
 FILE_NAME = "report.toml"
-"""The file beside a table that is read without being named."""
+"""The file beside a table that is read automatically."""
 _PAIR_DESPITE_PROMPTS = (
     f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
     "too often and intervals are too narrow"
@@ -33,7 +33,7 @@ ReportUnit = Literal["prompt", "pair"]
 
 
 def _check_one_line(text: str) -> str:
-    """Refuse an empty text, and one with line breaks."""
+    """Refuse a text that is empty or has line breaks."""
     if not text.strip() or len(text.splitlines()) > 1:
         raise ValueError("is empty or has line breaks; write one line")
     return text
@@ -43,24 +43,25 @@ _Line = Annotated[str, AfterValidator(_check_one_line)]
 
 
 class TableSettings(SplitPlan):
-    """All of report.toml: the plan of the tests (see `SplitPlan`), and what only a table needs.
+    """All settings of report.toml: the plan of the tests (see `SplitPlan`), and settings for tables only.
 
     Attributes:
         title: The report's title. Default: the table's file name.
         question: The question that the report answers.
-        texts: What was compared, in the plural: translations, summaries.
-        family: The results that were declared beforehand: a criterion, `A against B` or
-            `A against B: CRITERION` each.
-        seed: The seed of drawn signs.
-        unit: What tests and intervals take as independent: the pair, or the prompt of the column prompt_id.
-        rater_kind: Who judged, if the table has no such column.
-        columns: The headings of the table by the column that they are: `method_a = "System 1"`. An empty
-            heading says that the table has no such column.
-        verdicts: The words of the table's verdicts: `"left one" = "a"`. Their values are `a`, `b`, `tie`, a
-            method, or an empty text for a missing verdict.
-        format: The format of the files, if it could be one of two.
-        ties: Raters could choose a tie. By default they could if the table has a tie.
-        random_part: The pairs that people rated are a random part, within each dataset, of those judged.
+        texts: The kind of compared texts, in the plural, such as translations or summaries.
+        family: The results that were declared beforehand. Each is a criterion, `A against B` or
+            `A against B: CRITERION`.
+        seed: The seed of randomly drawn signs.
+        unit: The unit that tests and intervals treat as independent: the pair, or the prompt in the column
+            prompt_id.
+        rater_kind: The kind of raters, if the table has no such column.
+        columns: The table's heading for each column: `method_a = "System 1"`. An empty heading says that the
+            table does not have this column.
+        verdicts: The meaning of the words in the table's verdicts: `"left one" = "a"`. A meaning is `a`, `b`,
+            `tie`, a method, or an empty text for a missing verdict.
+        format: The format of the files, if two formats are possible.
+        ties: Whether raters could choose a tie. Default: they could if the table has a tie.
+        random_part: Whether people rated a random part of the judged pairs, within each dataset.
     """
 
     title: _Line | None = None
@@ -88,11 +89,11 @@ class TableSettings(SplitPlan):
 
 
 def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings, Path | None]:
-    """Read the declarations about a table. Return them with the file, if there is one.
+    """Read the declarations about a table. Return them with the path of their file, if there is one.
 
     Args:
-        table: The table; a report.toml beside it is read.
-        overrides: Assignments such as `margin=0.05`, which go before the file.
+        table: The table. A report.toml beside it is read.
+        overrides: Assignments such as `margin=0.05`, which replace values of the file.
 
     Raises:
         StudyError: The file cannot be read, or something in it or in the assignments is wrong.
@@ -104,10 +105,10 @@ def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings,
 
 
 def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
-    """Return declared values, checked.
+    """Check declared values and return them as settings.
 
     Raises:
-        StudyError: Something is wrong; all of it is named, with the nearest valid names.
+        StudyError: A value is wrong. The message lists all errors, with the nearest valid names.
     """
     plain = {
         name: list(value) if isinstance(value, tuple) else value
@@ -125,12 +126,13 @@ def make_table_context(
     Args:
         verdicts: A validated table.
         settings: What is declared of it.
-        name: The report's title unless one is declared.
+        name: The report's title if no title is declared.
         command: The command that writes the report.
         source: The place of the declarations, as text.
 
     Raises:
-        StudyError: The unit is the prompt and the table names none, or the family names what it has not.
+        StudyError: The unit is the prompt but the table has no prompts, or the family has a result that the
+            table does not have.
     """
     verdicts = _use_unit(verdicts, settings.unit)
     composite = None if settings.composite is None else Composite(weights=settings.composite)
@@ -157,13 +159,13 @@ def make_table_context(
 
 
 def write_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
-    """Return the command line that was given, for a shell."""
+    """Return the user's command line, quoted for a shell."""
     settings = [word for assignment in overrides for word in ("--set", assignment)]
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
 
 
 def _use_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
-    """Return the verdicts with the declared unit: without prompts if it is the pair."""
+    """Return the verdicts with the declared unit. If the unit is the pair, prompts are removed."""
     if unit == "prompt" and (PROMPT not in verdicts.columns or verdicts[PROMPT].isna().all()):
         raise StudyError(
             f"the unit is declared to be the prompt, and the table names none; add a column {PROMPT} that "

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_LINES = 30
-"""Rows of a figure."""
+"""The largest number of rows in a figure."""
 SHORT_LABEL = 20
-"""Letters of a label that leaves room for the figure in one column of a page."""
+"""The largest number of letters of a label in a figure for one column of a page."""
 
 
 def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
-    """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
+    """Return the figures by name: one ranking per criterion, or the shares of each comparison."""
     if evidence.is_ranked:
         names = {f"ranking-{n}": rows for n, rows in enumerate(group_rankings(evidence), start=1)}
         return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
@@ -52,7 +52,7 @@ def draw_main_figure(evidence: Evidence) -> Drawing:
 
 
 def label_share(row: WinShareRow) -> Cells:
-    """Return the labels of a share in a paper. Names of criteria begin with a small letter."""
+    """Return the labels of a share for a paper. Names of criteria begin with a small letter."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
         "Criterion": title(row.criterion),
@@ -62,7 +62,7 @@ def label_share(row: WinShareRow) -> Cells:
 
 
 def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
-    """Return win shares with their intervals, a line each; strong lines differ from one half."""
+    """Draw a line for each win share with interval. Lines that differ from one half are emphasised."""
     rows = rows[:MAX_LINES]
     first = rows[0]
     alpha = evidence.plan.alpha
@@ -87,7 +87,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
 
 
 def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
-    """Return expected win shares with intervals, the best on top, and the possible ranks."""
+    """Draw expected win shares with intervals, the best method on top, and the possible ranks."""
     rows = rows[:MAX_LINES]
     who = f"{title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
     level = f"{100 * evidence.plan.level:g} %"
@@ -115,16 +115,16 @@ def _draw_lines(
     strong: Collection[int] = (),
     remarks: Sequence[str] = (),
 ) -> Drawing:
-    """Return shares with intervals, a line each.
+    """Draw a line for each share with interval.
 
     Args:
         evidence: The evidence.
         shares: The shares.
-        labels: Their labels.
+        labels: The labels of the shares.
         name: The figure's name.
-        heading: Its title, which is also its text alternative.
+        heading: The figure's title, which is also its text alternative.
         axis: The label of the axis.
-        names: The names in it.
+        names: The names in the label of the axis.
         strong: The lines to emphasise.
         remarks: A text on the right of each line.
     """
@@ -152,6 +152,6 @@ def _draw_lines(
         strong=strong,
         lines=2,
         simulated=is_simulated(evidence),
-        # One column of a page is enough if labels leave room for the figure itself.
+        # One column of a page is wide enough if the labels are short.
         width=NARROW if all(len(text) <= SHORT_LABEL for text in (*labels, *names)) else WIDTH,
     )

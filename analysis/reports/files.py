@@ -1,4 +1,4 @@
-"""Write a report into a folder: a page that answers the question, the same in Markdown, and all numbers."""
+"""Write a report into a folder: a page with the answer, the same page in Markdown, and all numbers."""
 
 from __future__ import annotations
 
@@ -57,17 +57,18 @@ class WrittenReport:
 
 
 def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> WrittenReport:
-    """Write index.html, report.md, report.json, csv/, prompts/ and, if wanted, paper/.
+    """Write index.html, report.md, report.json, csv/, prompts/ and, if requested, paper/.
 
     The same input gives the same bytes.
 
     Args:
         evidence: The verdicts and their context.
-        folder: Made if missing; files of an earlier report there are replaced.
+        folder: The folder for the report. A missing folder is made; an earlier report in it is replaced.
         paper: Whether to write tables, a figure and the text for a manuscript.
 
     Raises:
-        StudyError: The folder cannot be written, or a paper is wanted on raters of unknown kind.
+        StudyError: The folder cannot be written, or files for a paper are requested but the kind of raters is
+            unknown.
     """
     context = evidence.context
     with use_titles(context.titles):
@@ -86,7 +87,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
         }
         if paper:
-            # matplotlib is loaded only for a paper and for notebooks: it takes as long as a small report.
+            # Loaded only for papers and notebooks: matplotlib takes as long to load as a small report.
             from analysis.reports.paper import write_manuscript  # noqa: PLC0415
 
             files |= write_manuscript(evidence)

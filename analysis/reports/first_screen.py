@@ -1,4 +1,4 @@
-"""The first screen: the raters, the answer in plain sentences, and a line for each result."""
+"""The first screen of a report: the raters, the answer in plain sentences, and a line for each result."""
 
 from __future__ import annotations
 
@@ -49,28 +49,28 @@ from guard_eval.reporting.words import (
 )
 
 MAX_LINES = 12
-"""Lines of the first screen."""
+"""The largest number of lines with bars on the first screen."""
 MAX_SPELT_OUT = 6
-"""Results that a sentence names before it counts the rest."""
+"""The largest number of results that a sentence names; the rest are counted."""
 MAX_DECLARED = 6
-"""Declared results of several methods up to which they come before the ranking."""
+"""With several methods and at most this number of declared results, the results precede the ranking."""
 MAX_FACTS = 4
 """The largest number of lines about raters."""
 MAX_NAMED = 3
-"""Methods that a sentence names before it counts the rest."""
+"""The largest number of methods that a sentence names; the rest are counted."""
 PREFERRED = "preferred"
 CONCLUSIONS = (PREFERRED, NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED)
 """The conclusions on a result, in the order of the answer."""
 CLEAR_LEAD = 0.505
-"""A share that is not printed as 50 %."""
+"""The smallest share that is not printed as 50 %."""
 CALIBRATED = {
     "identical": "called a text and itself similar in",
     "shuffled": "preferred a text to its own words in disorder in",
     "swapped": "gave one verdict on both orders of a pair in",
     "padded": "preferred a text with filler to the same text without it in",
 }
-"""What a judge does in each check of its calibration. It fails the last check if it does so in more than half
-of the pairs, and the others if it does so in no more than half."""
+"""A judge's behaviour in each calibration check. A judge fails the last check if it behaves so on more than
+half of the pairs, and fails each other check if it behaves so on half of the pairs or fewer."""
 
 
 @record
@@ -78,12 +78,12 @@ class AnswerLine:
     """A line of the first screen: a bar from 0 to 100 % with its figures.
 
     Attributes:
-        about: What the line is about, outside the bars: the methods and the criterion.
-        label: The criterion, or the method that is ranked.
-        interval: The share of the first method, or the expected share of a ranked one, with its limits.
+        about: The methods and the criterion, for use outside the bars.
+        label: The criterion, or the ranked method.
+        interval: The share of the first method, or the expected share of a ranked method, with limits.
         p: The deciding p; None if there is no test.
-        conclusion: The conclusion from p; or the possible ranks.
-        won: The part of the ratings that the method won; None for a ranked one.
+        conclusion: The conclusion from p, or the possible ranks.
+        won: The part of the ratings that the method won; None for a ranked method.
         tied: The part of the ratings that were ties.
     """
 
@@ -96,7 +96,7 @@ class AnswerLine:
     tied: float = 0.0
 
     def __str__(self) -> str:
-        """Return the line as the command prints it."""
+        """Return the line as text for the output of the command."""
         level = percent(self.interval.level, 0)
         limits = share_limits(self.interval)
         tested = self.conclusion if self.p is None else f"{format_p_in_sentence(self.p)} · {self.conclusion}"
@@ -104,7 +104,7 @@ class AnswerLine:
 
     @property
     def word(self) -> str:
-        """Return the deciding p, if there is one, with the conclusion."""
+        """Return the conclusion, with the deciding p if there is one."""
         return self.conclusion if self.p is None else f"{p_value(self.p)} · {self.conclusion}"
 
     @property
@@ -141,8 +141,8 @@ class FirstScreen:
         facts: The raters, their pairs and criteria, and the excluded raters.
         answer: The answer in a sentence or two.
         more: Further remarks about the answer.
-        bars: The bars of each comparison and of each ranking, as far as there is room.
-        foot: The unit, the test, the correction, and the raters about whom the answer is.
+        bars: The bars of the first comparisons and rankings, up to `MAX_LINES` lines.
+        foot: The unit, the test, the correction, and the raters that the answer is about.
     """
 
     warning: str
@@ -161,7 +161,7 @@ class FirstScreen:
 
 def build_first_screen(evidence: Evidence) -> FirstScreen:
     """Return the first screen of a report."""
-    # Of people and of each judge, the results of the family, or all of them.
+    # For people and for each judge: the results of the family, or all results.
     groups = [
         [row for row in rows if row.family] or rows
         for rows in group_by(evidence.rows(select_answer_rows), lambda row: row.rater_group).values()
@@ -169,7 +169,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     first = groups[0]
     is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
     ranks_first = evidence.is_ranked and not is_declared
-    # A ranking that comes first speaks of the comparisons of its methods, too.
+    # If a ranking comes first, it also covers the comparisons of the ranked methods.
     ranked = {(*row.rater_group, row.criterion, row.method) for row in evidence.rows(ranking) if ranks_first}
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.rater_group == first[0].rater_group]
@@ -198,7 +198,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
 
 
 def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
-    """Say which method leads each ranking, and which was preferred in each of these comparisons."""
+    """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
     comparisons = [_group_results(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
@@ -215,7 +215,7 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
 
 
 def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
-    """Return the results of one comparison by conclusion. Those with a preferred method come first."""
+    """Group the results of one comparison by conclusion. Results with a preferred method come first."""
 
     def get_conclusion(row: WinShareRow) -> tuple[str, str]:
         is_clear = row.is_significant(alpha)
@@ -237,8 +237,8 @@ def _write_remarks(
     Args:
         evidence: The evidence.
         groups: The results of people and of each judge.
-        answered: The results of the first of these that the answer is about.
-        ranks_first: Whether a ranking is the answer.
+        answered: The results in the first group that the answer is about.
+        ranks_first: Whether the answer is a ranking.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
@@ -272,7 +272,7 @@ def _write_remarks(
 
 
 def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
-    """Return the first bars, as many as the screen has room for."""
+    """Return the first bars that fit on the screen."""
     blocks = []
     room = MAX_LINES
     for block in bars:
@@ -283,7 +283,7 @@ def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
 
 
 def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
-    """Return a line for each criterion of one comparison, with the share of its first method."""
+    """Return a line for each criterion of one comparison, with the share of the first method."""
     first = rows[0]
     has_many_raters = len({row.rater_group for row in rows}) > 1
     has_many_sizes = len({row.units for row in rows}) > 1
@@ -345,7 +345,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
 
 
 def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
-    """Say which method won more often, in results without evidence of a difference."""
+    """Name the method that won more often, for results without evidence of a difference."""
     clear = [row for row in rows if row.leading_share >= CLEAR_LEAD]
     leads = group_by(clear, lambda row: (row.leader, row.other_method))
     return [
@@ -355,7 +355,7 @@ def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
 
 
 def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
-    """Return the share that every one of these results would probably have found; 1 if it is unknown."""
+    """Return the smallest share that all these tests would probably detect; 1 if it is unknown."""
     plan = evidence.plan
     has_other_test = evidence.stops_early or plan.sequential or plan.assisted_by is not None
     if has_other_test or plan.raters == "random":
@@ -369,7 +369,7 @@ def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> f
 
 
 def _list_shares(rows: Sequence[ShareRow]) -> str:
-    """List criteria with the share of the first method. Name that method if the other one leads."""
+    """List criteria with the share of the first method. Name the first method if the other method leads."""
     parts = []
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
@@ -378,7 +378,7 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
-    """Describe the result of a judge. The sentence has "also" if people found a difference, too, or none."""
+    """Describe the result of a judge, with "also" if people also found a difference, or also found none."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
         f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
@@ -404,7 +404,7 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
 
 
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
-    """Describe the unit, the test, its correction, and the raters that the answer is about."""
+    """Describe the unit, the test, the correction, and the raters that the answer is about."""
     covered = next(row for row in evidence.rows(coverage) if row.rater_group == rows[0].rater_group)
     shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     return write_sentences(

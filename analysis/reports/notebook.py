@@ -1,4 +1,4 @@
-"""The analysis from a notebook: a table of verdicts in, data frames and matplotlib figures out."""
+"""Analyses for notebooks: they take a table of verdicts and return data frames or matplotlib figures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ranking = wrap_analysis(
 
 
 def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
-    """Return matplotlib's figures of shares or rankings, by name; see `shares`."""
+    """Return matplotlib figures of shares or rankings, by name. Arguments: see `shares`."""
     from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = make_evidence(verdicts, **declared)
@@ -99,10 +99,10 @@ def report(
     paper: bool = False,
     **declared: object,
 ) -> WrittenReport:
-    """Write the report on a table, or on a file of one, into a folder; see `shares`.
+    """Write the report on a table or on a file into a folder. Arguments: see `shares`.
 
     Returns:
-        The files that were written, index.html first, and the answer in words.
+        The written files, index.html first, and the answer in words.
 
     Raises:
         StudyError: The verdicts are not a valid table, or the folder cannot be written.
@@ -111,12 +111,12 @@ def report(
 
 
 def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
-    """Return the evidence of a table, or of a file, with its declared settings; see `shares`."""
+    """Read a table or a file of verdicts. Return the evidence with the declared settings (see `shares`)."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
     table = read_verdicts(verdicts, settings.select_reading_settings())
-    if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # `read` has said it
+    if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # otherwise `read` has warned
         warn_of(table)
     return Evidence.from_verdicts(
         *make_table_context(table, settings, name=settings.title or "Verdicts", source="in the program")

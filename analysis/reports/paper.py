@@ -48,9 +48,9 @@ from guard_eval.reporting.words import (
 from guard_eval.rubric import CRITERIA
 
 MAX_ROWS = 40
-"""Rows of the table; more do not fit a page, and are in csv/."""
+"""The largest number of rows that fit on a page. All rows are in csv/."""
 MAX_RESULTS = 6
-"""Results in the sentence."""
+"""The largest number of results in the sentence."""
 _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
 % As table* it takes both columns of a page.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
@@ -58,7 +58,7 @@ _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by g
 
 
 def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
-    """Return the files of paper/ by path within the report; the same input gives the same bytes."""
+    """Return the files of paper/ by path in the report. The same input gives the same bytes."""
     table = _make_ranking_table(evidence) if evidence.is_ranked else _make_share_table(evidence)
     text = _write_sentence(evidence)
     if is_simulated(evidence):
@@ -79,18 +79,18 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
 
 
 def _to_latex(text: str) -> str:
-    """Return prose for LaTeX in one line: no break before a percent sign, typographic apostrophes."""
+    """Return prose as one line of LaTeX, with typographic apostrophes and no break before a percent sign."""
     words = re.sub(r"[ \n\t]+", " ", replace_unwritable(text))
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
 def _find_citations(note: str) -> dict[str, str]:
-    """Return the keys and the entries of the works that a sentence cites."""
+    """Return the BibTeX keys and entries of the works that a sentence cites."""
     return {key: entry for words, entry, key in _read_references() if words in note}
 
 
 def _cite(note: str) -> str:
-    """Return a sentence that cites works by key in place of author and year."""
+    """Replace author and year in a sentence by a LaTeX citation."""
     keys = _find_citations(note)
     words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
     cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
@@ -99,7 +99,7 @@ def _cite(note: str) -> str:
 
 @cache
 def _read_references() -> list[tuple[str, str, str]]:
-    """Return the works that can be cited: the words that cite each of them, its entry and its key."""
+    """Return the words that cite a work, its BibTeX entry and its key, for each work that can be cited."""
     text = (TEMPLATES / "references.bib").read_text(encoding="utf-8")
     return re.findall(r"^% ([^\n]+)\n(@\w+\{(\w+),.*?^\})$", text, flags=re.MULTILINE | re.DOTALL)
 
@@ -111,7 +111,7 @@ def _name_raters(rows: Sequence[CoverageRow]) -> str:
 
 
 def _make_share_table(evidence: Evidence) -> Table:
-    """Return a row for each result: wins, ties and losses in percent, the share, its interval and its p."""
+    """Return a table of results: wins, ties and losses in percent, share, interval and p."""
     rows = evidence.rows(select_answer_rows)
     context = evidence.context
     first = rows[0]
@@ -151,12 +151,12 @@ def _make_share_table(evidence: Evidence) -> Table:
 
 
 def _note_missing_rows(rows: Collection[object], name: str) -> str:
-    """Say that a table does not have all rows."""
+    """Return a note if a table does not have all rows."""
     return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
 
 
 def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
-    """Return the tests of results, and their correction."""
+    """Describe the tests of results and the correction."""
     methods = (row.method for row in rows)
     tests = join_distinct_names(
         test if "random effects" in test else test.split("; ")[-1] for test in methods
@@ -168,7 +168,7 @@ def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
 
 
 def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
-    """Return the numbers of prompts, pairs and ratings of each result."""
+    """Describe the numbers of prompts, pairs and ratings of each result."""
     counts = {
         "prompt": [row.units for row in rows if row.unit == "prompt"],
         "pair": [row.pairs for row in rows],
@@ -213,7 +213,7 @@ def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
 
 
 def _make_ranking_table(evidence: Evidence) -> Table:
-    """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
+    """Return a table of ranks and shares by criterion: a row per method, sorted by the first criterion."""
     tables = _select_rankings(evidence)
     first = tables[0][0]
     level = f"{100 * first.level:g}\u00a0%"
@@ -242,7 +242,7 @@ def _make_ranking_table(evidence: Evidence) -> Table:
 
 
 def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
-    """Return the sentences of a paper's section on methods: the page's, and further ones."""
+    """Return the sentences for a paper's methods section: the page's sentences and further ones."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))
@@ -259,7 +259,7 @@ def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _describe_kappas(evidence: Evidence) -> Iterator[str]:
-    """Yield κ on each criterion: of one comparison, or the mean of all comparisons and its range."""
+    """Yield κ for each criterion: the κ of one comparison, or the mean and range over comparisons."""
     by_criterion: dict[str, list[float]] = {}
     for row in evidence.rows(agreement):
         if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None:
@@ -271,10 +271,10 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
 
 
 def make_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
-    """Return the tables of the GUARD paper: pooled shares with its binomial test.
+    """Return tables as in the GUARD paper: pooled shares with the paper's binomial test.
 
-    The test treats ratings of one pair as independent, which they are not. `sensitivity.csv` has it together
-    with the valid test. There is none if comparisons stopped when they were decided.
+    The binomial test treats ratings of one pair as independent, which is wrong. `sensitivity.csv` has this
+    test together with the valid test. There are no tables if comparisons stopped when they were decided.
     """
     if evidence.stops_early:
         return ()

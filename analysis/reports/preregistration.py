@@ -13,14 +13,14 @@ from guard_eval.study import Study
 from guard_eval.study.declared import hash_declared
 
 PLAN = "plan.md"
-"""The page that is written before the first verdict, in the study's folder."""
+"""The page in the study's folder that is written before the first verdict."""
 
 HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
 _VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
 def compare_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return sentences that compare the study with its written plan; none if there is no plan."""
+    """Compare the study with its written plan, and return sentences. Without a plan, return none."""
     path = study.folder / PLAN
     if not path.exists():
         return ()
@@ -44,9 +44,10 @@ def compare_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
 
 
 def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Return the hash of each part of the settings and of the pairs, by its name as the page has it.
+    """Return the hash of each part of the settings and the hash of the pairs, by their names on the page.
 
-    That of the pairs is of their sorted ids, each of which is a hash of the methods and both texts.
+    The hash of the pairs is made from the sorted ids of the pairs. An id is a hash of the methods and both
+    texts.
     """
     declared = study.declared.items()
     hashes = {f"settings of {escape_markdown(name)}": hash_declared(text) for name, text in declared}

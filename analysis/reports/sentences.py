@@ -1,4 +1,4 @@
-"""Sentences about raters, rankings, methods and limits. Templates have the words of most of them."""
+"""Sentences about raters, rankings, methods and limits. Most of them come from templates."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from guard_eval.reporting.words import capitalise, join_first, plural, title, to
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
-"""Criteria that a sentence names before it counts the rest."""
+"""The largest number of criteria that a sentence names; the rest are counted."""
 MAX_NOTES = 4
-"""Notes of results that are repeated among the limits."""
+"""The largest number of notes of results that the list of limits repeats."""
 
 
 def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
-    """Return the sentences that a template makes of the evidence and of further facts."""
+    """Return the sentences that a template makes from the evidence and further facts."""
     tables = group_rankings(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
     unclear = [rows for rows in tables if rows[0].is_unclear(evidence.plan.alpha)]
@@ -97,7 +97,7 @@ def count_raters(count: int | None, kind: str) -> str:
 
 
 def name_judge(judge: str, *, bare: bool = False) -> str:
-    """Return a judge within a sentence: `the judge gpt`, or `the panel …`; a `bare` name stays as it is."""
+    """Name a judge in a sentence: `the judge gpt` or `the panel …`. With `bare`, add no words to the name."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
         return f"the {name}"
@@ -105,7 +105,7 @@ def name_judge(judge: str, *, bare: bool = False) -> str:
 
 
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:
-    """Describe how the figures were computed, in a sentence or two for each."""
+    """Describe how the numbers were computed, in one or two sentences for each analysis."""
     families = {name_raters(row): row.family for row in evidence.rows(select_answer_rows) if row.family > 1}
     return write_sentences(
         "methods",
@@ -132,7 +132,7 @@ def describe_limits(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
-    """Yield the first notes as sentences. A note that is not about all results names its results."""
+    """Yield the first notes as sentences. A note about only some results names these results."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {title(row.criterion)}" for row in noted]

@@ -1,4 +1,4 @@
-"""Add columns that can split a study's results, from its prompts and the traces of its texts."""
+"""Add columns for splitting a study's results, from the prompts and from the traces of the texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_columns(
     """Add columns of the prompts or of the traces to the verdicts.
 
     Raises:
-        StudyError: A column is in neither of them and cannot split results, or their files cannot be read.
+        StudyError: A column is unknown and cannot split results, or the prompts or traces cannot be read.
     """
     further = [name for name in dict.fromkeys(names) if name not in SPLITTING]
     if not further:
@@ -54,7 +54,7 @@ def add_columns(
 
 
 def average_traces(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
-    """Return the means of the traces of each pair, over one or both texts."""
+    """Return the mean traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:
         texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]

@@ -1,4 +1,4 @@
-"""Read what a report needs from a study: its verdicts, plan, metrics, examples and exclusions."""
+"""Read a study's verdicts, plan, metrics, examples and exclusions for the report."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _LARGEST_SCORES = 2**24
 def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
     """Return rows as a table.
 
-    It is built by columns, because a dict for each of a million verdicts takes a minute.
+    The table is built by columns, because a dictionary for each of a million verdicts takes a minute.
     """
     names = [field.name for field in fields(TidyRow)]
     return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names})
 
 
 def read_study_verdicts(study: Study) -> pd.DataFrame:
-    """Return the verdicts of a study, validated, without those of excluded raters.
+    """Return the validated verdicts of a study, without the verdicts of excluded raters.
 
     Raises:
-        StudyError: There are none.
+        StudyError: There are no verdicts.
     """
     with Store.open(study.database) as store:
         return validate(make_verdict_table(_read_rows(study, store)))
@@ -72,7 +72,7 @@ def _read_rows(study: Study, store: Store) -> list[TidyRow]:
 
 
 def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
-    """Leave out the verdicts of the round that is not over, if comparisons stop after a round."""
+    """Remove the verdicts of the open round, if comparisons stop after a round."""
     settings_parts = [name_deciding_group(row.rater, row.rater_kind) for row in rows]
     with store.read() as db:
         closed = {name: count_closed(db, name) for name in {*settings_parts}}
@@ -80,11 +80,11 @@ def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
 
 
 def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
-    """Return the verdicts of a study and the context of its report. Its results then count as seen.
+    """Return a study's verdicts and the context of the report. From then on, the results count as seen.
 
     Args:
         study: The study.
-        by: Columns by which results are split, in addition to the declared ones.
+        by: Columns for splitting the results, in addition to the declared columns.
 
     Raises:
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
@@ -160,9 +160,9 @@ def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str
 
 
 def _find_unknown_searches(settings: Settings) -> tuple[str, ...]:
-    """Return the systems in files that are the only setting of their strategy in the study.
+    """Return the systems whose texts come from files and whose strategy has only one setting in the study.
 
-    Nothing is known about how these settings were chosen.
+    It is unknown how these settings were chosen.
     """
     files = [system.name for system in settings.system if system.source == "file"]
     counts = Counter(map(find_strategy, files))
@@ -199,7 +199,7 @@ def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
 
 
 def _note_compared_run(settings: Settings) -> tuple[str, ...]:
-    """Say that the first of several texts of a prompt was compared. Return nothing if there is only one."""
+    """Return a note if only the first of several texts of each prompt was compared."""
     runs = settings.generation.runs
     if runs == 1:
         return ()
@@ -215,7 +215,7 @@ def _describe_missing_ratings(
 ) -> tuple[str, ...]:
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
-    Ratings of raters who were excluded later are not missing here; the report names them elsewhere.
+    Ratings of excluded raters do not count as missing, because the report names them elsewhere.
     """
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
@@ -232,7 +232,7 @@ def _describe_missing_ratings(
 def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
-    People and judges may rate on different criteria. The correction runs over people and over each judge
+    People and judges may rate different criteria. The p-values of people and of each judge are corrected
     separately.
     """
     names: dict[str, None] = {}
@@ -245,7 +245,7 @@ def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[t
 
 
 def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
-    """Return the scores that a report shows, each with its meaning. Return none if nothing was measured."""
+    """Return the scores for the report, each with its meaning. Return no scores if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
         return ()

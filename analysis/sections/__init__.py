@@ -1,6 +1,6 @@
-"""The sections of the report, in the order of the page, and the analyses by the name of their CSV file.
+"""The sections of the report in page order, and the analyses by the name of their CSV file.
 
-A new section is one module, and its names here.
+To add a section, write one module and list its names here.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from guard_eval.reporting.words import and_list
 
 METRICS_PER_TABLE = 4
 MAX_NAMED = 2
-"""Metrics in the answer."""
+"""The largest number of metrics that the answer names."""
 
 
 @declare_plan_keys()
@@ -22,7 +22,7 @@ def metrics(evidence: Evidence) -> list[MetricRow]:
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Make the section "What do automatic metrics say?" from the scores over all datasets, if it can."""
+    """Make the section "What do automatic metrics say?" from the scores over all datasets."""
     rows = evidence.rows(metrics)
     rows = [row for row in rows if row.dataset == ALL] or rows
     if not rows:
@@ -56,7 +56,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: Sequence[str]) -> str:
-    """Name the scores of the methods that are compared."""
+    """List the scores of the compared methods."""
     scores = [
         f"{title} {and_list([f'{cells[method, title].split()[0]} ({method})' for method in methods])}"
         for title in titles

@@ -1,4 +1,4 @@
-"""How a setting of each strategy was chosen, from how many, and how much that choice is worth."""
+"""Describe how one setting of each strategy was chosen, from how many, and how much the choice improves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CURVE = (
 
 MEETS = {True: "yes", False: "no"}
 SHOWN_COUNTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""The numbers of settings for which the page has the score to expect."""
+"""The numbers of settings for which the page gives the expected best score."""
 
 
 @record
@@ -36,12 +36,12 @@ class SettingRow:
     Attributes:
         strategy: The strategy.
         setting: The setting, which is a system.
-        maximized: The score that chose.
-        score: Its value on the prompts that chose.
-        diversity: The diversity there, in percent.
-        meets_conditions: Whether it meets the declared conditions.
-        chosen: Whether it was chosen.
-        chosen_share: How often it is chosen from resampled prompts.
+        maximized: The score that the choice maximizes.
+        score: The value of this score on the tuning prompts.
+        diversity: The diversity on the tuning prompts, in percent.
+        meets_conditions: Whether the setting meets the declared conditions.
+        chosen: Whether the setting was chosen.
+        chosen_share: The share of resamples of the prompts in which the setting is chosen.
     """
 
     strategy: str
@@ -65,7 +65,7 @@ class ExpectedBestRow:
 
 @declare_plan_keys()
 def search(evidence: Evidence) -> list[SettingRow]:
-    """Return a row for each setting that was tried."""
+    """Return a row for each tried setting."""
     choice = evidence.context.choice
     if choice is None:
         return []
@@ -97,7 +97,7 @@ def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
 
 
 def describe_search(evidence: Evidence) -> Iterator[str]:
-    """Say which settings were tried, how one was chosen, and who rated the chosen ones."""
+    """Describe the tried settings, the choice, and the raters of the chosen settings."""
     choice = evidence.context.choice
     if choice is not None:
         raters = dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))

@@ -1,4 +1,4 @@
-"""A section of the report is one module: typed rows, the analysis that makes them, and its place on the page.
+"""The parts of a report section. A section is one module: typed rows, an analysis, and its text on the page.
 
 A module of `analysis.sections` has
 - a row: a frozen dataclass whose fields are the columns of the CSV file,
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MAX_ROWS = 60
-"""Rows of a table of the page. The CSV file has all."""
+"""The largest number of rows of a table on the page. The CSV file has all rows."""
 MAX_NOTES = 4
-"""Notes of rows below a table. The CSV file has all."""
+"""The largest number of notes below a table. The CSV file has all notes."""
 IF_DIFFERENT = ("Comparison", "Judged by", "Dataset")
-"""Labels that are left out if all rows have the same."""
+"""The labels that are left out if they are the same in all rows."""
 
 R = TypeVar("R")
 K = TypeVar("K")
 J = TypeVar("J", bound="JudgedRow | ComparisonRow")
 Cells = Mapping[str, Cell]
-"""The cells of a row by the heading of their column."""
+"""The cells of a row, by column heading."""
 Analyse = Callable[[Evidence], "Sequence[DataclassInstance]"]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """A row about people, or about one judge.
+    """A row about people or about one judge.
 
     Attributes:
         rater_kind: The kind of raters.
@@ -72,8 +72,8 @@ class CriterionRow(JudgedRow):
 class ComparisonRow:
     """A row about two methods on one criterion.
 
-    The fields have the order of a `ResultKey`, so that a row is made by `Row(*key, raters=4, …)`. With
-    `Row(**key._asdict())` mypy would not find a missing column.
+    The fields are in the order of a `ResultKey`, so that `Row(*key, raters=4, …)` makes a row. With
+    `Row(**key._asdict())`, mypy would not find a missing column.
     """
 
     method_a: str
@@ -84,7 +84,7 @@ class ComparisonRow:
 
     @property
     def key(self) -> ResultKey:
-        """Return the key of the result in every analysis."""
+        """Return the key that identifies this result in every analysis."""
         return ResultKey(self.method_a, self.method_b, self.rater_kind, self.judge, self.criterion)
 
     @property
@@ -103,13 +103,13 @@ class Section:
     """A question with its answer, which unfolds on the page.
 
     Attributes:
-        anchor: The name of its place in the page: one word, unique in a report.
-        question: What a reader would ask.
+        anchor: The anchor of the section in the page: one word, unique in a report.
+        question: The question that a reader would ask.
         answer: The answer in a few words.
         tables: The tables.
         notes: Explanations of the tables.
-        is_open: Whether it is unfolded at first.
-        figures: Figures, below the tables.
+        is_open: Whether the section is unfolded at first.
+        figures: The figures below the tables.
     """
 
     anchor: str
@@ -122,7 +122,7 @@ class Section:
 
 
 def name_limit_columns(prefix: str = "") -> dict[str, str]:
-    """Return the metadata of an `Estimate` whose limits are the columns `{prefix}low` and `{prefix}high`."""
+    """Return the field metadata of an `Estimate` with the limit columns `{prefix}low` and `{prefix}high`."""
     return {"limits": prefix}
 
 
@@ -131,12 +131,12 @@ def make_frame(
 ) -> pd.DataFrame:
     """Return rows as a frame of Python objects: a column for each field, and three for an `Estimate`.
 
-    Objects keep None as None and an integer as an integer. A frame with kinds of raters has the column
-    `simulated` first.
+    In a frame of objects, None stays None and an integer stays an integer. If the rows have a kind of raters,
+    the first column is `simulated`.
 
     Args:
-        rows: The rows, of one class.
-        kind: Their class, whose columns a frame without rows has.
+        rows: The rows, all of one class.
+        kind: The class of the rows, needed for the columns if there are no rows.
     """
     columns: dict[str, list[object]] = {}
     for field in fields(kind or rows[0]) if kind or rows else ():
@@ -175,8 +175,8 @@ def make_row_table(
 
     Args:
         rows: The rows.
-        labels: The words of a row. Those of `IF_DIFFERENT` are left out if all rows have the same.
-        figures: The figures of a row. A column without any figure is left out.
+        labels: The labels of a row. Labels in `IF_DIFFERENT` are left out if they are the same in all rows.
+        figures: The numbers of a row. A column without any number is left out.
         csv: The name of the CSV file that has all rows.
         caption: The caption.
         note: The note below.
@@ -214,7 +214,7 @@ def make_table_section(
     strong: Callable[[R], bool] = lambda _: False,
     is_open: bool = False,
 ) -> Section | None:
-    """Return a section with one table; None without rows. By default its anchor is the name of its file."""
+    """Return a section with one table, or None without rows. Default anchor: the name of the CSV file."""
     if not rows:
         return None
     return Section(
@@ -235,7 +235,7 @@ def make_labelled_table(
     note: str = "",
     strong: frozenset[int] = frozenset(),
 ) -> Table:
-    """Return a table with labels on the left and figures on the right, a row for each set of figures."""
+    """Return a table with labels on the left and numbers on the right, a row for each set of numbers."""
     lines = [{**words, **numbers} for words, numbers in zip(labels, figures, strict=False)]
     return Table(
         columns=tuple(lines[0]),
@@ -264,13 +264,13 @@ def name_result(row: ComparisonRow) -> dict[str, Cell]:
 
 
 def name_first_method(rows: Iterable[ComparisonRow]) -> str:
-    """Return the name of the method whose share a column gives."""
+    """Name the first method; with several comparisons, return the words "the first method"."""
     comparisons = {row.methods for row in rows}
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
 
 
 def select_first_raters(rows: Sequence[J]) -> list[J]:
-    """Return the rows of people, or those of the first judge if there are no people."""
+    """Return people's rows, or the first judge's rows if no person rated."""
     first = next((row for row in rows if not row.judge), rows[0])
     return [row for row in rows if row.rater_group == first.rater_group]
 

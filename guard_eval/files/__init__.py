@@ -1,1 +1,1 @@
-"""The way in for files of other people: opened without waiting, and read up to a limit."""
+"""Read files that come from other people, without waiting and up to a size limit."""

@@ -1,7 +1,7 @@
-"""Open and read a file that may be a stranger's, in bounded time and memory.
+"""Open and read files that may come from strangers, in bounded time and memory.
 
-A study's folder and a table come from other people. A name there can stand for a pipe that nobody writes to,
-a device without an end, or a few kilobytes that unpack to gigabytes. All such files are read by this module.
+Studies and tables come from other people. A file name can belong to a pipe that nobody writes to, to an
+endless device, or to a few kilobytes that unpack to gigabytes. This module reads all files of this kind.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LARGEST_TEXT = 2**20
 """The largest file of settings, in bytes."""
 
 UNPACKED_FREELY = 2**24
-"""A packed file may hold this many bytes, however small it is."""
+"""Every packed file may unpack to this number of bytes, even if the packed file is small."""
 
 LARGEST_RATIO = 100
-"""Beyond that, a file unpacks to at most this multiple of its size. Tables of verdicts reach 40, in xz."""
+"""A larger file may unpack to at most this multiple of its size. Tables of verdicts in xz reach 40."""
 
 ZIP = b"PK\x03\x04"
-"""How a zip archive begins; a workbook is one."""
+"""The first bytes of a zip archive. A workbook is a zip archive, too."""
 _BLOCK = 2**20
 _WORKBOOK = "[Content_Types].xml"
-"""The file that every zip archive of an office program holds, and that no other one does."""
+"""A file that is in the zip archives of office programs, and in no other zip archive."""
 
 _UNREADABLE = (
     OSError,
@@ -57,7 +57,7 @@ _KINDS = {
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading. It never waits for another program.
+    """Open a regular file for reading, without ever waiting for another program.
 
     Raises:
         StudyError: The file is missing, cannot be opened, or is a folder, a pipe, a socket or a device.
@@ -66,7 +66,7 @@ def open_regular(path: Path) -> BufferedReader:
         _check_kind(path, path.stat())  # opening a device can change what it does
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _check_kind(path, os.fstat(handle))  # the name may stand for something else by now
+            _check_kind(path, os.fstat(handle))  # by now, the name may belong to another file
             return os.fdopen(handle, "rb")
         except BaseException:
             os.close(handle)
@@ -80,20 +80,20 @@ def _check_kind(path: Path, status: os.stat_result) -> None:
 
 
 def read_bytes(path: Path, *, limit: int) -> bytes:
-    """Return the content of a file as it is, packed or not.
+    """Return the content of a file unchanged. A packed file stays packed.
 
     Raises:
-        StudyError: It cannot be read as `open_regular` says, or is larger than `limit` bytes.
+        StudyError: `open_regular` cannot open the file, or the file is larger than `limit` bytes.
     """
     with open_regular(path) as file, _explain_errors(path):
         return _read_blocks(file, path, limit)
 
 
 def read_text(path: Path, *, limit: int = LARGEST_TEXT) -> str:
-    """Return the text of a file, without a byte order mark and with line feeds alone as line ends.
+    """Return the text of a file, without a byte order mark and with all line ends as line feeds.
 
     Raises:
-        StudyError: It cannot be read as `read_bytes` says, or is not UTF-8.
+        StudyError: `read_bytes` cannot read the file, or the file is not UTF-8.
     """
     content = read_bytes(path, limit=limit)
     try:
@@ -103,16 +103,16 @@ def read_text(path: Path, *, limit: int = LARGEST_TEXT) -> str:
 
 
 def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
-    """Return the name and content of a file, unpacked if it is packed.
+    """Return the name and content of a file, unpacked if the file is packed.
 
-    Gzip, bzip2, xz, Zstandard and a zip of one file are unpacked.
+    Gzip, bzip2, xz, Zstandard and zip archives of one file are unpacked.
 
-    The content decides, not the name. Workbooks, which are zip archives, too, stay as they are. The name is
-    without the ending of the compression; of a zip archive, it is the name inside.
+    The content shows whether a file is packed, not the name. Workbooks are zip archives, too, but they stay
+    packed. The returned name has no compression ending; for a zip archive, it is the name in the archive.
 
     Raises:
-        StudyError: It cannot be read as `read_bytes` says, unpacks to more than `limit` bytes or to more than
-            its size allows, is damaged, or is an archive of several files.
+        StudyError: `read_bytes` cannot read the file, or the file is damaged, is an archive of several files,
+            or unpacks to more than `limit` bytes or to more than the packed size allows.
     """
     with open_regular(path) as file, _explain_errors(path):
         start = file.read(8)
@@ -128,13 +128,13 @@ def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
 
 
 def _read_archive(file: BinaryIO, path: Path, limit: int) -> tuple[str, bytes]:
-    """Return the one file of a zip archive, or the archive itself if it is a workbook."""
+    """Return the only file of a zip archive, or the archive itself if the archive is a workbook."""
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
         if _WORKBOOK in names:
             file.seek(0)
             return path.name, _read_blocks(file, path, limit)
-        # What macOS adds to an archive is no file of its owner.
+        # Files that macOS adds to an archive do not count.
         names = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
         if len(names) != 1:
             raise StudyError(f"{path} is an archive of {len(names)} files; unpack it, and name one of them")
@@ -148,11 +148,11 @@ def _measure_size(file: BinaryIO) -> int:
 
 
 def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None = None) -> bytes:
-    """Read a file in blocks, so that memory grows only with its real size.
+    """Read a file in blocks, so that memory grows only with the real size of the file.
 
     Args:
         file: The file.
-        path: Its name, for messages.
+        path: The name of the file, for messages.
         limit: The largest number of bytes.
         packed: The size of the file that is being unpacked.
     """
@@ -199,6 +199,6 @@ _UNPACKERS: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": _unpack_zstandard,
 }
-"""The readers of compressed files, by the first bytes of these."""
+"""The readers of compressed files, by the first bytes of the files."""
 
 _PACKED_ENDINGS = {".gz", ".bz2", ".xz", ".zst"}

@@ -1,4 +1,4 @@
-"""Parquet and Feather files, whose few bytes can stand for billions of rows or for a long text in each."""
+"""Read Parquet and Feather files safely: a small file can contain billions of rows or many long texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from guard_eval.errors import MissingExtraError, StudyError
 
 PARQUET, FEATHER = b"PAR1", b"ARROW1"
-"""How the files begin."""
+"""The first bytes of Parquet and Feather files."""
 _MOST_VALUES = 10**8
 _BATCH_ROWS = 256
-"""Rows that are read at once. A text may be long, and may be stored once for all rows."""
+"""The number of rows that are read at once. Rows may share one long text that is stored only once."""
 
 
 def read_arrow(path: Path, data: bytes, *, limit: int, most_rows: int) -> Any:  # noqa: ANN401 (pyarrow has no types)
@@ -52,7 +52,7 @@ def read_arrow(path: Path, data: bytes, *, limit: int, most_rows: int) -> Any:  
 
 
 def _check_sizes(metadata: Any, *, limit: int, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)
-    """Check what a file says of its rows and of its unpacked size."""
+    """Check the number of rows and the unpacked size that the file declares."""
     if metadata.num_rows > most_rows:
         raise ValueError(f"its table has more than {most_rows:,} rows")
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

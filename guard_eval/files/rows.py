@@ -1,7 +1,7 @@
 """Read the rows of any file of texts, prompts or verdicts, packed or not.
 
-CSV, TSV and other separated text, JSON and JSON lines, XLSX, Parquet, Feather, and plain text. What a file is
-follows from its content; the ending decides only where the content could be either.
+The formats are CSV, TSV and other separated text, JSON and JSON lines, XLSX, Parquet, Feather, and plain
+text. The content shows the format; the file name's ending matters only if the content fits two formats.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from guard_eval.files.parquet import FEATHER, PARQUET, read_arrow
 from guard_eval.files.sheets import read_sheet_rows
 
 MOST_BYTES = 2**30
-"""A larger file is refused before it takes a machine's memory: a few megabytes can unpack to it."""
+"""The largest unpacked size in bytes, to protect memory: a few megabytes can unpack to this size."""
 MOST_ROWS = 2**20
-"""More rows are refused before they take a machine's memory: a text that is measured takes a kilobyte."""
+"""The largest number of rows, to protect memory: each measured text takes a kilobyte."""
 
 LINE, SHEET_ROW, RECORD, ROW = "line", "sheet row", "record", "row"
-"""What rows are counted by: in separated text, in a workbook, in JSON, and in Parquet and Feather."""
+"""The words for a row in messages: for separated text, for a workbook, for JSON, for Parquet and Feather."""
 
 NumberedRows = Iterable[tuple[int, Any]]
 Encoding = Literal["strict", "surrogateescape"]
@@ -43,33 +43,33 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _NUL_PLACES = {(1, 2, 3): "UTF-32", (0, 1, 2): "UTF-32", (1, 3): "UTF-16", (0, 2): "UTF-16"}
-"""The encoding of a text without a mark by the places of NUL bytes among each four."""
+"""The encoding of a text without a byte order mark, by the places of NUL bytes in each four bytes."""
 _START = 4096
-"""The bytes at the start of a file that show what it is."""
+"""The number of bytes at the start of a file that show the format."""
 _HEAD_ROWS = 20
-"""Rows among which the header is looked for."""
+"""The number of first rows in which the header is searched."""
 _SIGN_LINE = re.compile(r'\s*"?sep=([^"\r\n]?)"?\s*', re.IGNORECASE)
-"""A first line by which a spreadsheet names the separator; without one it is a tab."""
+"""A first line in which a spreadsheet names the separator. If the line names none, it is a tab."""
 _QUALTRICS = '{"ImportId"'
-"""Every cell of Qualtrics' third header row begins so."""
+"""The beginning of every cell in Qualtrics' third header row."""
 _INDEX = "__index_level_0__"
-"""The name that pandas gives a nameless index in Parquet and Feather."""
+"""The name that pandas gives to an index without a name in Parquet and Feather files."""
 _WRAPPERS = (
     *("data", "records", "rows", "results", "items", "annotations", "verdicts", "judgments", "judgements"),
     *("votes", "battles", "comparisons", "ratings", "examples", "instances", "responses"),
 )
-"""Keys of an object whose list holds all records."""
+"""The keys of a JSON object whose value may be the list of all records."""
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """The rows of a file, which can be read once.
+    """The rows of a file. They can be read only once.
 
     Attributes:
         path: The file.
-        unit: What its rows are counted by: line, sheet row, record or row.
-        headings: The headings of a table; the first one is empty where a program wrote an index.
-        rows: Each row with its number: a list of cells, or without headings a value of JSON.
+        unit: The word for a row in messages: line, sheet row, record or row.
+        headings: The headings of a table. The first heading is empty if a program wrote an index.
+        rows: Each row with its number. A row is a list of cells or, without headings, a JSON value.
     """
 
     path: Path
@@ -78,7 +78,7 @@ class RowFile:
     rows: NumberedRows
 
     def records(self, most_rows: int) -> Iterator[tuple[int, Any]]:
-        """Yield rows as objects by heading, or as JSON has them.
+        """Yield each row: a dictionary from headings to cells for a table, or the JSON value itself.
 
         Raises:
             StudyError: A row cannot be read, or there are more than `most_rows`.
@@ -97,20 +97,20 @@ def open_rows(
     errors: Encoding = "strict",
     is_plain: bool = False,
 ) -> RowFile:
-    """Read a file and find its format. Its rows are parsed when they are wanted.
+    """Read a file and find the format. The rows are parsed later, when they are used.
 
-    Text is UTF-8, or UTF-16 or UTF-32 with a byte order mark. The cells of a table are separated by commas,
-    semicolons, tabs or bars, whichever gives the header most columns, or as a line `sep=;` says.
+    Text is UTF-8, or UTF-16 or UTF-32 with a byte order mark. The separator of cells is the comma, semicolon,
+    tab or bar that gives the header the most columns, or the separator in a line such as `sep=;`.
 
     Args:
         path: The file.
         limit: The largest number of unpacked bytes.
         most_rows: The largest number of rows of a Parquet file.
-        errors: What becomes of bytes that are not UTF-8.
-        is_plain: A file `.txt` has a prompt a line, and no separators.
+        errors: How bytes that are not UTF-8 are treated (see `Encoding`).
+        is_plain: A `.txt` file has one prompt per line and no separators.
 
     Raises:
-        StudyError: The file cannot be read; the message names file, row, value and remedy.
+        StudyError: The file cannot be read. The message names the file, row, value and remedy.
     """
     name, data = read_unpacked(path, limit=limit)
     ending = Path(name).suffix.lower()
@@ -153,12 +153,12 @@ def _decode(path: Path, data: bytes, errors: Encoding) -> str:
 
 
 def _split_lines(text: str, end: str = "\n") -> Iterator[str]:
-    """Yield the lines of a text with their ends. JSON strings may hold other line ends than `end`."""
+    """Yield the lines of a text with their ends. Line ends other than `end` (in JSON strings) stay."""
     return (match[0] for match in re.finditer(rf"[^{end}]*{end}|[^{end}]+\Z", text))
 
 
 def _find_filled_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the filled lines with their numbers."""
+    """Yield the lines that are not blank, with their numbers."""
     lines = enumerate(_split_lines(text), start=1)
     return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())
 
@@ -168,8 +168,8 @@ def _read_separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[in
 
     Args:
         path: The file.
-        text: Its text.
-        signs: The possible separators, of which the one that gives the header most columns is taken.
+        text: The text of the file.
+        signs: The possible separators. The separator that gives the header the most columns is used.
     """
     csv.field_size_limit(2**31 - 1)  # a cell may hold a book
     # A lone carriage return outside quotes is an error, unless it ends all lines.
@@ -198,7 +198,7 @@ def _read_separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[in
 
 
 def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
-    """Return a table whose first row has the headings."""
+    """Return a table. The first row has the headings."""
     first = list(islice(rows, _HEAD_ROWS))
     if not first:
         return RowFile(path, unit, (), ())
@@ -213,7 +213,7 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
     headings = [name.strip() for name in first.pop(0)[1]]
     while headings and not headings[-1]:
         headings.pop()
-    # R writes names of rows, and no heading over them.
+    # R writes row names without a heading.
     named = [row[0] for _, row in first if len(row) == len(headings) + 1]
     if named and named == [str(number) for number in range(1, len(first) + 1)]:
         headings.insert(0, "")
@@ -230,7 +230,7 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
 
 
 def _fit_rows(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows with as many cells as headings; spreadsheets write more or fewer empty ones."""
+    """Yield rows with one cell per heading. Spreadsheets may write more or fewer empty cells."""
     for number, row in rows:
         if any(row[width:]):
             raise StudyError(
@@ -242,13 +242,13 @@ def _fit_rows(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator
 
 
 def _read_arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarrow has no types)
-    """Return the rows of a Parquet or Feather file, whose lists and objects stay what they are."""
+    """Return the rows of a Parquet or Feather file. Lists and objects in cells stay unchanged."""
     columns = {name: table[name].to_pylist() for name in table.column_names if name != _INDEX}
     return RowFile(path, ROW, tuple(columns), enumerate(zip(*columns.values(), strict=True), start=1))
 
 
 def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
-    """Return the values of JSON lines, of a list, or of one of the other shapes of a table."""
+    """Return the records of JSON lines, or of a JSON document in one of the known shapes."""
     if is_lines or _has_json_lines(text):
         lines = _find_filled_lines(text)
         values = ((number, parse_json(f"{path}, line {number}", line)) for number, line in lines)
@@ -258,7 +258,7 @@ def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
 
 
 def _has_json_lines(text: str) -> bool:
-    """Return whether the first of several lines is a value by itself."""
+    """Return whether a text has several lines and the first line is a complete JSON value."""
     lines = [line for _, line in islice(_find_filled_lines(text), 2)]
     try:
         json.loads(lines[0])
@@ -268,7 +268,7 @@ def _has_json_lines(text: str) -> bool:
 
 
 def _find_json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
-    """Return the records of a document: of a list, of a list in an object, or of pandas' shapes."""
+    """Return the records of a JSON document: a list, a list in an object, or a format of pandas."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
     columns, rows = value.get("columns"), value.get("data")
@@ -299,7 +299,7 @@ def _find_nested_records(value: dict[str, Any]) -> list[Any]:
 
 
 def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
-    """Return a value of JSON; a key that an object has twice is refused."""
+    """Parse a JSON value. Refuse an object that has the same key twice."""
     try:
         return json.loads(text, object_pairs_hook=_build_object)
     except StudyError as error:

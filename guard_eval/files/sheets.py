@@ -1,4 +1,4 @@
-"""The rows of an XLSX workbook's sheet, as texts."""
+"""Read the rows of an XLSX workbook as texts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY
 
 LARGEST_WORKBOOK = 2**27
-"""The most bytes that a workbook unpacks to."""
+"""The largest unpacked size of a workbook, in bytes."""
 _LARGEST_FORMATS = 2**22
-"""The most bytes that a part of a workbook has which holds no cells: its formats, names and relations."""
+"""The largest size in bytes of a workbook's part without cells, such as formats, names or relations."""
 _MOST_ROWS = 2**20
 _MOST_CELLS = 2**24
 
 Row = tuple[int, list[str]]
-"""The number of a row, and its cells."""
+"""The number of a row, and the cells of the row."""
 
 
 def read_sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
-    """Yield the filled rows of the one sheet of a workbook that has any, with their numbers in the sheet.
+    """Yield the filled rows of a workbook's only filled sheet, with their row numbers in the sheet.
 
-    A formula counts with the value that a spreadsheet program stored.
+    For a formula, use the value that a spreadsheet program stored.
 
     Raises:
-        StudyError: openpyxl is missing, or the file is no workbook with one filled sheet and without errors.
+        StudyError: openpyxl is missing, the file is not a workbook, several or no sheets have filled rows, or
+            a cell has an error.
     """
     try:
         _check_sizes(data)
@@ -52,7 +53,7 @@ def read_sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
 
 
 def _check_sizes(data: bytes) -> None:
-    """Check what a workbook unpacks to; a few kilobytes can hold gigabytes of nothing."""
+    """Check the unpacked size of a workbook. A few kilobytes can unpack to gigabytes."""
     with zipfile.ZipFile(BytesIO(data)) as packed:
         parts = packed.infolist()
     allowed = min(LARGEST_WORKBOOK, max(UNPACKED_FREELY, LARGEST_RATIO * len(data)))
@@ -65,8 +66,8 @@ def _check_sizes(data: bytes) -> None:
 
 
 def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)
-    """Return the rows of a sheet that have a filled cell; a cell with an error is None."""
-    sheet.reset_dimensions()  # what a file says of its own size may be wrong
+    """Return the rows of a sheet that have a filled cell. A cell with an error becomes None."""
+    sheet.reset_dimensions()  # the size that a file declares may be wrong
     rows, count = [], 0
     for number, cells in enumerate(sheet.rows, start=1):
         count += len(cells)
@@ -79,7 +80,7 @@ def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa
 
 
 def _format_cell(cell: Any) -> str | None:  # noqa: ANN401 (openpyxl has no types)
-    """Return a cell as a spreadsheet shows it; None for an error."""
+    """Return the text of a cell as a spreadsheet shows it, or None for an error."""
     value = cell.value
     if value is None:
         return ""

@@ -1,1 +1,1 @@
-"""How results are shown: tables, figures, escaping for each format, and how numbers are worded."""
+"""Show results: tables, figures, escaping for each format, and the wording of numbers."""

@@ -1,4 +1,4 @@
-"""Numbers for other programs: the one writer of JSON, and the one of a data frame as CSV."""
+"""Write results for other programs: any value as JSON, and a data frame as CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def to_json(value: object, *, ascii_only: bool = False) -> str:
 
 
 def to_json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
-    """Return a value as JSON has it. A value that is missing or no finite number is null."""
+    """Convert a value to JSON types. Missing values and numbers that are not finite become null."""
     # A report has a hundred thousand cells, nearly all of them of the first three kinds.
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -44,19 +44,19 @@ def to_json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a resul
         return to_json_value(value.tolist())
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_json_value(inner) for inner in value]
-    # NaT and NA are what pandas has for a missing value.
+    # In pandas, NaT and NA are missing values.
     return None if type(value).__name__ in {"NaTType", "NAType"} else to_json_value(str(value))
 
 
 def frame_csv(frame: pd.DataFrame) -> bytes:
-    """Return a data frame as CSV in which a spreadsheet finds no formulas. It is fast for a million rows."""
+    """Return a data frame as CSV without spreadsheet formulas. The function is fast for a million rows."""
     columns = [_column_cells(frame[name]) for name in frame.columns]
     names = [escape_csv(str(name)) for name in frame.columns]
     return join_escaped_csv(chain([names], zip(*columns, strict=True))).encode()
 
 
 def _column_cells(column: pd.Series) -> list[str]:
-    """Return the column's cells escaped for CSV; each different value is escaped once."""
+    """Return the column's cells, escaped for CSV. Each distinct value is escaped only once."""
     import numpy as np  # noqa: PLC0415 (commands that write no frame start without them)
     import pandas as pd  # noqa: PLC0415
 
@@ -73,6 +73,6 @@ def _column_cells(column: pd.Series) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    """Return a value as a cell of CSV."""
+    """Return a value as a CSV cell."""
     item = to_json_value(value)
     return escape_csv(item if isinstance(item, str | int | float) else None)

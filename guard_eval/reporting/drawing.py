@@ -1,7 +1,7 @@
-"""Figures: one look and one frame for all, saved as SVG for pages, PDF for LaTeX, and PNG.
+"""Draw figures in one style, and save them as SVG for pages, PDF for LaTeX, and PNG.
 
-The same figure has the same bytes every time. Names in figures come from files: nothing in them is taken
-for a formula (matplotlib's `parse_math`) or for markup, and what XML cannot hold is replaced.
+The same figure has the same bytes every time. Names in figures come from files, so they are never read as
+formulas (matplotlib's `parse_math`) or markup, and characters that are invalid in XML are replaced.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NotRequired, TypedDict, Unpack
 
 from guard_eval.reporting.escaping import Escaped, join_lines
 
-# matplotlib obeys a file `matplotlibrc` of the current folder, which may be anybody's. Therefore it is loaded
-# here, in the folder of this package, and other modules import it for types alone.
+# matplotlib obeys a file `matplotlibrc` in the current folder, which may be anybody's. So it is loaded
+# here, in the folder of this package, and other modules import it only for types.
 _current = os.open(os.curdir, os.O_PATH)
 os.chdir(Path(__file__).parent)
 try:
@@ -35,30 +35,30 @@ finally:
 
 FIRST = "#3a86c8"
 SECOND = "#d97b1f"
-"""Blue and orange, distinct to colour-blind readers: areas under dark letters, on light and dark."""
+"""Blue and orange for areas under dark letters. Colour-blind readers can distinguish the two colours."""
 _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
 SIZE: float = _STYLE["font.size"]
-"""Points of text."""
+"""The size of text, in points."""
 DPI = 200
-"""Of files of pixels."""
+"""The resolution of PNG files, in dots per inch."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
-"""What SVG asks its reader for; matplotlib measures with DejaVu Sans, which is wider than any of them."""
+"""The fonts in SVG files. matplotlib measures texts with DejaVu Sans, the widest of these fonts."""
 
 INK: str = _STYLE["text.color"]
-"""Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
+"""The colour of text and axes. In SVG it becomes `currentColor`, which follows the page's theme."""
 
 WIDTH = 6.6
 ROW = 0.29
 LINE = 0.07
-"""Inches: a figure's width, the height of one of its rows, and of each further line of a row's label."""
+"""The width of a figure, the height of a row, and the height of each further line of a label, in inches."""
 NARROW = 3.35
-"""Inches: the width of a figure for one of two columns."""
+"""The width of a figure for one of two columns, in inches."""
 LONGEST = 34
-"""Characters of a label; a longer name is cut."""
+"""The largest number of characters of a label. A longer name is cut."""
 WIDEST_LEGEND = 60
-"""Characters of a legend in one line."""
+"""The largest number of characters of a legend in one line."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
-"""A dashed line at a value to compare with."""
+"""The style of a dashed line at a value for comparison."""
 _ORIGIN = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
 
@@ -68,11 +68,11 @@ class Drawing:
     """A figure with its text alternative.
 
     Attributes:
-        name: Its file's name without ending, unique in a report.
-        title: What it shows, in a line.
-        description: The same in words, for who cannot see it.
-        svg: For a page: inline, `currentColor`, role="img".
-        figure: matplotlib's own, for a program that draws on.
+        name: The file name without ending, unique in a report.
+        title: The title, in one line.
+        description: The content in words, for readers who cannot see the figure.
+        svg: The image for a page: inline, with `currentColor` and role="img".
+        figure: The matplotlib figure, for programs that add to it.
     """
 
     name: str
@@ -93,13 +93,13 @@ class Drawing:
 
 
 class Caption(TypedDict):
-    """The words of a figure, as arguments of the functions that draw one.
+    """The words of a figure, as arguments of the functions that draw figures.
 
     Attributes:
         name: The figure's name, unique in a report.
-        heading: Its title in a line.
-        description: Its text alternative.
-        simulated: Stamp it as made of simulated data.
+        heading: The title, in one line.
+        description: The text alternative.
+        simulated: Add the word SIMULATED, because the data are simulated.
     """
 
     name: str
@@ -127,11 +127,11 @@ def make_row_figure(
     """Return a figure with labelled rows, the first at the top.
 
     Args:
-        draw: Draws onto axes whose rows lie at 0, 1, …
+        draw: A function that draws on the axes. The rows are at 0, 1, …
         labels: A label for each row.
         strong: The rows whose labels are bold.
         legend: Draw a legend above.
-        grid: Draw lines across, by which values are read.
+        grid: Draw grid lines at values of the x-axis.
         lines: The number of lines into which a long label may break.
         width: The width in inches.
         caption: See `Caption`.
@@ -167,7 +167,7 @@ def make_row_figure(
 def draw_figure(
     draw: Callable[[Axes], None], *, height: float, width: float = WIDTH, **caption: Unpack[Caption]
 ) -> Drawing:
-    """Return a figure of one pair of axes, `height` by `width` inches, with its caption."""
+    """Return a figure with one pair of axes, `height` by `width` inches, and a caption."""
     with use_style(caption["name"]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
@@ -178,13 +178,13 @@ def draw_figure(
 def interval_line(
     axes: Axes, low: float | None, high: float | None, y: float, *, color: str, width: float
 ) -> None:
-    """Draw an interval in a row, where it has both limits."""
+    """Draw an interval in a row, if both limits exist."""
     if low is not None and high is not None:
         axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
 
 
 def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Drawing:
-    """Return a figure drawn within `style` of its name, in every format."""
+    """Finish a figure that was drawn within `use_style` with its name, and return it as `Drawing`."""
     if caption.get("simulated"):
         mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
@@ -197,20 +197,20 @@ def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Dra
 
 
 def shorten_label(text: str, longest: int = LONGEST) -> str:
-    """Return a label's text in one line, cut if it is too long."""
+    """Return a label in one line, cut if it is too long."""
     line = join_lines(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _break_label(label: str, lines: int) -> str:
-    """Return `label` in up to `lines` lines, broken at spaces where there are any."""
+    """Return `label` in up to `lines` lines, broken at spaces if possible."""
     if lines == 1:
         return shorten_label(label)
     return "\n".join(textwrap.wrap(join_lines(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
 def _inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escaped:
-    """Turn matplotlib's SVG into an image for a page: with its colours, a description and unique ids."""
+    """Convert matplotlib's SVG to an image for a page, with its colours, a description and unique ids."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""", rf"\1{FONT}", body)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
@@ -218,7 +218,7 @@ def _inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escap
     body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
     body = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
     body = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', body)
-    # matplotlib styles `*`, which inline would be the whole page.
+    # matplotlib sets a style for `*`, which would change the whole page if inline.
     body = re.sub(r"<style.*?</style>", "", body, count=1, flags=re.DOTALL)
     opening, content = body.split(">", 1)
     size = re.search(r'viewBox="[^"]+"', opening)
@@ -241,7 +241,7 @@ def make_standalone_svg(drawing: Drawing) -> str:
 def use_style(salt: str) -> Iterator[None]:
     """Set the style of figures inside the block. Ids within an SVG are made from `salt`."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
-        # Letters that the measuring font lacks are there in the reader's browser.
+        # The reader's browser has the letters that the measuring font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 

@@ -1,6 +1,6 @@
-"""Other people's text as text: what a page, a table, TeX or a spreadsheet would take for markup is escaped.
+"""Escape other people's text, so that no page, table, TeX or spreadsheet reads it as markup.
 
-Names, notes and continuations are data. Each format has one function here that makes them so.
+Names, notes and continuations are data. This module has one escaping function for each format.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 Cell = str | int | float | bool | None
 
 NOTHING = "–"
-"""Written where there is no value."""
+"""The sign for a missing value."""
 
 
 class Escaped(str):
@@ -30,7 +30,7 @@ class Escaped(str):
 def replace_unwritable(text: str) -> str:
     """Replace characters that no file format can hold by U+FFFD, and line breaks by line feeds.
 
-    These are control characters, lone surrogates, and code points that are no characters.
+    The replaced characters are control characters, lone surrogates, and noncharacters of Unicode.
     """
     return "".join(
         "\N{REPLACEMENT CHARACTER}" if _is_unwritable(character) else character
@@ -44,14 +44,14 @@ def _is_unwritable(character: str) -> bool:
 
 
 def join_lines(text: str) -> str:
-    """Return `text`, clean, with every run of white space as one space."""
+    """Return `text` with unwritable characters replaced and each run of white space as one space."""
     return " ".join(replace_unwritable(text).split())
 
 
 def escape_invisible(text: str) -> str:
-    r"""Return `text` for a terminal, with control characters, direction marks and the like escaped.
+    r"""Return `text` for a terminal, with control characters, direction marks and similar characters escaped.
 
-    Line breaks, tabs, spaces of any width and the joiners that scripts and emoji need stay.
+    Line breaks, tabs, spaces of any width, and the joiners that scripts and emoji need are kept.
 
     >>> escape_invisible("red \x1b[31m\nnext")
     'red \\x1b[31m\nnext'
@@ -69,46 +69,46 @@ def escape_invisible(text: str) -> str:
 
 
 def escape_html(value: object) -> str:
-    """Escape `value` for HTML text and quoted attributes; `Escaped` passes."""
+    """Escape `value` for HTML text and quoted attributes. `Escaped` values stay unchanged."""
     return value if isinstance(value, Escaped) else html.escape(replace_unwritable(_text(value)), quote=True)
 
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|~$@#&]|:(?=\S)|(?i:(?<=www))\.|^[-+=](?!\d)")
-"""What CommonMark or GitHub may take for markup, a link, a mention or a formula, anywhere in a line."""
+"""The texts in a line that CommonMark or GitHub may read as markup, a link, a mention or a formula."""
 
 _MARKDOWN_NUMBER = re.compile(r"^(\d+)([.)])(?=\s|$)")
-"""What begins a numbered list."""
+"""The beginning of a numbered list."""
 
 
 def escape_markdown(value: object) -> str:
-    """Escape `value` for a line of Markdown or a table cell; line breaks become spaces; `Escaped` passes."""
+    """Escape `value` for a line or table cell of Markdown. Line breaks become spaces; `Escaped` stays."""
     if isinstance(value, Escaped):
         return value
     return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_text(value))))
 
 
 _LATEX: dict[str, str] = tomllib.loads(Path(__file__).with_name("latex.toml").read_text("utf-8"))
-"""Characters as LaTeX prints them."""
+"""The LaTeX code for each special character."""
 _LATEX |= {"\x00": r"\allowbreak{}", "\x01": "{}"}
 _LATEX_ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
 _LATEX_LETTERS = "ßæÆøØœŒłŁı"
-"""Letters, and accents on ASCII letters, that LaTeX's UTF-8 input has in every font encoding."""
+"""Letters, and accents on ASCII letters, that LaTeX reads as UTF-8 and prints in every font encoding."""
 
 _LIGATURE = re.compile("[-–—](?=[-–—])|,(?=,)")
-"""What would become another character together with the next one."""
+"""Characters that LaTeX would join with the next character."""
 _LONG_WORD = re.compile(r"\S{25,}")
 _PART = re.compile(r"[^-,;:/(=_.|]{1,12}[-,;:/(=_.|]*|.")
-"""After each of these parts of a long word a line may end."""
+"""The parts of a long word. A line may end after each part."""
 
 
 def escape_latex(value: object) -> str:
-    """Escape `value` for text under pdfTeX; `Escaped` passes.
+    """Escape `value` for text in pdfTeX. `Escaped` values stay unchanged.
 
-    Letters that it lacks become code points, and a line may end within a long word.
+    Letters that pdfTeX lacks become code points, and a line may end within a long word.
     """
     if isinstance(value, Escaped):
         return value
-    # Clean text has no control characters, so that two of them can stand for places in it.
+    # Clean text has no control characters, so two of them can mark places in the text.
     text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_text(value)))
     text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
     return "".join(map(_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
@@ -125,14 +125,14 @@ def _latex_character(character: str) -> str:
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""The characters with which a formula can begin in a spreadsheet."""
 
 
 def escape_csv(value: Cell) -> str:
     """Return a cell that a spreadsheet reads as text: with an apostrophe before a formula.
 
-    A text that is a formula behind apostrophes gets one more, so that `unescape_csv` returns either.
-    What is no finite number is an empty cell.
+    Apostrophes followed by a formula get one more apostrophe, so that `unescape_csv` restores every text.
+    A number that is not finite becomes an empty cell.
     """
     if value is None:
         return ""
@@ -142,7 +142,7 @@ def escape_csv(value: Cell) -> str:
         return str(value)
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else ""
-    # A bare carriage return would end the row: the csv module quotes only the line ending it writes itself.
+    # A bare carriage return would end the row, because the csv module quotes only its own line ending.
     text = value.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\N{REPLACEMENT CHARACTER}")
     text = text.encode("utf-8", "replace").decode("utf-8")
     return f"'{text}" if text.lstrip("'").startswith(FORMULA_STARTS) else text
@@ -154,12 +154,12 @@ def unescape_csv(text: str) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[Cell]]) -> str:
-    """Return rows as CSV (RFC 4180 quoting, LF) in which a spreadsheet finds no formulas."""
+    """Return rows as CSV (RFC 4180 quoting, LF) without spreadsheet formulas."""
     return join_escaped_csv([escape_csv(cell) for cell in row] for row in rows)
 
 
 def join_escaped_csv(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as CSV, their cells already escaped by `escape_csv`."""
+    """Return rows as CSV. The cells must already be escaped by `escape_csv`."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""Pages and documents from templates: what is printed is escaped for the format, whatever it is."""
+"""Make pages and documents from templates. Every printed value is escaped for the format."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _FORMATS = {
     ".tex": (escape_latex, to_latex),
     ".txt": (_to_one_line, to_markdown),
 }
-"""By ending: what every printed value passes through, and how a table is printed."""
+"""The function that escapes a value and the function that prints a table, by file ending."""
 
 
 def render(template: Path, **values: object) -> str:
-    """Fill a template with values, each escaped for the template's format unless it is `Escaped`.
+    """Fill a template with values. Each value is escaped for the format unless it is `Escaped`.
 
     Args:
         template: A file such as `page.html.j2`; it may extend or include those of this package.
-        values: What the template prints, by name.
+        values: The values for the template, by name.
     """
     return (
         _make_environment(template.parent, Path(template.stem).suffix)
@@ -59,7 +59,7 @@ def render(template: Path, **values: object) -> str:
 
 
 def render_lines(template: Path, **values: object) -> tuple[str, ...]:
-    """Return the sentences that a template such as `methods.txt.j2` makes, one of each line."""
+    """Return the sentences of a template such as `methods.txt.j2`, one for each line."""
     return tuple(filter(None, render(template, **values).split("\n")))
 
 
@@ -75,7 +75,7 @@ def _make_environment(folder: Path, ending: str) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    if ending == ".tex":  # braces are LaTeX's own
+    if ending == ".tex":  # LaTeX uses braces itself
         environment.block_start_string = "<%"
         environment.block_end_string = "%>"
         environment.variable_start_string = "<<"
@@ -85,7 +85,7 @@ def _make_environment(folder: Path, ending: str) -> jinja2.Environment:
     environment.globals |= {word.__name__: word for word in WORDS}
     environment.filters["table"] = table
     environment.filters["fence"] = _fence_text
-    environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
+    environment.filters["file"] = Escaped  # our code chooses figures' names, and a path must not be escaped
     return environment
 
 

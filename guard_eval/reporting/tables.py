@@ -1,4 +1,4 @@
-"""A table of cells as HTML, Markdown, LaTeX or CSV; each escapes what its reader takes for markup."""
+"""Print a table as HTML, Markdown, LaTeX or CSV, with the escaping of each format."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from guard_eval.reporting.escaping import (
 
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Row], Cell]]
-"""The columns of a table by heading: each makes its cell from a row."""
+"""The columns of a table, by heading. Each column is a function that makes a cell from a row."""
 
 FEW = 5
-"""Columns that fit a phone; a wider row is shown there as a block of cells, each under its heading."""
+"""The number of columns that fit on a phone. A phone shows a wider row as a block of cells with headings."""
 LONG_CELL = 26
-"""Characters above which a cell of words may break into lines."""
+"""A cell of words with more characters than this may break into lines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,13 +30,13 @@ class Table:
     """A table to print: headings, rows of cells, a caption above and a note below.
 
     Attributes:
-        columns: Headings.
-        rows: A cell for each heading; an `Escaped` cell is markup of the format it is printed in.
-        caption: Above the table.
-        note: Below the table.
-        text_columns: How many columns on the left hold words; figures stand flush right.
-        words: Further columns that hold words, by place.
-        strong: Rows to set in bold, by place.
+        columns: The headings.
+        rows: The rows, with a cell for each heading. An `Escaped` cell is markup in the printed format.
+        caption: The text above the table.
+        note: The text below the table.
+        text_columns: The number of columns on the left with words. Numbers are aligned to the right.
+        words: The places of further columns with words.
+        strong: The places of bold rows.
     """
 
     columns: tuple[str, ...]
@@ -56,11 +56,11 @@ class Table:
 
     @property
     def is_stacked_on_phones(self) -> bool:
-        """Return whether a phone shows each row as a block, because the last columns would not fit."""
+        """Return whether a phone shows each row as a block, because not all columns fit."""
         return len(self.columns) > FEW
 
     def holds_words(self, column: int) -> bool:
-        """Return whether a column holds words, not figures."""
+        """Return whether a column holds words, not numbers."""
         return column < self.text_columns or column in self.words
 
 
@@ -90,11 +90,11 @@ STRONG_ROW = '<tr class="strong">'
 
 
 def to_html(table: Table, *, heading: bool = False) -> Escaped:
-    """Return the table in a container that scrolls sideways where the screen is narrow.
+    """Return the table as HTML, in a container that scrolls sideways on narrow screens.
 
     Args:
         table: The table.
-        heading: Whether its caption is the heading of a section.
+        heading: Whether the caption is the heading of a section.
     """
     head = "".join(
         f'<th scope="col"{_number_class(i, table)}>{escape_html(name)}</th>'
@@ -135,7 +135,7 @@ def _long_class(cell: Cell) -> str:
 
 
 def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
-    """Return the table as GitHub's Markdown, its caption before it in bold, or as a heading."""
+    """Return the table as GitHub's Markdown, after its caption in bold or as a heading."""
     rule = ["---" if table.holds_words(i) else "---:" for i in range(len(table.columns))]
     lines = [[escape_markdown(name) for name in table.columns], rule]
     lines += [[escape_markdown(cell) for cell in row] for row in table.rows]
@@ -146,12 +146,12 @@ def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
 
 
 def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
-    """Return the table as a LaTeX float with booktabs rules, shrunk where wider than its place.
+    """Return the table as a LaTeX float with booktabs rules, made smaller if it is too wide.
 
     Args:
         table: The table.
-        label: The name that references to it use.
-        across: Whether it takes both columns of a page that has two.
+        label: The label for references to the table.
+        across: Whether the table spans both columns of a page with two columns.
     """
     spec = "".join(_latex_column(index, table) for index in range(len(table.columns)))
     lines = [_latex_row(table.columns, strong=False)]

@@ -1,4 +1,4 @@
-"""How figures and names are worded, the same in every table and sentence."""
+"""Format numbers and names in the same way in every table and sentence."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ RATERS = {
     "simulated_model": "SIMULATED judges",
 }
 NO_WIDTH = 1e-9
-"""Limits that are closer than this belong to a method whose verdicts do not vary."""
+"""If limits are closer together than this, the verdicts on a method do not vary."""
 NO_P = "none"
-"""Written in place of a p-value where the test cannot give a small one."""
+"""The word instead of a p-value if the test cannot give a small p."""
 
 KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
-"""The order of kinds of raters everywhere: people first."""
+"""The place of each kind of raters in every order: people are first."""
 
 
 def format_rater_kind(kind: str, judge: str = "") -> str:
-    """Return the name of the raters: people, or one judge, marked if its verdicts are simulated.
+    """Return the name of the raters (people, or one judge), marked if the verdicts are simulated.
 
     >>> format_rater_kind("person"), format_rater_kind("model", "gpt")
     ('people', 'gpt')
@@ -53,7 +53,7 @@ def percent(share: float | None, decimals: int = 1) -> str:
 
 
 def number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: str = "") -> str:
-    """Return `scale` times a number, with a typographic minus sign; with the sign "+" a plus, too.
+    """Return `scale` times a number, with a typographic minus sign. With `sign="+"`, also write a plus sign.
 
     >>> number(-0.034), number(-0.001), number(0.75, 1), number(None)
     ('−0.03', '0.00', '0.8', '–')
@@ -65,7 +65,7 @@ def number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: st
 
 
 def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
-    """Return the limits of an interval that is not of shares, each times `scale`.
+    """Return the limits of an interval, each times `scale`. For shares, use `share_limits`.
 
     >>> from types import SimpleNamespace
     >>> number_limits(SimpleNamespace(low=-0.5, high=0.25))
@@ -87,7 +87,7 @@ def share_limits(share: Estimate, decimals: int = 1) -> str:
 def p_value(value: float | None) -> str:
     """Return a p-value as papers print it: two or three digits, no exponent, never 0 or 1.
 
-    Where three digits cannot tell it from .05 it has a fourth. CSV and JSON have it unrounded.
+    A p that would print as .050 has a fourth digit. CSV and JSON have p unrounded.
 
     >>> p_value(0.0181888), p_value(0.96), p_value(0.04996), p_value(None)
     ('.018', '.96', '.0500', 'no test')
@@ -130,7 +130,7 @@ def format_p_in_sentence(value: float | None) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """Return a count and a word, with an s unless the count is one.
+    """Return a count and a word, with an s if the count is not one.
 
     >>> plural(1, "rater") == "1\u00a0rater", plural(4, "rater") == "4\u00a0raters"
     (True, True)
@@ -139,7 +139,7 @@ def plural(count: int, word: str) -> str:
 
 
 def and_list(parts: Sequence[str]) -> str:
-    """Join `parts` as a sentence does.
+    """Join `parts` as in a sentence.
 
     >>> and_list(["a", "b", "c"]), and_list(["a"])
     ('a, b and c', 'a')
@@ -159,7 +159,7 @@ def join_first(parts: Sequence[str], limit: int, *, join: str = "") -> str:
 
 
 def join_distinct_names(methods: Iterable[str]) -> str:
-    """Return the different names of tests or intervals as a list; one may have a comma in it.
+    """Return the distinct names of tests or intervals as a list. A name may contain a comma.
 
     >>> join_distinct_names(["b, c", "a", "a"])
     'a; b, c'
@@ -190,7 +190,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 @contextmanager
 def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
-    """Let `title` use the study's own titles of criteria while the block runs."""
+    """Make `title` use the study's own titles of criteria inside the block."""
     token = _TITLES.set(titles)
     try:
         yield
@@ -199,7 +199,7 @@ def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
 
 
 def title(name: str) -> str:
-    """Return a criterion's name as read: the title that a study gives it, or else its words.
+    """Return a criterion's name for readers: the study's title of the criterion, or the words of the name.
 
     >>> with use_titles({"toxicity": "Toxicity"}):
     ...     title("toxicity"), title("story_development")
@@ -209,7 +209,7 @@ def title(name: str) -> str:
 
 
 def capitalise(text: str) -> str:
-    """Return a text with a capital at its beginning.
+    """Return a text with a capital first letter.
 
     >>> capitalise("use of DNA")
     'Use of DNA'

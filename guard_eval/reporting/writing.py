@@ -1,7 +1,7 @@
-"""The one way out: every file that a command writes into a study or another folder is written here.
+"""Write all files of commands, in studies and in other folders.
 
-A study's folder comes from other people, and so do the links in it. What a command writes there stays there,
-and what a command did not make is not overwritten.
+A study's folder and the links in it come from other people. Therefore, no file is written outside its folder
+through a link, and no file that a command did not make is overwritten.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 
 LIST = "files.txt"
-"""The file of a folder of results that names all of them, itself, too."""
+"""The file in a folder of results that lists all files of the results, including itself."""
 
 _REMOVABLE = re.compile(
     r"(csv|figures|paper|prompts)/[A-Za-z0-9_-]+\.(bib|csv|svg|pdf|png|md|tex|txt)|report\.tex"
 )
-"""The files that later results may remove; whatever else a list names is not touched."""
+"""The names of files that later results may remove. Other files stay, even if a list names them."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -37,19 +37,20 @@ def write_whole(
     private: bool = False,
     within: Path | None = None,
 ) -> None:
-    """Write a file through a temporary one beside it, so that no reader sees half of it, even after a crash.
+    """Write a file through a temporary file beside it. No reader sees half a file, even after a crash.
 
-    Two processes that write the same file do not mix: the last one wins.
+    If two processes write the same file, their contents do not mix: the last process wins.
 
     Args:
         path: The file.
-        data: Its content.
-        make_folder: Make its folder if there is none.
-        private: Let only its owner read it, because it names raters.
-        within: A folder that it must not leave by a link. It never leaves its study.
+        data: The content of the file.
+        make_folder: Make the folder of the file if it is missing.
+        private: Let only the owner read the file, because it names raters.
+        within: The folder in which the file must be after all links are followed. A file of a study must also
+            be in the study.
 
     Raises:
-        StudyError: The file cannot be written, or `locate` refuses it; its old content stays.
+        StudyError: The file cannot be written, or `locate` refuses it. The old content stays.
     """
     with _open_folder_of(path, within, make=make_folder) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name)
@@ -70,10 +71,10 @@ def write_whole(
 
 @contextmanager
 def open_to_append(path: Path) -> Iterator[FileIO]:
-    """Open a file to append to it without a buffer; it and its folder are made if they are missing.
+    """Open a file to append to it without a buffer. The file and its folder are made if they are missing.
 
     Raises:
-        StudyError: It cannot be opened, or `locate` refuses it.
+        StudyError: The file cannot be opened, or `locate` refuses it.
     """
     with _open_folder_of(path, make=True) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name, alone=True)
@@ -84,9 +85,9 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
 
 
 def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
-    """Write files, by path within a folder of results, and remove what earlier results left.
+    """Write files, by path in a folder of results, and remove the outdated files of earlier results.
 
-    The first file is written last: who sees a new page sees what it links to.
+    The first file is written last, so that all files that a new page links to exist.
 
     Raises:
         StudyError: The folder cannot be written, or `claim_folder` refuses it.
@@ -104,14 +105,15 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
 
 
 def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
-    """Claim a folder for results before anything is written into it. Return the results that it lists.
+    """Claim a folder for results before anything is written. Return the files that the folder's list names.
 
     Args:
         folder: The folder. It is new, empty, or holds results.
-        names: The files that will be written; those that exist must be on its list.
+        names: The files that will be written. If such a file exists, the folder's list must name it.
 
     Raises:
-        StudyError: `check_folder` refuses it, a file of others is in the way, or it cannot be written.
+        StudyError: `check_folder` refuses the folder, a file that guard-eval did not write has one of these
+            names, or the folder cannot be written.
     """
     earlier = check_folder(folder)
     for name in sorted(set(names) - earlier):
@@ -123,10 +125,10 @@ def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
 
 
 def check_folder(folder: Path) -> set[str]:
-    """Return the files that a folder of results lists, nothing if it is new or empty.
+    """Return the files that a folder of results lists; none if the folder is new or empty.
 
     Raises:
-        StudyError: It holds files of others.
+        StudyError: The folder has files but no list of results.
     """
     with _explain_errors(folder):
         earlier = _read_list(folder)
@@ -144,7 +146,7 @@ def _write_list(folder: Path, names: Collection[str]) -> None:
 
 
 def _read_list(folder: Path) -> set[str]:
-    """Return the files that a folder of results lists, or nothing for another folder."""
+    """Return the files that a folder of results lists; none if it has no list."""
     if not (folder / LIST).is_file():
         return set()
     names = set(read_text(folder / LIST).splitlines())
@@ -152,7 +154,7 @@ def _read_list(folder: Path) -> set[str]:
 
 
 def _remove(path: Path, within: Path) -> None:
-    """Remove a file of earlier results, if it is still there."""
+    """Remove a file of earlier results, if the file still exists."""
     if not path.exists():
         return
     with _open_folder_of(path, within, make=False) as (folder, name), _explain_errors(path):
@@ -162,12 +164,12 @@ def _remove(path: Path, within: Path) -> None:
 
 
 def locate(path: Path, within: Path | None = None) -> tuple[Path, Path]:
-    """Return the folder that a file must stay in, and the file's own path, with all links followed.
+    """Return the folder in which a file must stay, and the path of the file with all links followed.
 
-    That folder is `within`, or the study's, if the file's name leads into a study.
+    The folder is `within`, or the study's folder if the file's name leads into a study.
 
     Raises:
-        StudyError: A link leads out of it, or in a circle.
+        StudyError: A link leads out of the folder, or links form a circle.
     """
     try:
         target = path.resolve()
@@ -186,10 +188,10 @@ def locate(path: Path, within: Path | None = None) -> tuple[Path, Path]:
 
 
 def check_database_file(path: Path) -> None:
-    """Check a database's file, and those that SQLite puts beside it, before anything is written to them.
+    """Check a database file, and the files that SQLite puts beside it, before anything is written to them.
 
     Raises:
-        StudyError: One of them is no regular file, has a second name, or is refused by `locate`.
+        StudyError: A file is not a regular file, has a second name, or is refused by `locate`.
     """
     for ending in ("", "-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
@@ -201,7 +203,7 @@ def check_database_file(path: Path) -> None:
 
 @contextmanager
 def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
-    """Open the folder of a file. Yield its handle and the file's name; no link is followed from here on."""
+    """Open the folder of a file. Yield its handle and the file's name; no link is followed later."""
     root, target = locate(path, within)
     with _explain_errors(path):
         if make:
@@ -221,7 +223,7 @@ def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> It
 
 
 def _check_regular(path: Path, folder: int, name: str, *, alone: bool = False) -> None:
-    """Check that a file is missing or regular, and with `alone` that it has no second name elsewhere."""
+    """Check that a file is missing or regular. With `alone`, also check that it has no second name."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Sections on the raters: people, judges, how they agree, and what influences them."""
+"""Sections about the raters: people, judges, their agreement, and the influences on their verdicts."""

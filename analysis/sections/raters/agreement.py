@@ -39,10 +39,10 @@ LANDIS_KOCH = (
     (0.2, "Weakly"),
     (-np.inf, "Hardly"),  # with missing ratings κ may be below −1
 )
-"""Words for κ from each value on (Landis and Koch 1977)."""
+"""Words for κ by the lowest κ that they describe (Landis and Koch 1977)."""
 HIGH_RAW = 0.7
 KAPPA_GAP = 0.3
-"""From this raw agreement, and this distance of AC1 from κ, κ is low only because one verdict dominates."""
+"""If raw agreement and AC1 − κ are at least these values, κ is low only because one verdict dominates."""
 DOMINATED = "; one verdict dominates, so κ is low although raters mostly agree (see AC1)"
 DESIGN_EFFECT = (
     "Design effect: n ratings of the same pairs are worth n / (design effect) independent ratings."
@@ -58,14 +58,14 @@ class AgreementRow(ComparisonRow):
         pairs: The number of pairs.
         pairs_rated_twice: The number of pairs with two ratings or more.
         ratings: The number of ratings.
-        unit: What the intervals take as independent: `prompt` or `pair`.
-        units: The number of these.
+        unit: The unit that the intervals treat as independent: `prompt` or `pair`.
+        units: The number of units.
         categories: The number of choices that raters had.
-        raw_agreement: The share of two ratings of a pair that agree.
+        raw_agreement: The probability that two ratings of a pair agree.
         fleiss_kappa, krippendorff_alpha_ordinal, gwet_ac1, icc1: The coefficients.
         design_effect: n ratings are worth n / (design effect) independent ratings.
         level: The confidence level.
-        note: Why a coefficient or its interval is missing.
+        note: The reason why a coefficient or its interval is missing.
     """
 
     raters: int
@@ -95,9 +95,9 @@ class AgreementRow(ComparisonRow):
 
 @declare_plan_keys("alpha")
 def agreement(evidence: Evidence) -> list[AgreementRow]:
-    """Measure the agreement of raters of one kind, a row per comparison and criterion.
+    """Measure the agreement between raters of one kind: a row per comparison and criterion.
 
-    A kind with one rater has no row. Models of a kind are compared with each other, never with people.
+    A kind with only one rater has no row. Judges are compared with each other, never with people.
     """
     in_full = evidence.evidence_in_full
     choices = count_choices(in_full)
@@ -141,7 +141,7 @@ def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) 
 def count_choices(evidence: Evidence) -> int:
     """Return the number of choices that raters had: two if ties are neither declared nor in the table.
 
-    A judge whose verdict changes with the order ties, too.
+    A judge whose verdict changes with the order of the texts counts as a tie.
     """
     ties = evidence.context.ties
     if ties is None:
@@ -189,5 +189,5 @@ def _answer_question(rows: Sequence[AgreementRow]) -> str:
 
 
 def _get_value(kappa: Estimate) -> float:
-    """Return the value of a κ that is defined."""
+    """Return the value of κ, which must be defined."""
     return kappa.value or 0.0

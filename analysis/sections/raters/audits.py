@@ -1,6 +1,6 @@
-"""Audits of a table of verdicts: warnings for readers of its results. No verdict is removed.
+"""Audits of a table of verdicts: warnings for readers of the results. No verdict is removed.
 
-Comparisons are never pooled, and neither are people, models and simulated raters.
+Comparisons are never pooled. People, models and simulated raters are never pooled either.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from guard_eval.sign_flip import sign_flip
 
 Severity = Literal["note", "warning"]
 UNBALANCED = "unbalanced sides"
-"""The kind of finding that bears on how many results there are."""
+"""The kind of a finding about criteria that count as one."""
 REDUNDANT_KAPPA = 0.8
-"""Two criteria count as one from this κ on ("almost perfect", Landis and Koch 1977)."""
+"""If κ is at least this value, two criteria count as one ("almost perfect", Landis and Koch 1977)."""
 ROUNDING = 1e-12
-"""A κ that is the threshold but for rounding is the threshold."""
+"""The largest rounding error of a κ that equals the threshold."""
 SIDE_ALPHA = 0.01
-"""Sides as uneven as chance makes them this seldom, where it decides by pair, are reported."""
+"""Uneven sides are reported if their p is below this value. The test assumes one random side per pair."""
 UNEVEN = 0.6
-"""From this share of showings on sides decide enough of a result to be named in the report's answer."""
+"""If one method is first in more than this share of showings, the finding is a warning, not a note."""
 ONE_SIDED = 0.9
-"""From this share of a rater's non-tied verdicts for one place or method on, the rater is reported."""
+"""A rater is reported if at least this share of the verdicts without ties is for one place or method."""
 UNSEEN = 0.1
-"""Above this share of showings rated before the end of every text was on the screen, there is a warning."""
+"""There is a warning if more than this share of showings was rated before all text ends were shown."""
 TEXTS_SHOWN = 3
-"""Prompt, A and B."""
+"""The number of texts in a showing: the prompt, A and B."""
 FEWEST = 10
-"""Below this number of showings, or of non-tied verdicts, nothing is found."""
+"""The smallest number of showings, or of verdicts without ties, for a finding."""
 
 
 @record
@@ -60,10 +60,10 @@ class FindingRow:
     """A finding, and the comparison or rater that it is about.
 
     Attributes:
-        kind: What it is, such as `redundant criteria`.
-        where: The rater, if it concerns one, the comparison and the kind of raters.
-        what: The finding with its figures, in words.
-        severity: A `warning` bears on how the results may be read; a `note` does not.
+        kind: The kind of finding, such as `redundant criteria`.
+        where: The rater (if the finding is about one rater), the comparison and the kind of raters.
+        what: The finding in words, with its numbers.
+        severity: A `warning` changes how the results may be read; a `note` does not.
     """
 
     kind: str
@@ -98,8 +98,8 @@ def _split_by_comparison(
 ) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
     """Yield each comparison with enough showings: its methods and kind of raters, verdicts and showings.
 
-    A showing is a pair of texts as one rater once saw it; it has a verdict on each criterion. All are
-    numbered at once, since a table may have a million verdicts, and many methods have many comparisons.
+    A showing is one presentation of a pair to one rater, with a verdict on each criterion. All showings are
+    numbered at once for speed: a table may have a million verdicts and many comparisons.
     """
     cells = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
     first = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
@@ -111,7 +111,7 @@ def _split_by_comparison(
         ends_seen=frame.get("ends_seen", np.nan),
         presentation=frame.get("presentation", first),
     )
-    # An empty presentation is one showing, too.
+    # Rows with an empty presentation are one showing, too.
     showing = ["cell", "rater", "pair", "presentation"]
     table["showing"] = table.groupby(showing, sort=True, dropna=False).ngroup()
     groups = table.groupby("showing")
@@ -128,8 +128,8 @@ def _split_by_comparison(
 def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     """Find groups of criteria that nearly always have the same verdict.
 
-    Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
-    such links connect. If κ is undefined there is no link.
+    Two criteria are linked if their Cohen's κ (Cohen 1960) is at least `REDUNDANT_KAPPA`. A group contains
+    all criteria that links connect. If κ is undefined, there is no link.
     """
     if rows["criterion"].nunique() < 2:
         return
@@ -158,12 +158,12 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
 
 
 def _keep_complete_showings(sides: Floats) -> Floats:
-    """Return the showings that have a verdict on every one of these criteria."""
+    """Return the showings that have a verdict on every criterion."""
     return np.asarray(sides[~np.isnan(sides).any(axis=1)])
 
 
 def _compute_kappa(sides: Floats) -> float:
-    """Return Cohen's κ of two criteria's verdicts, [showings, 2]; NaN if it is undefined or n is small."""
+    """Return Cohen's κ of verdicts on two criteria, [showings, 2]; NaN if it is undefined or n is small."""
     both = _keep_complete_showings(sides)
     if len(both) < FEWEST or np.ptp(both) == 0:
         return np.nan
@@ -173,13 +173,13 @@ def _compute_kappa(sides: Floats) -> float:
 
 
 def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
-    """Find comparisons in which one method was shown first more often than by chance.
+    """Find comparisons in which one method was shown first more often than chance explains.
 
-    Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
-    that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
-    one method first less those with the other: it holds where a pair's sides are as likely as their mirror
-    image, whatever the showings of the pair have to do with each other. A showing counts once, however many
-    criteria it has. A table that does not say what was shown first has no findings.
+    Most designs decide the sides by pair (one side for all raters, or slots that balance each other), so the
+    showings of a pair are not independent. The sign-flip test uses one number per pair: showings with one
+    method first minus showings with the other first. It is valid if the sides of a pair are as likely as
+    their mirror image, even if its showings depend on each other. A showing counts once, even with several
+    criteria. If the table does not say which text was shown first, there are no findings.
     """
     placed = showings[showings["first"] != 0]
     nets = placed.groupby("pair")["first"].sum()
@@ -205,9 +205,9 @@ def find_unvarying_raters(
 ) -> Iterator[FindingRow]:
     """Find raters whose verdicts hardly depend on the texts, among raters with at least `FEWEST` verdicts.
 
-    The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
-    (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
-    method. The last may be the method's merit, and is a note.
+    There are four kinds: always the same verdict; the same verdict on all criteria of a showing, in every
+    showing (straight-lining); and one place or one method in at least `ONE_SIDED` of at least `FEWEST`
+    verdicts without ties. The last kind is only a note, because the method may really be better.
     """
     is_repeated = showings["criteria"] > 1
     decided = rows["side"] != 0
@@ -257,8 +257,8 @@ def _find_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[
 def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
     """Count the showings that were rated before the end of every text was on the screen.
 
-    The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
-    first submission. Showings without it are left out.
+    The column `ends_seen` gives the number of texts (prompt, A and B) whose end had been on the screen at the
+    first submission. Showings without this number are left out.
     """
     seen = showings["ends_seen"].dropna()
     too_soon = showings.loc[seen.index[seen < TEXTS_SHOWN], "rater"].value_counts()

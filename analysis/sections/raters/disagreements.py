@@ -16,7 +16,7 @@ from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import join_first, percent, plural, title
 
 SHOWN = 10
-"""Pairs of each kind on the page."""
+"""The largest number of pairs of each kind on the page."""
 PAIR = ["dataset", "pair_id"]
 FIGURES = ["people", "share", "disagreement"]
 
@@ -30,8 +30,8 @@ class DisagreementRow(ComparisonRow):
         pair_id: The pair.
         people: The number of people.
         share: People's share for `method_a`.
-        disagreement: How often two people do not say the same; in a judge's row the distance of its share
-            from people's.
+        disagreement: The probability that the verdicts of two people differ. In a judge's row: the distance
+            between the judge's share and people's share.
     """
 
     dataset: str
@@ -43,7 +43,7 @@ class DisagreementRow(ComparisonRow):
 
 @declare_plan_keys()
 def disagreements(evidence: Evidence) -> list[DisagreementRow]:
-    """Return the pairs on which people disagree with each other or with a judge, the worst first."""
+    """Return the pairs on which people disagree with each other or with a judge, the largest first."""
     scores = evidence.evidence_in_full.scored.raters
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
     people = _describe_pairs(scores[~is_judge])
@@ -59,7 +59,7 @@ def disagreements(evidence: Evidence) -> list[DisagreementRow]:
 
 
 def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return for each pair of a result the number of people, their share, and how often two disagree."""
+    """Return the number of people, their share, and their disagreement for each pair of a result."""
     counts = count_verdicts(scores)
     first = item_numbers(scores)[1]
     people = counts.sum(axis=1)
@@ -69,7 +69,7 @@ def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
-    """Return each pair of a judge's result, with the difference between the judge's share and people's."""
+    """Return the difference between the judge's share and people's share for each pair."""
     judged = judged.assign(
         people_kind=judged["rater_kind"].map(PEOPLE_OF),
         judge_share=0.5 + judged["net"] / judged["showings"] / 2,

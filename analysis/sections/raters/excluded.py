@@ -1,4 +1,4 @@
-"""Raters whose verdicts do not count: how many, why, when, and the result with them."""
+"""Excluded raters: their number, the reasons and dates, and the results with their verdicts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural, title
 
 MAX_NAMED = 4
-"""Results in the answer."""
+"""The largest number of results in the answer."""
 
 
 @declare_plan_keys()
 def excluded_raters(evidence: Evidence) -> list[Exclusion]:
-    """Return the excluded raters: when and why, and whether results were shown before."""
+    """Return the excluded raters with date and reason, and whether results had been shown before."""
     return list(evidence.context.exclusions)
 
 
@@ -88,7 +88,7 @@ def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]
 
 
 def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
-    r"""Say how many raters of a kind were excluded, when and why; empty if there are none.
+    r"""Say how many raters of a kind were excluded, when and why. Return an empty text if there are none.
 
     >>> known = {"rater": "bo", "rater_kind": "person", "at": "", "verdicts": 9}
     >>> late = Exclusion(reason="too fast", results="after", **known)

@@ -1,4 +1,4 @@
-"""Each rater beside the others: agreement with the rest, ties, preference for a place, and pace."""
+"""Each rater compared with the others: agreement, ties, preference for a place, and speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import number, percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
-"""Findings of the audits that are about one rater."""
+"""The kinds of audit findings that are about one rater."""
 KEYS = ["rater_kind", "rater"]
 
 
@@ -37,10 +37,11 @@ class RaterRow:
         pairs: The number of pairs.
         verdicts: The number of verdicts.
         tie_share: The share of ties.
-        agreement: How often another rater of the same kind, pair and criterion says the same.
-        compared: The number of such verdicts.
-        first_share: The share of verdicts without ties for the text shown first. Its interval is over units,
-            since verdicts on several criteria of a pair depend on each other.
+        agreement: The share of the verdicts of other raters of this kind that agree, on the same pair and
+            criterion.
+        compared: The number of verdicts behind `agreement`.
+        first_share: The share of verdicts without ties for the text shown first. The interval is based on
+            units, because verdicts on several criteria of a pair depend on each other.
         seconds: The median time for a pair.
     """
 
@@ -57,7 +58,7 @@ class RaterRow:
 
 @declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
 def raters(evidence: Evidence) -> list[RaterRow]:
-    """Return a row per rater, over all comparisons and criteria: people first, then by name."""
+    """Return a row per rater over all comparisons and criteria, sorted by kind (people first) and name."""
     scores = evidence.scored.scores_by_kind
     item, _ = item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1

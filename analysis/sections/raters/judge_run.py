@@ -16,9 +16,9 @@ from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, plural, title
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
-"""In the order in which they are reported."""
+"""The calibration checks, in the order of the report."""
 MAX_REASON = 160
-"""Characters of a reason in a cell: it may be a server's own words."""
+"""The largest number of characters of a reason in a cell. A reason may be a long message of a server."""
 FAILURES = {
     "refusal": "the model declined",
     "content_filter": "the server withheld the answer, or refused the texts",
@@ -33,7 +33,7 @@ FAILURES = {
     "timeout": "no answer in time",
     "transport": "no whole answer came, to the end",
 }
-"""What each kind of failure means."""
+"""The meaning of each kind of failure."""
 ASKED = (
     "{judge} was asked with {description} ({manner}): {verdicts} verdicts from {answers} answers, "
     "calibration included; a whole request is in prompts/{prompt}-{id:.8}.txt."
@@ -46,15 +46,15 @@ class SpendingRow:
 
     Attributes:
         judge: The judge's name.
-        requests: The number of requests, without those that were surely not billed.
+        requests: The number of requests, except those that were certainly not billed.
         answers: The number of answers.
         lost: The number of requests whose answer never came.
-        open: The number of requests under way.
+        open: The number of requests that are not answered yet.
         unmetered: The number of answers without token counts.
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens: Tokens.
-        usd: What the answers cost, at least.
-        held_usd: What is set aside for requests that are lost or open.
-        unpriced: The number of requests that are in no sum.
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens: The numbers of tokens.
+        usd: The smallest possible cost of the answers.
+        held_usd: The dollars that are reserved for lost and open requests.
+        unpriced: The number of requests whose cost is unknown, and which no sum includes.
     """
 
     judge: str
@@ -91,7 +91,7 @@ class FailureRow:
 
 @record
 class ModelRow:
-    """A model and fingerprint that answered a judge's requests: how often, first and last, in UTC."""
+    """A model and fingerprint that answered a judge's requests: count, first time and last time in UTC."""
 
     judge: str
     model: str | None
@@ -110,9 +110,10 @@ class CalibrationRow:
         check: The check.
         criterion: The criterion.
         items: The number of items that were answered in every order.
-        missing: The number of the others, which are not counted.
-        hits: Identical texts that tie in every order; intact texts that are preferred to their own words in
-            disorder; swapped pairs with the same verdict both ways round; padded texts that are preferred.
+        missing: The number of other items, which do not count.
+        hits: The number of items with the outcome of the check: identical texts tie in every order; the
+            intact text is preferred to its shuffled words; a swapped pair has the same verdict in both
+            orders; the padded text is preferred.
         opposite: The number of items with the opposite outcome.
         share: The share of hits.
     """
@@ -141,7 +142,7 @@ def failures(evidence: Evidence) -> list[FailureRow]:
 
 @declare_plan_keys()
 def models(evidence: Evidence) -> list[ModelRow]:
-    """Return the models that answered each judge's requests. There should be one for each judge."""
+    """Return the models that answered each judge's requests. Each judge should have only one."""
     return [ModelRow(**row) for row in evidence.context.judging.seen]
 
 
@@ -172,7 +173,7 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
 
 
 def _score_answers(check: str, answers: Sequence[str]) -> int:
-    """Return 1 for the expected outcome of the check, −1 for the opposite, 0 for anything between."""
+    """Return 1 for the outcome that the check counts, −1 for the opposite, and 0 for any other outcome."""
     match check:
         case "identical":
             return 1 if set(answers) == {"tie"} else -1
@@ -184,7 +185,7 @@ def _score_answers(check: str, answers: Sequence[str]) -> int:
 
 
 def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
-    """Say for which judges more than one model answered, a sentence for each judge."""
+    """Write a sentence about each judge whose requests were answered by more than one model."""
     rows = sorted(evidence.rows(models), key=lambda row: row.first)
     sentences = []
     for judge, seen in group_by(rows, lambda row: row.judge).items():
@@ -195,7 +196,7 @@ def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
 
 
 def describe_mixed_forms(evidence: Evidence) -> tuple[str, ...]:
-    """Say which judges were asked for verdicts in more than one form, a sentence for each judge."""
+    """Write a sentence about each judge that was asked for verdicts in more than one form."""
     forms: dict[str, list[str]] = {}
     for row in evidence.context.judging.prompts:
         if row["verdicts"]:

@@ -1,4 +1,4 @@
-"""A judge compared with people: does it agree with them, and can it replace one of them?"""
+"""Compare a judge with people: does the judge agree with them, and can the judge replace one of them?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, percent
 
 EPSILON = 0.15
-"""How much worse than an annotator a judge may be, for being cheaper: the authors' value for skilled ones."""
+"""The amount by which a judge may be worse than a person because it is cheaper (for skilled annotators)."""
 ALTERNATIVE_ANNOTATOR = (
     "A judge cannot agree with people more than they do with each other. Wins as an annotator: the share of "
     "people whom the judge may replace at ε = .15 (Calderon, Reichart and Dror 2025); from 50 % on it passes."
@@ -44,14 +44,14 @@ class JudgeRow(ComparisonRow):
     Attributes:
         people: The number of people.
         pairs: The number of pairs.
-        same_as_most: How often the judge gives the verdict that more people gave than any other; if two
-            verdicts are level, that is a tie.
-        cohen_kappa: Cohen's κ of the judge and that verdict.
-        with_a_person: How often the judge says the same as one person.
-        among_people: How often two people do, over the same pairs.
+        same_as_most: The share of pairs on which the judge gives people's most frequent verdict. If two
+            verdicts are equally frequent, people's verdict is a tie.
+        cohen_kappa: Cohen's κ between the judge and people's most frequent verdict.
+        with_a_person: The probability that the judge and one person agree.
+        among_people: The probability that two people agree, over the same pairs.
         alternative_epsilon: The cost-benefit term of the alternative-annotator test.
         alternative_wins: The share of people against whom the judge wins that test.
-        note: A warning about the figures.
+        note: A warning about the numbers.
     """
 
     people: int
@@ -67,9 +67,9 @@ class JudgeRow(ComparisonRow):
 
 @declare_plan_keys("alpha", "panel", "composite")
 def judges(evidence: Evidence) -> list[JudgeRow]:
-    """Measure the agreement of each judge with people, a row per comparison, criterion and judge.
+    """Measure the agreement of each judge with people: a row per comparison, criterion and judge.
 
-    There is none if no pair was rated by people and by a judge.
+    There is no row if people and judges rated no pair in common.
     """
     both = pair_people_with_judges(evidence.evidence_in_full.scored.scores)
     rows = (_make_row(key, people, judged, evidence) for key, people, judged in both)
@@ -150,7 +150,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
-    """Say whether judges give people's result, and how often they agree with most people."""
+    """Say whether judges have the same result as people, and how often they agree with most people."""
     alpha = evidence.plan.alpha
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)

@@ -1,4 +1,4 @@
-"""Does the text that is shown first win more often, and does the longer one?"""
+"""Does the first text win more often? Does the longer text win more often?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import capitalise, number, p_value, percent, plural, share_limits
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
-"""What a rater's verdicts on a pair in both orders share."""
+"""The columns in which a rater's verdicts on a pair are equal in both orders."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
 
@@ -46,16 +46,16 @@ class PositionRow(CriterionRow):
 
     Attributes:
         first: The number of verdicts for the text shown first.
-        second: The number of verdicts for the other one.
+        second: The number of verdicts for the text shown second.
         ties: The number of ties.
         first_share: The share of verdicts without ties for the text shown first.
         method_a_first: The share of showings in which `method_a` was first.
         both_orders: The number of pairs that a rater judged in both orders.
-        flipped: Of these, those whose verdict went to the other method.
-        changed: The same with those that became a tie or ceased to be one.
-        flip_rate: The share of the flipped ones.
+        flipped: The number of these pairs on which the two orders favour different methods.
+        changed: The number of these pairs on which the two verdicts differ. This includes `flipped`.
+        flip_rate: The share of these pairs that are flipped.
         repeated: The number of pairs that a judge judged several times in one order.
-        contradictions: The share of them on which its verdicts differ.
+        contradictions: The share of the repeated pairs on which the judge's verdicts differ.
     """
 
     first: int
@@ -77,15 +77,15 @@ class LengthRow(ComparisonRow):
 
     Attributes:
         pairs: The number of pairs with both lengths.
-        length_ratio: The geometric mean of the length of `method_a` over that of `method_b`.
-        longer_share: The share of verdicts without ties for the longer text. It mixes length and method if
-            one method writes longer.
+        length_ratio: The geometric mean of (length of `method_a`) / (length of `method_b`).
+        longer_share: The share of verdicts without ties for the longer text. If one method writes longer
+            texts, this share mixes the effects of length and method.
         share_at_equal_length: The win share at equal length.
-        p_share_at_equal_length: Its p against one half.
-        slope: By how much the share rises if the method's text becomes twice as long.
-        p_slope: Its p against 0.
-        method: The model.
-        note: A warning about the figures.
+        p_share_at_equal_length: The p of a test that this share is one half.
+        slope: The increase of the share if the method's text becomes twice as long.
+        p_slope: The p of a test that the slope is 0.
+        method: The statistical model.
+        note: A warning about the numbers.
     """
 
     pairs: int
@@ -103,8 +103,8 @@ class LengthRow(ComparisonRow):
 def position(evidence: Evidence) -> list[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
-    There is a row per criterion, of people and of each judge; none if it is unknown what was shown first. A
-    judge's samples of a pair in one order are one verdict: the method that most of them were for.
+    People and each judge have a row per criterion. There are no rows if it is unknown which text was first.
+    If a judge has several answers on a pair in one order, the majority is one verdict.
     """
     frame = evidence.frame
     if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
@@ -149,9 +149,9 @@ def _group_by_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 @declare_plan_keys("alpha", "panel", "composite")
 def length(evidence: Evidence) -> list[LengthRow]:
-    """Return a row per comparison and criterion, of people and of each judge; none without both lengths.
+    """Return a row per comparison and criterion, for people and for each judge, if both lengths are known.
 
-    Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
+    Lengths may be in any unit, such as characters or tokens, because only the ratio within a pair matters.
     """
     frame = evidence.evidence_in_full.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
@@ -170,12 +170,12 @@ def length(evidence: Evidence) -> list[LengthRow]:
 
 
 def _measure_lengths(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per pair: log₂ of its length ratio, and whether it is known.
+    """Return one row per pair: log₂ of the length ratio, and whether the ratio is known.
 
-    If the rows of a pair differ in a length, the middle of the least and the greatest is taken.
+    If the rows of a pair differ in a length, use the midpoint between the smallest and the largest value.
     """
     lengths = ["length_a", "length_b"]
-    # Rows of a pair mostly say the same, so few remain to be compared.
+    # The rows of a pair mostly have the same lengths, so few distinct rows remain.
     grouped = frame[[*ITEM, *lengths]].drop_duplicates().groupby(ITEM, sort=True)[lengths]
     least, greatest = grouped.min(), grouped.max()
     has_both = (least > 0).all(axis=1)
@@ -251,7 +251,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
-    """Say how often the first text won, and how often the longer one."""
+    """Say how often the first text won, and how often the longer text won."""
     parts = []
     if positions:
         rows = select_first_raters(positions)

@@ -1,1 +1,1 @@
-"""Sections on the results: win shares, rankings, and what they depend on."""
+"""Sections about the results: win shares, rankings, and the influences on both."""

@@ -1,4 +1,4 @@
-"""The results for the answer, tested in the declared way."""
+"""Select the results for the report's answer, with the declared test."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from guard_eval.records import PEOPLE_OF
 def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
     """Return the rows that the answer is based on, over all datasets.
 
-    The declared plan decides which: shares that a judge assists, tests that are valid at every look, rounds,
-    or the usual shares.
+    The declared plan decides which rows these are: shares assisted by a judge, sequential tests, rounds, or
+    the usual shares.
     """
     rows = evidence.rows(totals)
     declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow | RoundsRow]] = {}
@@ -40,7 +40,7 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
 def _replace_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
-    """Return a row with another share and test. The smallest possible p of that test is not known."""
+    """Return a row with another share and test. The smallest possible p of the new test is unknown."""
     return replace(
         row,
         win_share=share,

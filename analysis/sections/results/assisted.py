@@ -1,7 +1,7 @@
 """People's win share, assisted by a judge who judged more pairs: prediction-powered inference.
 
-People rate a random part of the pairs that a judge judges. The share is people's: the judge narrows its
-interval as far as it agrees with them, and does not move it if it does not.
+People rate a random part of the pairs that a judge judges. The estimate is people's share. A judge that
+agrees with people makes the interval narrower; a judge that does not agree leaves the result unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, number, p_value, plural
 
 FEWEST_RATED = 10
-"""With fewer prompts that people rated nothing is estimated."""
+"""The smallest number of prompts rated by people for an estimate."""
 CALIBRATED = 40
 """The smallest number of units for which coverage was measured (docs/assisted.md)."""
 RARE = 0.001
-"""A part of the pairs that chance gives more rarely than this is not taken for random."""
+"""If a test of random selection has a smaller p than this, people's part is not treated as random."""
 PREDICTION_POWERED = (
     "Prediction-powered inference (PPI++): the share is people's. The judge, who judged more pairs, narrows "
     "its interval as far as it agrees with them."
@@ -46,7 +46,7 @@ PREDICTION_POWERED = (
 
 @record
 class AssistedRow(TestedRow):
-    """People's share, assisted by the judge of the row.
+    """People's share, assisted by one judge.
 
     Attributes:
         people: The number of people.
@@ -55,11 +55,11 @@ class AssistedRow(TestedRow):
         units_rated: The number of units that people rated.
         people_alone: People's share without the judge.
         judge_alone: The judge's share.
-        people_assisted: People's share with the judge; missing if it cannot be assisted.
+        people_assisted: People's share with the judge; missing if this judge cannot assist.
         level: The confidence level.
         weight: The weight of the judge.
-        correlation: The correlation of the judge's and people's scores.
-        ratings_gained: The number of ratings that would narrow the interval as much.
+        correlation: The correlation between the judge's scores and people's scores.
+        ratings_gained: The number of further ratings by people that would narrow the interval as much.
         method: The interval and the test.
     """
 
@@ -81,7 +81,7 @@ class AssistedRow(TestedRow):
 def assisted(evidence: Evidence) -> list[AssistedRow]:
     """Return people's share assisted by each judge that judged more pairs than people rated.
 
-    The correction runs over each judge's results of the family.
+    The p-values are corrected for the results of the family, separately for each judge.
     """
     items = dict(group_by_result(evidence.scored.items))
     rows = []
@@ -97,7 +97,7 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
 def _make_row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
-    """Return a row from the items of people and those of the judge."""
+    """Return a row from people's items and the judge's items."""
     rated = len(people)
     level = evidence.plan.level
     ratings = int(people["raters"].sum())
@@ -135,10 +135,10 @@ def _make_row(
 
 
 def _find_obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
-    """Return why this judge cannot assist people's share, with the remedy; empty if it can.
+    """Return the reason why this judge cannot assist people's share, with the remedy; empty if it can.
 
-    If people rated a part that was not declared to be random, its datasets are compared with the others' (χ²
-    test), and the judge's scores within them (Welch's t, over prompts).
+    If the part that people rated was not declared to be random, two tests compare it with the other pairs:
+    the datasets (χ² test), and the judge's scores within datasets (Welch's t, over prompts).
     """
     if outside := sorted(set(people["pair_id"]) - set(judged["pair_id"])):
         return (
@@ -191,7 +191,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[AssistedRow]) -> str:
-    """Say how many more ratings would narrow the interval as much."""
+    """Say how many further ratings by people would narrow the interval as much."""
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"

@@ -35,13 +35,13 @@ from guard_eval.reporting.words import (
 )
 
 MAX_VALUES = 12
-"""A column of numbers with more different values is cut into thirds; one of texts is refused."""
+"""If a column has more distinct values, numbers are split into thirds and a column of texts is refused."""
 _THIRDS = 3
 PAIR = ("dataset", "pair_id")
 SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
 """Columns of every table of verdicts that can split results."""
 RATED_COLUMNS = (KNOWN | STORED) - SPLITTING
-"""Columns that say what was compared and how it was rated."""
+"""Columns that describe the comparison or the rating, and cannot split results."""
 NOTES = (
     "p is corrected over all rows of a table, and that of a declared interaction for the results, too.",
     "A difference at one value and none at another is no evidence that they differ; the interaction is.",
@@ -50,11 +50,11 @@ NOTES = (
 
 @record
 class ValueRow(CountedRow):
-    """The win share of one result in the verdicts with one value of a column.
+    """The win share of one result, from the verdicts with one value of a column.
 
     Attributes:
         column: The column.
-        value: Its value.
+        value: The value of the column.
     """
 
     column: str
@@ -63,11 +63,11 @@ class ValueRow(CountedRow):
 
 @record
 class InteractionRow(TestedRow):
-    """Whether the win share of one result depends on a column.
+    """A test whether the win share of one result depends on a column.
 
     Attributes:
         column: The column.
-        groups: The number of its values.
+        groups: The number of values of the column.
         units: The number of units.
         method: The test.
     """
@@ -79,10 +79,10 @@ class InteractionRow(TestedRow):
 
 
 def find_column(frame: pd.DataFrame, heading: str) -> str:
-    """Find a column of a validated table by its heading, or by the heading that it had in the file.
+    """Find a column of a validated table by its heading in the table or in the file.
 
     Raises:
-        StudyError: No column has this heading, or it says how pairs were rated.
+        StudyError: No column has this heading, or the column describes how pairs were rated.
     """
     roles = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
     columns = roles | {str(name): str(name) for name in frame.columns}
@@ -121,7 +121,7 @@ def list_columns(evidence: Evidence) -> tuple[str, ...]:
 
 
 def find_group_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that can split the results: they have no role, and only a few values."""
+    """Return the columns that can split the results: columns without another role and with few values."""
     names = [name for name in reading_of(frame).unused if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
@@ -142,7 +142,7 @@ def by_value(evidence: Evidence) -> list[ValueRow]:
 
 
 def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
-    """Make the row of one value. Its p is corrected later, together with those of other values."""
+    """Make the row of one value. The p is corrected later, together with the p of the other values."""
     counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
@@ -151,8 +151,8 @@ def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 
-    The tests of declared columns are in the family of the declared results. Other columns are corrected among
-    themselves.
+    Tests of declared columns belong to the family of the declared results. Tests of other columns are
+    corrected together, outside that family.
     """
     if evidence.stops_early:
         return []
@@ -192,7 +192,7 @@ def _make_interaction_row(
 
 
 def _split_evidence(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
-    """Yield each value of a column with its verdicts. Judges of a panel count separately."""
+    """Yield each value of a column and the evidence with this value. Judges of a panel count separately."""
     values = _group_values(evidence.frame[column], column)
     plan = evidence.plan.model_copy(update={"panel": None})
     context = replace(evidence.context, plan=plan, by=(), explored=())
@@ -201,7 +201,7 @@ def _split_evidence(evidence: Evidence, column: str) -> Iterator[tuple[str, Evid
 
 
 def _group_values(cells: pd.Series, column: str) -> pd.Categorical:
-    """Return the values of a column in their order, or the thirds of its numbers.
+    """Return the values of a column in order. Many different numbers are grouped into thirds.
 
     Raises:
         StudyError: The column has too many different texts.
@@ -267,7 +267,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
-    """Name the test, the verdicts that are left out, and the columns that support no claim."""
+    """Describe the test, the omitted verdicts, and the columns that cannot support a claim."""
     methods = join_distinct_names(row.method for row in tests)
     yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
     for name in list_columns(evidence):

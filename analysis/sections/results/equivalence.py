@@ -30,9 +30,10 @@ class EquivalenceRow(ShareRow):
 
     Attributes:
         margin: The largest distance from one half that does not matter.
-        level: 1 − 2α, for which two one-sided tests and the interval say the same.
-        differs: Whether the result's own test finds a difference.
-        conclusion: The conclusion from both tests. A certain difference can be too small to matter.
+        level: 1 − 2α, the level at which the interval agrees with the two one-sided tests.
+        differs: Whether the usual test of this result finds a difference.
+        conclusion: The conclusion from the equivalence test and the usual test. A significant difference can
+            be too small to matter.
     """
 
     margin: float
@@ -55,9 +56,9 @@ class EquivalenceRow(ShareRow):
 def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
     """Test for every result over all datasets whether its share lies within the margin.
 
-    Estimate, error and degrees of freedom are those of the share's own t interval, but the error is no
-    smaller than a share beyond the margin must have (`conservative_error`). The p-values are corrected as a
-    family of their own: a share cannot both be one half and lie beyond the margin.
+    Estimate, error and degrees of freedom are the same as in the t interval of the share, but the error is at
+    least as large as for a share beyond the margin (`conservative_error`). The p-values are corrected as a
+    separate family, because a share cannot be one half and also lie beyond the margin.
 
     Raises:
         StudyError: The error rate is too large, or another test was declared.
@@ -96,7 +97,7 @@ def _test_equivalence(row: WinShareRow, margin: float, alpha: float) -> Equivale
 
 
 def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
-    """Return the conclusion. A difference can be certain and still too small to matter."""
+    """Return the conclusion. A difference can be significant and still too small to matter."""
     is_equivalent = row.is_significant(alpha)
     if row.differs:
         return "different but negligible" if is_equivalent else "different"

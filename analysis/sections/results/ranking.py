@@ -1,4 +1,4 @@
-"""Which of several methods is best: strengths, ranks, and how sure they are."""
+"""Rank several methods: strengths, ranks, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from guard_eval.rubric import COMPOSITE
 FEWEST_UNITS = 5
 """The smallest number of units for possible ranks. With 2, they were wrong in .19 of simulated studies."""
 FEWEST_RATERS = 4
-"""Raters from whom on ranks for raters like them are concluded."""
+"""The smallest number of raters for ranks that hold for similar raters, too."""
 SURE_RATERS = 8
-"""Raters from whom on these ranks also hold if leans are skewed."""
+"""The smallest number of raters for which these ranks also hold if raters' preferences are skewed."""
 FEW_RATERS = (
     "with fewer than eight raters the ranks for raters in general may be wrong too often if one rater "
     "prefers one method strongly"
@@ -76,21 +76,21 @@ class RankingRow(CriterionRow):
     Attributes:
         group: The number of the group, if comparisons do not connect all methods.
         method: The method.
-        rank: Its rank by strength.
-        possible_best: The least rank that it may have, right for all methods at once at the level; missing
-            if nothing can be concluded.
-        possible_worst: The greatest one.
-        strength: Its strength by Davidson's (1970) model, with ties as verdicts.
-        expected_share: Its share against the average other method, ties split.
+        rank: The rank of the method by strength.
+        possible_best: The best rank that is possible for the method. All methods' possible ranks hold
+            together at `level`; missing if nothing can be concluded.
+        possible_worst: The worst possible rank.
+        strength: The strength by Davidson's (1970) model, which has ties.
+        expected_share: The share against the average other method; a tie counts half.
         level: The confidence level.
         comparisons: The number of comparisons of the group.
-        unit: What errors take as independent: `prompt` or `pair`.
-        units: The number of these.
-        p_any_difference: The p-value of "no method is better".
-        p_any_difference_adjusted: The same, corrected over the criteria.
-        any_difference_test: The test.
-        note: What must be known of the ranking.
-        left_after: The round after which the method left, if beaten ones leave.
+        unit: The unit that the errors treat as independent: `prompt` or `pair`.
+        units: The number of units.
+        p_any_difference: The p-value of the hypothesis "no method is better".
+        p_any_difference_adjusted: This p-value, corrected for the number of criteria.
+        any_difference_test: The name of the test.
+        note: A warning about the ranking.
+        left_after: The round after which the method left, in studies where beaten methods leave.
     """
 
     group: int
@@ -131,7 +131,7 @@ class RankingRow(CriterionRow):
 
 @record
 class _Ranking:
-    """The rows of one ranking, with the smallest p that its test of any difference could give."""
+    """The rows of one ranking, and the smallest possible p of the test for any difference."""
 
     rows: list[RankingRow]
     smallest_p: float
@@ -139,13 +139,13 @@ class _Ranking:
 
 @record
 class _Group:
-    """Methods that comparisons connect, as raters of one kind judged them on one criterion.
+    """Methods that are connected by comparisons of one kind of raters on one criterion.
 
     Attributes:
-        kind, judge, criterion: Who judged, on what.
+        kind, judge, criterion: The kind of raters, the judge, and the criterion.
         number: The number of the group.
         methods: The methods.
-        apart: The methods that were never compared with these.
+        apart: The methods outside the group.
         scores: The scores of the comparisons.
     """
 
@@ -169,10 +169,10 @@ class _Group:
     needs=lambda evidence: evidence.is_ranked,
 )
 def ranking(evidence: Evidence) -> list[RankingRow]:
-    """Return the methods by strength, a row per method and criterion, by people and by each judge.
+    """Rank the methods by strength: a row per method and criterion, for people and for each judge.
 
-    If comparisons do not connect all methods, each group of three or more is ranked by itself. There is no
-    row if no more than two methods are compared: their win share says it all. If raters are a sample, ranks
+    If comparisons do not connect all methods, each group of three or more methods has a separate ranking. Two
+    methods are not ranked, because their win share is enough. If raters are declared to be a sample, ranks
     and shares hold for all raters of the same kind.
     """
     tables = [_rank(evidence, group) for group in _find_groups(evidence.scored.scores)]
@@ -181,7 +181,7 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
 
 
 def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
-    """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
+    """Return a row with ranks and a p for any difference that are valid at all rounds together."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
     alpha = evidence.plan.alpha
     key = (row.rater_group, row.criterion)
@@ -219,7 +219,7 @@ def group_rankings(evidence: Evidence) -> list[list[RankingRow]]:
 
 
 def _make_sort_key(row: RankingRow) -> tuple[object, ...]:
-    """Return the sort key of a row: people first, then the composite, then by criterion and rank."""
+    """Return the sort key of a row: by raters (people first), criterion (composite first) and rank."""
     is_criterion = row.criterion != COMPOSITE
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
 
@@ -244,7 +244,7 @@ def _find_groups(scores: pd.DataFrame) -> Iterator[_Group]:
 
 
 def _adjust_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
-    """Correct the p of "no method is better" over the criteria of people, and over those of each judge."""
+    """Correct the p of "no method is better" for the number of criteria, for people and for each judge."""
     for family in group_by(tables, lambda table: table.rows[0].rater_group).values():
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
@@ -272,7 +272,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     wins, ties = compared.wins_and_ties()
     why_infinite = explain_undefined(wins, ties, group.methods)
     is_smoothed = bool(why_infinite)
-    # With half a win for each method of every comparison the strengths are finite.
+    # Each method gets half a win in every comparison, so that the strengths are finite.
     is_compared = (wins + wins.T + ties) > 0
     half_wins = is_compared / 2 if is_smoothed else 0.0
     parameters = fit_strengths(wins + half_wins, ties)
@@ -335,7 +335,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
 
 
 def _number_comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
-    """Return the comparisons of a group, its methods as numbers."""
+    """Return the comparisons of a group, with methods as numbers."""
     numbers = {name: index for index, name in enumerate(group.methods)}
     first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
     points = 1 + np.sign(group.scores["net"].to_numpy()).astype(np.int64)
@@ -345,12 +345,12 @@ def _number_comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
 def _explain_missing_ranks(
     evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
 ) -> tuple[str, str]:
-    """Return the reason why there are no ranks (or nothing), and a warning about the ranks (or nothing).
+    """Return the reason why there are no ranks, and a warning about the ranks; either may be empty.
 
     Args:
         evidence: The evidence.
         by_unit: The units of the comparisons.
-        rater: Each comparison's rater, from 0; None if the answer is for these raters.
+        rater: The rater of each comparison, numbered from 0; None if the answer is about these raters only.
     """
     if evidence.plan.sequential:
         return NOT_SEQUENTIAL, ""

@@ -1,4 +1,4 @@
-"""Comparisons that stop after a round of prompts: which are decided, and which systems are out."""
+"""Comparisons that stop after a round of prompts: the decided comparisons and the eliminated systems."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class RoundsRow(TestedRow):
 
     Attributes:
         lead: The expected share of `method_a` minus that of `method_b`.
-        ahead, behind: The system that led when the evidence was strongest, and the other one.
+        ahead, behind: The system that led when the evidence was strongest, and the other system.
         prompts: The number of prompts that count.
-        stopped_after: The round after which the comparison stopped, on the record.
+        stopped_after: The recorded round after which the comparison stopped.
         method: The test.
     """
 
@@ -56,7 +56,7 @@ class RoundsRow(TestedRow):
 
 @declare_plan_keys("alpha")
 def rounds(evidence: Evidence) -> list[RoundsRow]:
-    """Return a row for each comparison that stops as soon as it is decided, by people and by each judge."""
+    """Return a row for each comparison that may stop after a round, for people and for each judge."""
     rows = []
     for who, recorded in evidence.context.contests.items():
         contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
@@ -84,7 +84,7 @@ def rounds(evidence: Evidence) -> list[RoundsRow]:
 
 
 def find_limits(compared: Comparison, contest: Contest) -> Estimate:
-    """Return the mean lead, with limits that hold for all couples at all rounds together."""
+    """Return the mean lead, with limits that hold for all pairs of systems at all rounds together."""
     level = 1 - contest.plan.alpha
     n = len(compared.leads)
     if n < 2:
@@ -105,7 +105,7 @@ def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
 
 
 def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
-    """Return the beaten systems with their last round, if all their comparisons have stopped."""
+    """Return the beaten systems whose comparisons have all stopped, with their last round."""
     eliminated = {}
     for system in {row.behind for row in rows if row.is_significant(alpha)}:
         duels = [row for row in rows if system in row.methods]
@@ -116,7 +116,7 @@ def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
 
 
 def describe_rounds(evidence: Evidence) -> Iterator[str]:
-    """Say in a sentence or two how far the rounds of people and of each judge are."""
+    """Describe the progress of the rounds in one or two sentences, for people and for each judge."""
     alpha = evidence.plan.alpha
     for who, rows in group_by(evidence.rows(rounds), lambda row: row.rater_group).items():
         contest = evidence.context.contests[who]

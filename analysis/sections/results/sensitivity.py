@@ -1,4 +1,4 @@
-"""Does the conclusion depend on the analysis? Each result, analysed in other common ways."""
+"""Does the conclusion depend on the analysis? Analyse each result in other common ways, too."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least certain case"
 WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
-"""The share for these raters, by the weights of the plan."""
+"""The share for these raters only, by the weights in the plan."""
 MAX_LEFT_OUT = 30
-"""With more raters none is left out: one of them hardly matters, and each takes an analysis."""
+"""With more raters, none is left out: a single rater hardly matters, and each needs one more analysis."""
 PAPERS_TEST = (
     "The pooled binomial test is the paper's. It takes ratings of one pair for independent. They are not, so "
     "it finds differences too often."
@@ -63,16 +63,16 @@ AS_A_SAMPLE = (
     "pairs do."
 )
 MAX_NAMED = 3
-"""Results whose limits the answer gives."""
+"""The largest number of results whose limits the answer gives."""
 
 
 @record
 class SensitivityRow(SignFlipRow):
-    """One result, analysed in one way. Each way has the same correction as the report.
+    """One result, analysed in one way. Each analysis has the same correction as the report.
 
     Attributes:
-        analysis: The way.
-        default: Whether it is the report's own.
+        analysis: The name of the analysis.
+        default: Whether the report uses this analysis.
     """
 
     analysis: str
@@ -81,7 +81,7 @@ class SensitivityRow(SignFlipRow):
 
 @declare_plan_keys(*SHARE_KEYS)
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
-    """Analyse every result in every way, the default first. Judges are never a random sample."""
+    """Analyse every result in every way, the default first. Judges never count as a random sample."""
     if not evidence.comparisons_in_full or evidence.stops_early:
         return []
     included = {}
@@ -146,7 +146,7 @@ def _run_all_analyses(
 
 
 def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
-    """Return the share without the rater whose removal gives the largest p. A note gives the change."""
+    """Return the share without the rater whose removal gives the largest p. The note describes the change."""
     cases = list(leave_out_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
@@ -172,7 +172,7 @@ def make_share_cells(row: SensitivityRow) -> Cells:
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Would other analyses say the same?"."""
     rows = evidence.rows(sensitivity)
-    if evidence.plan.raters == "fixed":  # the raters whom the answer is about
+    if evidence.plan.raters == "fixed":  # the answer is about these raters only
         rows = [row for row in rows if row.analysis != RANDOM]
     return make_table_section(
         rows,
@@ -188,7 +188,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
-    """Say how many other tests are on the same side of the error rate."""
+    """Say how many of the other tests have the same conclusion at this error rate."""
     tested = [row for row in select_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
@@ -221,7 +221,7 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
 
 
 def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
-    """Give the results that hold for other raters, too, with their limits."""
+    """List the results that also hold for other raters, with their limits."""
     estimated = [row for row in rows if row.win_share.low is not None]
     if not estimated:
         return f"Unknown: {rows[0].note}"

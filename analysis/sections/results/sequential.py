@@ -27,11 +27,11 @@ from guard_eval.rubric import COMPOSITE
 
 @record
 class SequentialRow(ShareRow):
-    """The win share of one result, with limits and a p that hold at all times together.
+    """The win share of one result, with limits and a p that stay valid at all times together.
 
     Attributes:
-        unit: What the test takes as independent: `prompt` or `pair`.
-        units: The number of complete ones.
+        unit: The unit that the test treats as independent: `prompt` or `pair`.
+        units: The number of complete units.
         waiting: The number of items that wait for another rating.
         log_e_value: The evidence against a share of one half.
         reached_after: The number of units after which the error rate was reached.
@@ -48,11 +48,11 @@ class SequentialRow(ShareRow):
 
 @declare_plan_keys("alpha", "correction", "sequential", "panel", "composite")
 def sequential(evidence: Evidence) -> list[SequentialRow]:
-    """Return a row per comparison and criterion, of people and of each judge.
+    """Return a row per comparison and criterion, for people and for each judge.
 
-    Items stand in the order of their last verdict (column `at`) or, if a comparison lacks the time of any of
-    its verdicts, in the order of the table's rows. An item counts when all its raters have rated it: half
-    rated at an earlier look it would have counted twice.
+    Items are in the order of their last verdict (column `at`). If any verdict of a comparison has no time,
+    the items are in the order of the table's rows. An item counts only after all its raters have rated it;
+    otherwise it could count twice, at two looks.
     """
     if not evidence.plan.sequential:
         return []
@@ -66,7 +66,7 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
 def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
     """Return the row and, if all verdicts have times, the time of the last verdict on each item.
 
-    A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
+    A panel's verdict has the time of its last judge, and a composite has the time of its last criterion.
     """
     frame = add_judge_column(scored.frame)
     frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
@@ -84,11 +84,11 @@ def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
 
 
 def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
-    """Test one result. Only items count that all their raters have rated."""
+    """Test one result. An item counts only after all its raters have rated it."""
     wait = evidence.context.raters_per_item.get(key.rater_kind)
     by_unit = UnitScores.from_items(items)
     is_waiting = (items["raters"] < (wait or 0)).to_numpy()
-    # A prompt counts once: with its last pair, when all of them are rated.
+    # A prompt counts once: at the time of its last pair, after all its pairs are rated.
     unit_waits = by_unit.sums(is_waiting)[:, 0] > 0
     complete = items[~unit_waits[by_unit.codes]]
     is_timed = bool(items["timed"].all())

@@ -61,12 +61,12 @@ NOTES = (
 
 @record
 class TestedRow(ComparisonRow):
-    """A result with a test, which is corrected for all tests of its family.
+    """A result with a test whose p is corrected for all tests of the family.
 
     Attributes:
         p: The p-value before the correction.
         p_adjusted: The corrected p-value.
-        family: The number of results of the family; 0 outside it.
+        family: The number of results in the family; 0 if this result is outside the family.
         note: A warning about the result.
     """
 
@@ -77,16 +77,16 @@ class TestedRow(ComparisonRow):
 
     @property
     def deciding_p(self) -> float | None:
-        """Return the p for the conclusion: corrected inside the family, uncorrected outside it."""
+        """Return the p for the conclusion: corrected in the family, uncorrected outside the family."""
         return self.p_adjusted if self.family else self.p
 
     @property
     def least_p(self) -> float:
-        """Return the smallest p that the test could give, if it is known."""
+        """Return the smallest possible p of the test, if it is known."""
         return 0.0
 
     def is_significant(self, alpha: float) -> bool:
-        """Return whether the deciding test rejects its hypothesis."""
+        """Return whether the deciding p rejects the null hypothesis."""
         return self.deciding_p is not None and self.deciding_p <= alpha
 
 
@@ -117,7 +117,7 @@ class ShareRow(TestedRow):
         return self.orient_towards(self.leader).value or 0.5
 
     def orient_towards(self, method: str) -> Estimate:
-        """Return the share, with its limits, of one of the two methods."""
+        """Return the share of one of the two methods, with limits."""
         share = self.win_share
         if method == self.method_a:
             return share
@@ -127,7 +127,7 @@ class ShareRow(TestedRow):
 
 @record
 class SignFlipRow(ShareRow):
-    """A win share with a sign-flip test, or with a test whose p is never smaller than that.
+    """A win share with a sign-flip test, or with a test whose p is at least as large.
 
     Attributes:
         smallest_p: The smallest p that is possible with these units.
@@ -139,24 +139,24 @@ class SignFlipRow(ShareRow):
 
     @property
     def least_p(self) -> float:
-        """Return the smallest p that the test could give."""
+        """Return the smallest possible p of the test."""
         return self.smallest_p
 
     def remove_unreachable_p(self, alpha: float) -> Self:
-        """Remove a p that could never be below the error rate, and add a note about it."""
+        """Remove the p if it could never be below the error rate, and add a note with the reason."""
         why = "" if self.p is None else explain_missing_p(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
 @record
 class CountedRow(SignFlipRow):
-    """A win share with its numbers of pairs, raters, units and ratings.
+    """A win share with the numbers of pairs, raters, units and ratings.
 
     Attributes:
         pairs: The number of pairs.
         raters: The number of raters, if it is known.
-        unit: What the test takes as independent: `prompt` or `pair`.
-        units: The number of these.
+        unit: The unit that the test treats as independent: `prompt` or `pair`.
+        units: The number of units.
         wins: The number of ratings for `method_a`.
         ties: The number of ties.
         losses: The number of ratings for `method_b`.
@@ -173,19 +173,20 @@ class CountedRow(SignFlipRow):
 
 @record
 class WinShareRow(CountedRow):
-    """The win share of one result, over all datasets or in one.
+    """The win share of one result, over all datasets or in one dataset.
 
     Attributes:
         dataset: The dataset, or `all datasets`.
-        verdicts: The number of verdicts; a rater who judged a pair twice gave two.
+        verdicts: The number of verdicts. A rater who judged a pair twice gave two verdicts.
         level: The confidence level.
-        standard_error: The error behind the interval.
-        df: Its degrees of freedom.
+        standard_error: The standard error behind the interval.
+        df: The degrees of freedom of the interval.
         correction: The correction for the number of tests.
         declared_beforehand: Whether a family was declared.
-        win_share_pooled: The share over ratings, as the paper has it.
-        p_pooled_binomial: The paper's test, which takes ratings for independent.
-        score_sum, score_size, score_squares: The sums of the ratings' scores, of their sizes and squares.
+        win_share_pooled: The share over all ratings, computed as in the GUARD paper.
+        p_pooled_binomial: The p of the GUARD paper's test, which treats ratings as independent.
+        score_sum, score_size, score_squares: The sums of the ratings' scores, of the sizes of these scores,
+            and of their squares.
     """
 
     dataset: str
@@ -212,10 +213,10 @@ class CoverageRow(JudgedRow):
     """The number of raters, pairs and ratings of people, or of one judge.
 
     Attributes:
-        raters, pairs, units, ratings, criteria: Their numbers.
-        unit: What is taken as independent: `prompt` or `pair`.
+        raters, pairs, units, ratings, criteria: The numbers of raters, pairs, and so on.
+        unit: The unit that is treated as independent: `prompt` or `pair`.
         first_day: The day of the first verdict, if the table has times.
-        last_day: The day of the last one.
+        last_day: The day of the last verdict.
     """
 
     raters: int | None
@@ -234,10 +235,10 @@ honours_shares = declare_plan_keys(*SHARE_KEYS)
 
 @honours_shares
 def totals(evidence: Evidence) -> list[WinShareRow]:
-    """Return win shares over all datasets, per comparison and criterion, of people and of each judge.
+    """Return win shares over all datasets: a row per comparison and criterion, for people and for each judge.
 
-    The correction runs over the rows of people and of each judge apart: over the planned results that they
-    judged or, without a plan, over all of their results. `p` is uncorrected.
+    People's rows and each judge's rows are corrected separately: for the planned results that they judged or,
+    without a plan, for all their results. `p` is uncorrected.
     """
     scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
@@ -254,13 +255,13 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
 
 @honours_shares
 def win_shares(evidence: Evidence) -> list[WinShareRow]:
-    """Return win shares over all datasets and, of the comparisons in full, in each dataset."""
+    """Return win shares over all datasets; comparisons in full also have a row for each dataset."""
     return _add_datasets(evidence, evidence.comparisons_in_full)
 
 
 @honours_shares
 def shares(evidence: Evidence) -> list[WinShareRow]:
-    """Return win shares with intervals and p, a row per comparison, criterion and dataset."""
+    """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
     return _add_datasets(evidence, evidence.comparisons)
 
 
@@ -284,7 +285,7 @@ def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) 
 
 
 def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
-    """Return the items of each result, with the weights of the plan."""
+    """Return the items of each result, weighted as the plan says."""
     items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
         return items
@@ -295,7 +296,7 @@ def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
 def _make_row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
-    """Return the win share of one result, over all datasets or in one."""
+    """Return the win share of one result, over all datasets or in one dataset."""
     share = fixed = estimate_share_of_these_raters(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
@@ -362,11 +363,11 @@ def correct_p_values(
     """Add the corrected p and the size of the family to rows over all datasets.
 
     Args:
-        rows: The rows. People's and each judge's are corrected apart.
-        evidence: The evidence, whose plan names the family and the correction.
-        flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
-        further: The number of other tests in the family for each row. They count as if their p were 1, which
-            holds whatever they find.
+        rows: The rows. People's rows and each judge's rows are corrected separately.
+        evidence: The evidence. The plan in it names the family and the correction.
+        flipped: For max-T: the scores by unit whose signs each test flips. Other tests are corrected by Holm.
+        further: The number of other tests in the family for each row. They count as if their p were 1, so the
+            correction is valid for any result of these tests.
     """
     planned = evidence.context.planned
     corrected = list(rows)
@@ -385,7 +386,7 @@ def correct_p_values(
         if flipped:
             scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
             drawn = max_t(scores.to_numpy(), seed=evidence.seed)
-            # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
+            # Holm's p is an upper bound without random draws; no corrected p is below the uncorrected p.
             values = [
                 None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further)))
                 for index, value, p in zip(family, values, drawn, strict=True)
@@ -427,7 +428,7 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test, such as "evidence". In `TOO_FEW`, "{unit}" is not filled in."""
+    """Return the conclusion of a test, such as "evidence". `TOO_FEW` still has the placeholder "{unit}"."""
     p = row.deciding_p
     if p is not None and p > alpha:
         return NO_EVIDENCE
@@ -435,7 +436,7 @@ def conclude(row: TestedRow, alpha: float) -> str:
         return "strong evidence" if p <= alpha / 50 else "evidence"
     if not isinstance(row, WinShareRow):
         return NO_TEST
-    # The smallest p is 1 if at most one unit favours a method; if one does, the share is not one half.
+    # The smallest p is 1 if at most one unit favours a method. If one unit does, the share is not one half.
     share = row.win_share.value
     if row.smallest_p >= 1 and share is not None and abs(share - 0.5) < 1e-9:
         return BALANCED
@@ -444,7 +445,7 @@ def conclude(row: TestedRow, alpha: float) -> str:
 
 
 def conclude_in_words(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test for readers: `conclude`, with the unit of the row filled in."""
+    """Return the conclusion of a test for readers: like `conclude`, but with the unit of the row."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
     return conclude(row, alpha).format(unit=unit)
 
@@ -455,12 +456,12 @@ def write_p(row: TestedRow, alpha: float) -> str:
 
 
 def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p") -> dict[str, str]:
-    """Return the share of a row with its interval and its p.
+    """Return the cells for the share of a row, its interval and its p.
 
     Args:
         row: The row.
         alpha: The error rate.
-        first: The method whose share it is, if the heading names it.
+        first: The method whose share is given, if the heading names this method.
         p: The heading of the p-values.
     """
     return {
@@ -471,13 +472,13 @@ def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p")
 
 
 def make_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
-    """Return the share of a row with its interval, its p, and the numbers of ratings."""
+    """Return the cells for the share of a row, its interval, its p, and the numbers of ratings."""
     share = make_share_cells(row, alpha, first)
     return {**share, "Wins": row.wins, "Ties": row.ties, "Losses": row.losses}
 
 
 def make_section(evidence: Evidence) -> Section | None:
-    """Make the section "What are the figures?"."""
+    """Make the section "What are the figures?", a table of the win shares."""
     rows = evidence.rows(win_shares)
     on_page = _select_rows(evidence, rows)
     first = name_first_method(on_page)
@@ -501,7 +502,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _select_rows(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
-    """Return the rows for the page. With many methods they are the requested comparisons, or the totals."""
+    """Return the rows for the page. With many methods, return the requested comparisons or the totals."""
     if evidence.context.compare:
         return [row for row in rows if row.methods == evidence.comparisons_in_full[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]
