@@ -23,7 +23,7 @@ MOST_FILES = 65_536
 """The requested limit of open files; most systems allow it."""
 
 HEADER = "x-guard-eval-connection"
-"""The header that identifies a websocket to the page's script."""
+"""The header that tells `main.py` which websocket it serves."""
 
 MOST_STRANGERS = 500
 """The most websockets without a rater, if the limit of open files allows this number."""
