@@ -273,7 +273,7 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
 
 
 def count_free(db: Connection) -> int:
-    """Count the open slots for people that no rater holds."""
+    """Count the open slots for people that no rater holds and no roster reserves."""
     return int(_COUNT_FREE(db).scalar_one())
 
 
