@@ -87,7 +87,7 @@ class Turn(BaseModel):
 _MESSAGES: dict[str, type[Submission | Skip | Turn]] = {"submit": Submission, "skip": Skip, "turn": Turn}
 
 Actions = Mapping[str, Callable[[App, Visit, Any], None]]
-"""The function that handles each kind of message. The function gets the message."""
+"""The function that handles each kind of message; the message is the last argument."""
 
 
 def load_panel(words: Wording) -> None:

@@ -68,8 +68,7 @@ class Visit:
     """One rater's visit.
 
     Attributes:
-        token: The invite, which is checked again from time to time. The store refuses a revoked rater at
-            once.
+        token: The invite, checked again from time to time. The store refuses a revoked rater at once.
         rater: The rater who visits.
         progress: The notes about this rater on the pages around the rating, by kind.
         trail: The rated presentations of this and all earlier visits, in the order shown.

@@ -155,8 +155,7 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         closed = rounds.count_closed(db, hand_out.pool)
         if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
-        # at most one lease after the rater's last action, because other raters can renew their leases for
-        # ever
+        # at most one lease after the rater's last action, because others can renew their leases for ever
         last_act = _LAST_ACT(db, rater=who.id).scalar_one() or now
         longest = min(last_act, now) + plan.lease
         if next_end is None or longest <= now:

@@ -118,8 +118,7 @@ class RaterProgress:
         state: excluded, revoked, declined (no consent), failed the check, finished (no pair remained), or
             empty.
         source: The source of a rater without an invitation, such as prolific.
-        external_id: The rater's id at this source, which is needed to pay the rater. Only the study's owner
-            sees it.
+        external_id: The rater's id at this source, needed to pay the rater. Only the study's owner sees it.
     """
 
     name: str
