@@ -2,7 +2,7 @@
 
 The rows of a batch contain our name for the batch before the provider creates it, and the provider's id
 later. So a run may be killed at any moment: the next run finds an interrupted batch by our name, and collects
-the answers. Only the first questions, which are asked online, can lose answers when a run is killed.
+the answers. Only the first questions, which are asked online, may be under way when a run is killed.
 
 A batch that is too large for the account is halved. From then on, only one batch is sent at a time.
 """

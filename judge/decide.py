@@ -2,8 +2,9 @@
 
 The first questions are asked one after the other until the form of requests is final. The strictest form is
 given up only after the server has refused or ignored it on two questions: a verdict in a simpler form waits
-until another question was asked in the strictest form. A model that reasons is recognised by its answers:
-they are cut off at the usual limit, count reasoning tokens, or refuse the parameters that such models refuse.
+until another question was asked in the strictest form. A model that reasons is recognised in three ways:
+answers are cut off at the usual limit, answers count reasoning tokens, or the server refuses parameters that
+such models do not support.
 """
 
 from collections import Counter

@@ -114,7 +114,7 @@ class Store:
         Args:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
             create: Make the file and the tables if they are missing.
-            to_write: Raise an error at once if the database is not writable. By default, it is then only read.
+            to_write: Raise an error at once if the database is read-only. By default, it is then only read.
             declared: `Study.declared`. Each part is stored with the first verdict of the part's raters.
             clock: The source of the time, with a time zone. Default: this machine or the database's server.
 
