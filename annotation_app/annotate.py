@@ -21,7 +21,7 @@ from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import CONTINUATIONS
 
 _PRACTISED = {CONTINUATIONS, "texts"}
-"""Names of texts to which the shipped practice pairs fit."""
+"""The values of `texts` in study.toml for which the shipped practice pairs are suitable."""
 
 NO_TLS = (
     "There is NO TLS: anyone who listens in the network reads links and answers, and can answer in a rater's "
@@ -81,7 +81,7 @@ def annotate(
 
 
 def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
-    """Prepare the study for serving, print warnings for its owner, and return lines to print at the start."""
+    """Prepare the study for serving. Print warnings for its owner; return the lines to print at the start."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
     if not pairs:
@@ -141,7 +141,7 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
 
 
 def _in_wording(study: Study) -> str:
-    """Return in which file a study has words of its own, or how to make one."""
+    """Name the file with the study's own wording, or tell the user how to make this file."""
     file = study.settings.annotation.wording
     if file is not None:
         return f"in {file.file}"

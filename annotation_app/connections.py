@@ -1,7 +1,7 @@
-"""Limit what strangers can use up: connections, sessions and open files.
+"""Limit the connections, sessions and open files that strangers can use.
 
-Every websocket with Streamlit's session holds four open files, every other connection one. If strangers could
-hold all open files that the system allows, no rater could connect.
+Every websocket with its Streamlit session uses four open files, and every other connection uses one. If
+strangers could use all open files that the system allows, no rater could connect.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from annotation_app import logs
 
 MOST_FILES = 65_536
-"""The limit of open files that is asked for; most systems allow it."""
+"""The requested limit of open files; most systems allow it."""
 
 HEADER = "x-guard-eval-connection"
-"""The header by which the page's script knows its websocket."""
+"""The header that tells `main.py` which websocket it serves."""
 
 MOST_STRANGERS = 500
-"""How many websockets may be open without a rater, if the limit of open files allows it."""
+"""The most websockets without a rater, if the limit of open files allows this number."""
 
 SILENT_SECONDS = 20.0
-"""How long a connection may be open and ask for nothing."""
+"""Seconds that a connection without a request may stay open."""
 
 
 def raise_file_limit() -> int:
@@ -47,7 +47,7 @@ def raise_file_limit() -> int:
 
 
 def count_open_files() -> int:
-    """Count the open files of this process; 0 if the system does not say."""
+    """Count the open files of this process; return 0 if the system does not give the number."""
     with suppress(OSError):
         return sum(1 for _ in Path("/dev/fd").iterdir())
     return 0
@@ -63,7 +63,7 @@ class Websockets:
         self._strangers = {}
 
     def admit(self, number: str | None) -> None:
-        """Keep a rater's websocket open, however many others come. `number` is in its header."""
+        """Protect a rater's websocket from the limit. `number` is the value of the websocket's header."""
         self._strangers.pop(number or "", None)
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,10 +93,10 @@ websockets = Websockets()
 
 
 class KeptSessions(MemorySessionStorage):
-    """Sessions of raters after their websocket broke. Other sessions end at once and close their files."""
+    """The sessions of raters whose websocket broke. All other sessions end at once and close their files."""
 
     def save(self, session_info: SessionInfo) -> None:
-        """Keep the session of a rater, and end any other."""
+        """Keep the session if it belongs to a rater; end it otherwise."""
         if "visit" in session_info.session.session_state:
             super().save(session_info)
         else:
@@ -104,18 +104,18 @@ class KeptSessions(MemorySessionStorage):
 
 
 class Connection(H11Protocol):
-    """A connection other than a websocket. It ends without a request, or if there are too many."""
+    """A connection other than a websocket. It ends if it sends no request, or if there are too many."""
 
     limit = MOST_FILES
     _open: dict[Connection, None] = {}  # noqa: RUF012 (all connections of the process, oldest first)
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no request is being answered."""
+        """Return whether the connection has no request in progress."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (asyncio's)
-        """Add a new connection. If there are too many, end the oldest silent one, or else the oldest."""
+        """Add a new connection. If there are too many, end the oldest idle one, or else the oldest one."""
         super().connection_made(transport)
         self._open[self] = None
         self._watch()
@@ -131,7 +131,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: Any) -> None:  # noqa: ANN401 (h11's)
-        """Hand the connection over: `Websockets` counts it from now on."""
+        """Stop counting a connection that becomes a websocket: `Websockets` counts it from now on."""
         self._open.pop(self, None)
         super().handle_websocket_upgrade(event)
 

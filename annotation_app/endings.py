@@ -2,14 +2,14 @@
 
 | ending | when | code |
 |---|---|---|
-| completed | the quota is reached, or nothing is left that the rater has not seen | `codes.completed` |
-| no_place | nothing was left to rate before consent was asked | `codes.no_place` |
-| ran_out | let in, but nothing was left when the first pair was due | `codes.ran_out` |
-| screened_out | failed the comprehension check twice | `codes.screened_out` |
-| declined | did not agree to take part | `codes.declined` |
-| ended | excluded or revoked | never one |
+| completed | the rater has reached the quota, or has seen all pairs | `codes.completed` |
+| no_place | no pair was open before the consent page | `codes.no_place` |
+| ran_out | the rater was let in, but no pair was open when the first pair was due | `codes.ran_out` |
+| screened_out | the rater failed the comprehension check twice | `codes.screened_out` |
+| declined | the rater did not agree to take part | `codes.declined` |
+| ended | the rater was excluded or revoked | no code |
 
-A code reaches the browser with its page and not before.
+A code is sent to the browser only with the page of its ending.
 """
 
 import time
@@ -27,9 +27,9 @@ Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined",
 
 
 def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
-    """Show how a visit ended; return the name of the page.
+    """Show the page of an ending; return the name of the page.
 
-    An excluded or revoked rater sees on every page that the study is over, and gets no code: somebody who
+    An excluded or revoked rater sees on every page that the study is over, and gets no code: a person who
     returned the study after a few pairs has not completed it.
     """
     if visit is not None and raters.is_revoked_or_excluded(app.store, visit.rater):
@@ -53,7 +53,7 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
 
 
 def _show_code(app: App, ending: Ending) -> None:
-    """Show the completion code of the ending, if it has one, and the link for it."""
+    """Show the ending's completion code and its link, if the ending has a code."""
     recruitment = app.settings.recruitment
     texts = app.words.completed
     code = None if ending == "ended" else recruitment.codes.get(ending)
@@ -65,7 +65,7 @@ def _show_code(app: App, ending: Ending) -> None:
 
 
 def show_waiting_or_end(app: App, visit: Visit) -> str:
-    """Show a rater without a pair the end, or a page to wait for pairs that other raters have open."""
+    """Show the end to a rater without a pair, or a waiting page while other raters have pairs open."""
     if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
         return show_ending(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting

@@ -1,8 +1,9 @@
 """Log without secrets: the time, place and kind of an event, but never an invite or a text.
 
-Messages of our own are written so. Of what others log, an address loses its query, which holds an invite, and
-an exception its message, which may quote what a rater wrote. Its type and the lines of code remain, to find
-the defect by; so does the system's own name of an error, such as `EMFILE: Too many open files`.
+This app's own messages contain no secrets. In the records of other libraries, each address loses its query,
+because a query contains an invite, and each exception loses its message, because a message may quote a rater.
+To help find the defect, the exception keeps its type, the lines of code, and the system's name of the error,
+such as `EMFILE: Too many open files`.
 """
 
 import errno
@@ -15,13 +16,13 @@ import traceback
 OURS = "annotation_app"
 
 PAUSE_SECONDS = 60.0
-"""How often a warning that strangers can cause is logged at most."""
+"""The shortest time between two records of the same warning, if strangers can cause the warning."""
 
 _last_warnings: dict[str, float] = {}
 
 
 def warn_once_a_minute(message: str, *values: object) -> None:
-    """Log a warning that visitors can cause: each message at most once a minute, with any values."""
+    """Log a warning that visitors can cause: each message at most once a minute, whatever its values."""
     now = time.monotonic()
     if now - _last_warnings.get(message, -PAUSE_SECONDS) >= PAUSE_SECONDS:
         _last_warnings[message] = now
@@ -29,7 +30,7 @@ def warn_once_a_minute(message: str, *values: object) -> None:
 
 
 def hide_private(record: logging.LogRecord) -> logging.LogRecord:
-    """Remove queries from a record's message, and messages from its exception."""
+    """Remove queries from a record's message, and the messages of the record's exception."""
     record.msg = re.sub(r"\?[^\s\"']*", "?…", record.getMessage())
     record.args = ()
     if record.exc_info and record.exc_info[1]:

@@ -15,11 +15,11 @@ _PACE_SECONDS = 0.03
 
 
 def main() -> None:
-    """Show the present page of this visitor."""
+    """Show this visitor's current page."""
     if "visit" in st.session_state:
         _show_current_page(state.app)
         return
-    # Visitors who are not signed in come one by one and at a pace: many of them must not slow those who rate.
+    # Visitors who are not signed in are served one by one with pauses, so that they cannot slow down raters.
     with state.ENTRANCE:
         time.sleep(_PACE_SECONDS)
         _show_current_page(state.app)
@@ -38,7 +38,7 @@ def _show_current_page(app: App) -> None:
         if "visit" in st.session_state:
             markup.reload_page(time.monotonic())
             with suppress(*state.STUDY_ERRORS):
-                rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
+                rating.may_continue(app, st.session_state["visit"])  # ends the visit if the invite is invalid
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
         connections.websockets.admit(st.context.headers.get(connections.HEADER))
@@ -46,7 +46,7 @@ def _show_current_page(app: App) -> None:
 
 
 def _choose_page(app: App) -> str:
-    """Show the right page and return its name, which changes when a new page begins."""
+    """Show the right page and return the page's name, which changes when a new page begins."""
     visit: Visit | None = st.session_state.get("visit") or sign_in.sign_visitor_in(app)
     if visit is None:
         return "sign-in"
@@ -71,7 +71,7 @@ def _continue_in_this_tab(app: App, visit: Visit) -> None:
     if fresh is None:
         del st.session_state["visit"]
         return
-    fresh.failed = visit.failed  # what was pressed in between is not sent again by itself
+    fresh.failed = visit.failed  # the browser does not send a failed press again by itself
     st.session_state["visit"] = fresh
 
 

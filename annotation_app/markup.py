@@ -1,8 +1,8 @@
 """HTML pieces of the app. Untrusted text is shown as plain text.
 
-A text may hold HTML, Markdown, LaTeX or right-to-left text. Where pairs are compared, the panel puts it into
-the page as text nodes. Elsewhere Streamlit's own elements would render Markdown (and fetch its images), so
-that text is escaped and goes into `st.html`.
+A text may contain HTML, Markdown, LaTeX or right-to-left writing. The panel for pairs puts each text into the
+page as text nodes. On other pages, Streamlit's own elements would render Markdown (and fetch its images), so
+each text is escaped and shown with `st.html`.
 """
 
 import time
@@ -19,7 +19,7 @@ from guard_eval.rubric import Criterion
 from guard_eval.study.wording import Wording
 
 POLL_SECONDS = 10.0
-"""How often a waiting page looks whether it can go on."""
+"""Seconds between two checks of a waiting page whether it can continue."""
 
 
 @cache
@@ -29,12 +29,12 @@ def read_asset(name: str) -> str:
 
 
 escape_label = escape_markdown
-"""Return a text for the label of one of Streamlit's elements, which would render Markdown."""
+"""Escape a text for the label of a Streamlit element, which would render Markdown."""
 
 
 @contextmanager
 def show_page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
-    """Show a page before or after the rating: a narrow column with a heading and a paragraph."""
+    """Show a page before or after the rating, as a narrow column with a heading and a paragraph."""
     title = f'<h1 tabindex="-1">{escape(heading)}</h1><p>{escape(lead)}</p>'
     with st.container(key=key):
         st.html(f'<div class="ge-title">{title}</div>')
@@ -42,13 +42,13 @@ def show_page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]
 
 
 def format_rubric(heading: str, criteria: tuple[Criterion, ...]) -> str:
-    """Return the rubric as a list of titles and definitions, under a heading."""
+    """Return a heading, and below it the rubric as a list of titles and definitions."""
     rows = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.definition)}</dd>" for c in criteria)
     return f'<h2 class="ge-subtitle">{escape(heading)}</h2><dl class="ge-rubric">{rows}</dl>'
 
 
 def format_points(items: Sequence[str]) -> str:
-    """Return sentences as a list."""
+    """Return sentences as an HTML list."""
     return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
 
@@ -58,7 +58,7 @@ def format_problem(text: str) -> str:
 
 
 def format_code(heading: str, text: str, *, lead: str = "") -> str:
-    """Return a code to be copied, between a heading and a paragraph."""
+    """Return a code that the rater can copy, between a heading and a paragraph."""
     copied = f'<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
     return f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{format_paragraph(lead)}'
 
@@ -69,41 +69,41 @@ def format_paragraph(text: str) -> str:
 
 
 def format_feedback(heading: str, text: str, *, agreed: bool) -> str:
-    """Return the feedback on an answer, in a style that shows whether it agrees with ours."""
+    """Return feedback on an answer. The style shows whether the answer agrees with the expected one."""
     mark, kind = ("✓", "ge-agreed") if agreed else ("≠", "ge-differed")
     title = f'<h2><span aria-hidden="true">{mark} </span>{escape(heading)}</h2>'
     return f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>'
 
 
 def format_text(heading: str, text: str) -> str:
-    """Return a text of the pair under a heading."""
+    """Return a heading, and below it a text of the pair."""
     body = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
     return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{body}</section>'
 
 
 def show_forward_button(text: str, *, key: str) -> bool:
-    """Show the button to the next page, which Ctrl+Enter presses, too; return whether it was pressed."""
+    """Show the button to the next page; return whether it was pressed. Ctrl+Enter presses it, too."""
     return st.button(escape_label(text), key=key, type="primary", shortcut="Ctrl+Enter")
 
 
 def show_study_unavailable(words: Wording) -> None:
-    """Show a calm message that the study cannot be reached."""
+    """Show a reassuring message that the study cannot be reached."""
     texts = words.trouble
-    # A key of its own: the page that failed may have begun already.
+    # This page has another key, because part of the failed page may already be on the screen.
     with show_page(texts.title, texts.lead, key="trouble"):
         st.button(escape_label(texts.button), key="again", type="primary")
 
 
-# A fragment that is run again and again by itself; the first time is when the page is shown.
+# Streamlit runs this fragment again every few seconds; the first run is when the page is shown.
 @st.fragment(run_every=POLL_SECONDS)
 def reload_page(since: float) -> None:
-    """Reload the page every few seconds from the monotonic time `since` on."""
+    """Reload the page every few seconds, beginning after the monotonic time `since`."""
     if time.monotonic() > since + POLL_SECONDS / 2:
         st.rerun()
 
 
 def add_script(words: Wording, view: str, **more: object) -> None:
-    """Add `page.js` to the page. A new page begins when `view`, the name of what is shown, changes."""
+    """Add `page.js` to the page. A new page begins when `view`, the page's name, changes."""
     script = st.components.v2.component("guard_eval_page", js=read_asset("page.js"))
     data = {"view": view, "away": words.trouble.lead, **more}
     with st.container(key="page-script"):

@@ -1,7 +1,7 @@
 """Show the pages before the first pair: consent, background, instructions, practice and check.
 
-Each answer is a note in the store, on disk before the next page is shown. A rater who comes back in any
-browser is therefore not asked again.
+Each answer is saved as a note in the store before the next page is shown. So a rater who comes back, in any
+browser, is not asked again.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from guard_eval.store.notes import CHECK_ATTEMPTS
 from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
 
 ANSWER_LENGTH = 300
-"""Characters of an answer in the rater's own words."""
+"""The most characters of an answer in the rater's own words."""
 
 
 def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page each)
-    """Show the page that is due before the next pair, and return its name; None if no page is due.
+    """Show the page that is due before the next pair, and return the page's name; None if no page is due.
 
-    A rater with verdicts is asked for consent and background if these were switched on later, but gets no
-    practice and no check.
+    A rater with verdicts still sees the consent and background pages if they were switched on later, but gets
+    no practice and no check.
     """
     pages = app.settings.pages
     notes = visit.progress
@@ -50,7 +50,7 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
 
 
 def _has_agreed(visit: Visit) -> bool | None:
-    """Return the rater's last answer to the consent page; None if there is none."""
+    """Return the rater's last answer on the consent page; None before the first answer."""
     consents = visit.progress["consent"]
     return consents[-1]["agreed"] if consents else None
 
@@ -86,9 +86,9 @@ def _show_background(app: App, visit: Visit) -> str:
 
 
 def _ask_questions(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
-    """Ask questions; once the button is pressed, return the answers by name, without empty ones.
+    """Ask questions. After the button is pressed, return the answers that are not empty, by name.
 
-    Options have names, but only their words reach the browser.
+    The names of options stay on the server; the browser gets only their words.
     """
     chosen: dict[str, str | None] = {}
     with st.form(key, border=False):
@@ -137,7 +137,7 @@ def _show_instructions(app: App, visit: Visit) -> str:
     return "instructions"
 
 
-# Practice: pairs of our own, judged on the same panel, each with feedback.
+# Practice: pairs with known answers, rated on the same panel. The rater gets feedback on each pair.
 
 
 def _list_remaining_practice_pairs(app: App, visit: Visit) -> list[PracticePair]:
@@ -158,7 +158,7 @@ def _show_practice(app: App, visit: Visit) -> str:
 
 
 def _note_practice(app: App, visit: Visit, submission: Submission) -> None:
-    """Note the judgment. A press that arrives twice is noted once."""
+    """Store a judgment as a note. A press that arrives twice is stored once."""
     pairs = {-number: pair for number, pair in enumerate(app.practice, 1)}
     pair = pairs.get(submission.pair)
     if pair in _list_remaining_practice_pairs(app, visit):
@@ -210,7 +210,7 @@ def _show_check(app: App, visit: Visit) -> str:
         st.button(
             escape_label(texts.instructions), key="read", on_click=visit.open_page, args=("instructions",)
         )
-        # Another form for another attempt: nothing is chosen in it yet.
+        # Each attempt gets a new form, in which nothing is chosen yet.
         answers = _ask_questions(name, texts.questions, texts.button)
         if answers is not None and len(answers) < len(texts.questions):
             st.html(markup.format_problem(texts.missing))

@@ -1,4 +1,4 @@
-"""The rating: choose the pair on the screen, and store the answers from the browser."""
+"""Choose the pair on the screen, and store the answers from the browser."""
 
 import json
 import math
@@ -15,16 +15,16 @@ from guard_eval.records import BlindPair, JsonObject, content_id
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
-"""The greatest age of a count of the rater's pairs."""
+"""Seconds after which the rater's pairs are counted again."""
 
 
 def show_rating(app: App) -> None:
-    """Show the rater's present pair with its questions."""
+    """Show the rater's current pair with the questions."""
     panel.load_panel(app.words)
     _show_pair()
 
 
-# A fragment: from pair to pair nothing else of the page runs, and nothing else is sent.
+# A fragment: for the next pair, no other part of the page runs or is sent.
 @st.fragment
 def _show_pair() -> None:
     visit: Visit | None = st.session_state.get("visit")
@@ -52,7 +52,7 @@ def _get_pair(app: App, visit: Visit) -> BlindPair | None:
         app.check_file()
         fetch_pair(app, visit)
     except state.STUDY_ERRORS:
-        return None  # the page that follows meets the same error, and logs it
+        return None  # the next page gets the same error, and logs it
     return visit.pair
 
 
@@ -71,17 +71,17 @@ def fetch_pair(app: App, visit: Visit) -> None:
 def _count_pairs(app: App, visit: Visit) -> None:
     rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
-    if rated != len(visit.trail):  # rated on another server, as a proxy may spread the tabs
+    if rated != len(visit.trail):  # rated through another server: a proxy may distribute the tabs
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
         visit.go_to(len(visit.trail))
 
 
 def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
-    """Return the stored choices, comment and problems on a pair, and their `base`; empty if unrated."""
+    """Return the stored choices, comment and problems of a pair, and their `base`; empty if unrated."""
     chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
         return {}
-    # The last of each kind: notes come oldest first.
+    # Use the last note of each kind: notes are sorted from the oldest to the newest.
     remarks = {note.kind: note.detail for note in notes.read(app.store, presentation=number)}
     problems = [problem for problem in remarks.get("problem", "").split(", ") if problem]
     answers = {"chosen": chosen, "comment": remarks.get("comment", ""), "problems": problems}
@@ -90,7 +90,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
 
 
 def _is_outdated(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
-    """Return whether a submission would overwrite newer answers from another tab or browser."""
+    """Return whether a submission would replace newer answers from another tab or browser."""
     if not answers or submission.base in {None, answers["base"]}:
         return False
     if visit.acknowledged == (submission.pair, submission.after):
@@ -111,7 +111,7 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
         answers = _read_answers(app, visit, submission.pair)
         is_outdated = _is_outdated(visit, submission, answers)
         following = None if is_outdated else _save(app, visit, submission)
-    # the visit changes only now: what the block has written is not on disk before its end
+    # the visit changes only now, because the block's writes are on disk only when the block ends
     if is_outdated:
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
         visit.go_to(visit.trail.index(submission.pair))
@@ -135,7 +135,7 @@ def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
         submission.pair,
         {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
         rater=visit.rater,
-        # The measures of the first verdict count for the pair, and not those of a change.
+        # Only the durations of the first verdict count for the pair, not those of a change.
         seconds=submission.seconds if first else None,
         active_seconds=submission.active if first else None,
         ends_seen=submission.ends if first else None,
@@ -144,19 +144,19 @@ def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
         problem=None if submission.problems is None else ", ".join(submission.problems),
         then=app.plan if first or submission.pair == visit.trail[-1] else None,
     )
-    if submission.conduct and app.settings.pages.consent:  # the consent page says that it is counted
+    if submission.conduct and app.settings.pages.consent:  # the consent page tells raters about these counts
         counts = json.dumps(submission.conduct, sort_keys=True)
         notes.write(app.store, visit.rater, "conduct", counts, presentation=submission.pair)
     return following
 
 
 def may_continue(app: App, visit: Visit) -> bool:
-    """Return whether the visit's invite is still valid; end the visit if it is not."""
+    """Return whether the visit's invite is still valid. If it is invalid, end the visit."""
     if raters.sign_in(app.store, visit.token) == visit.rater:
         return True
     with suppress(StudyError):  # raised for a rater who was erased
         if raters.is_revoked_or_excluded(app.store, visit.rater):
-            visit.go_to(len(visit.trail))  # nothing more is handed out
+            visit.go_to(len(visit.trail))  # the rater gets no further pairs
             return False
     del st.session_state["visit"]
     return False
@@ -169,12 +169,12 @@ def _handle_skip(app: App, visit: Visit, skip: Skip) -> None:
         return
     visit.go_to(len(visit.trail))
     visit.counted = -math.inf
-    visit.acknowledged = (skip.pair, "skip")  # in place of a press of Save: the browser forgets its draft
+    visit.acknowledged = (skip.pair, "skip")  # acts like a press of Save: the browser deletes its draft
     visit.note = app.words.rating.skipped
 
 
 def _handle_turn(_app: App, visit: Visit, turn: Turn) -> None:
-    """Turn to another page. Choices stay in the browser, and only the first of two presses counts."""
+    """Go to another page. Choices stay in the browser, and only the first of two presses counts."""
     if visit.pair is None or visit.pair.presentation != turn.pair:
         return
     if turn.to == "instructions":

@@ -48,14 +48,14 @@ from guard_eval.store import settings
 from guard_eval.study.wording import fill_placeholders
 
 OPTIONS: dict[str, object] = {
-    # Streamlit calls home, and asks the internet for its own address, unless these forbid it.
+    # Without these, Streamlit sends usage data home and asks the internet for this machine's address.
     "browser.gatherUsageStats": False,
     "browser.serverAddress": "localhost",
-    # rich would print an exception past the filter of logs.py, with its message.
+    # rich would print exceptions with their messages, which `logs.py` could not hide.
     "logger.enableRich": False,
     "server.fileWatcherType": "none",
     "server.runOnSave": False,
-    # Nothing about an error, a file or the app's inside reaches a rater.
+    # Raters see nothing about errors, files or the inside of the app.
     "client.showErrorDetails": "none",
     "client.showErrorLinks": False,
     "client.toolbarMode": "minimal",
@@ -68,16 +68,16 @@ OPTIONS: dict[str, object] = {
     "theme.light.primaryColor": "#1f6f6b",
     "theme.dark.primaryColor": "#1f7f7a",
 }
-"""How Streamlit is run. The theme has a light and a dark side; each browser takes the one it prefers."""
+"""Streamlit's options. The theme has a light and a dark form; each browser uses the one it prefers."""
 
 INCOMING_BYTES = 1_000_000
-"""What a browser may send at once."""
+"""The most bytes that a browser may send at once."""
 
 HEADER_BYTES = 128_000
-"""How long a request's headers may be: a browser sends all cookies of the host, other programs' too."""
+"""The most bytes of a request's headers. A browser also sends the cookies of other programs on the host."""
 
 HEALTH_SECONDS = 5.0
-"""How long the database may take to show that it can be written, and how long its answer is remembered."""
+"""Seconds that the health check waits for the database, and seconds for which the result is reused."""
 
 STREAM = "/_stcore/stream"
 """The address of the websocket."""
@@ -99,14 +99,14 @@ PATHS = frozenset(
         "/oauth2callback",
     }
 )
-"""What a rater's browser, a provider of accounts or a monitor asks for, besides /static/."""
+"""The paths that raters' browsers, account providers and monitors may request, besides /static/."""
 
 
 _SCRIPT = Path(__file__).with_name("main.py")
 
 
 class App(st.App):
-    """Streamlit's application. It keeps sessions of raters only."""
+    """Streamlit's application, which keeps only the sessions of raters."""
 
     def _create_runtime(self) -> Runtime:
         runtime = super()._create_runtime()
@@ -132,8 +132,8 @@ def run_server(opened: socket.socket, on_ready: Callable[[], None]) -> None:
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
-        logs.set_up_logging()  # here all loggers have their handlers
-        # What is loaded by now lives as long as the process: later collections need not walk through it.
+        logs.set_up_logging()  # by now, all loggers have their handlers
+        # All objects loaded by now live as long as the process, so garbage collections can ignore them.
         gc.freeze()
         on_ready()
         yield
@@ -170,16 +170,16 @@ def run_server(opened: socket.socket, on_ready: Callable[[], None]) -> None:
 
 
 def load_options() -> None:
-    """Set Streamlit's options. A folder `.streamlit` is read only in the user's home.
+    """Set Streamlit's options. A folder `.streamlit` is read only from the user's home.
 
-    Streamlit would also read one in the current folder, which may be anybody's.
+    Streamlit would also read one from the current folder, which a stranger may have written.
     """
     file_util.get_project_streamlit_file_path = file_util.get_streamlit_file_path
     bootstrap.load_config_options(OPTIONS)
 
 
 def show_error_page(_error: Exception) -> bool:
-    """Show a rater the same calm page for an unexpected error. Streamlit has already logged it."""
+    """Show raters the same reassuring page for every unexpected error, which Streamlit has already logged."""
     markup.show_study_unavailable(state.app.words)
     return True
 
@@ -191,7 +191,7 @@ async def check_health(_request: Request) -> JSONResponse:
     """Answer 200 if a rating could be saved now, and otherwise 503 with the cause. The log says more."""
     checked, cause = _last_check[0]
     if time.monotonic() - checked >= HEALTH_SECONDS:
-        # Requests that come meanwhile get the last answer: no stranger makes the server write more often.
+        # Other requests get the last answer, so strangers cannot make the server write more often.
         _last_check[0] = (time.monotonic(), cause)
         cause = await _find_trouble()
         _last_check[0] = (time.monotonic(), cause)
@@ -221,7 +221,7 @@ async def _find_trouble() -> str:
     return ""
 
 
-# The first file that a browser gets.
+# The first file that is sent to a browser.
 
 _EMPTY_PAGES = {
     "websocket": (
@@ -274,31 +274,31 @@ def _read_assets() -> str:
 
 
 def _hash_script() -> str:
-    """Return the hash that allows the script inside `shell.html`, and no other inline script."""
+    """Return the hash that allows the script inside `shell.html`. No other inline script is allowed."""
     script = re.findall(r"<script>(.*?)</script>", markup.read_asset("shell.html"), re.DOTALL)[0]
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 HEADERS = {
-    # A text that slipped through as HTML could run nothing and reach no server. Streamlit injects its styles,
-    # and loads a component's script as a blob.
+    # With these rules, a text that is shown as HTML by mistake cannot run scripts or reach a server. Styles
+    # may be inline and scripts may be blobs, because Streamlit loads them in this way.
     "Content-Security-Policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
         f"font-src 'self' data:; script-src 'self' blob: 'sha256-{_hash_script()}'; "
         "connect-src 'self' ws: wss:; object-src 'none'; base-uri 'self'; form-action 'self'; "
         "frame-ancestors 'none'"
     ),
-    # The invite is in the page's address; no other site may learn it.
+    # The page's address contains the invite, which no other site may learn.
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 
 
 class RequestGuard:
-    """Let only requests of the page through, and add `HEADERS` to the responses.
+    """Pass on only the page's own requests, and add `HEADERS` to the responses.
 
-    Streamlit never sees other requests. It would accept uploads without an invite, show details of its
-    program, and ask the internet for this machine's address if another origin connects.
+    Streamlit never sees other requests. Otherwise it would accept uploads without an invite, show details of
+    the program, and ask the internet for this machine's address if another origin connects.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -313,7 +313,7 @@ class RequestGuard:
         elif _is_own_page(scope):
             await websockets.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
         else:
-            await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
+            await WebSocketClose(code=1008)(scope, receive, send)  # policy violation
 
     async def _serve_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def add_headers(message: Message) -> None:
@@ -333,7 +333,7 @@ class RequestGuard:
 
 
 def _is_own_page(scope: Scope) -> bool:
-    """Return whether our own page opens a websocket. A program sends no origin; a browser does."""
+    """Return whether our own page opens the websocket. Browsers send the page's origin; programs do not."""
     headers = Headers(scope=scope)
     origins = headers.getlist("origin")
     host = headers.get("host")
@@ -349,11 +349,11 @@ def _is_own_page(scope: Scope) -> bool:
 
 
 def _hide_path(send: Send) -> Send:
-    """Wrap `send`: remove the path of the page's script, because raters should not see folders."""
+    """Wrap `send` to remove the path of the page's script, because raters should not see folder names."""
     path = str(_SCRIPT).encode()
 
     async def send_message(message: Message) -> None:
-        if path in (message.get("bytes") or b""):  # the message says how long the path is
+        if path in (message.get("bytes") or b""):  # the message contains the path's length
             message["bytes"] = message["bytes"].replace(path, b"-" * len(path))
         await send(message)
 
@@ -361,7 +361,7 @@ def _hide_path(send: Send) -> Send:
 
 
 def _refuse_text(receive: Receive) -> Receive:
-    """Wrap `receive`: close a websocket after a text message, for which Streamlit would log a traceback."""
+    """Wrap `receive` to close a websocket that gets a text: Streamlit would log a traceback for each one."""
 
     async def receive_bytes() -> Message:
         message = await receive()

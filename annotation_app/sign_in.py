@@ -1,9 +1,9 @@
 """Sign raters in: by an invite, from Prolific, or with an account of an OIDC provider.
 
-Every rater is signed in by a token, which is then in the page's address, where a reloaded page finds it.
-Prolific's parameters and a provider's subject become a new rater at the first visit, if the study has work
-for one, and mean the same rater at every later visit. Prolific's parameters are not signed: they let in the
-browser that came with them first, by its cookie, and no other one.
+Every rater is signed in with a token. The token is then in the page's address, where a reloaded page finds
+it. For a visitor from Prolific or a provider, the first visit adds a rater if the study has work, and later
+visits find the same rater. Anybody can forge Prolific's parameters, so they work only in the browser that
+used them first, which is known by a cookie.
 """
 
 import re
@@ -23,17 +23,17 @@ from guard_eval.store.sql.schema import LONGEST_NAME
 from guard_eval.study.settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"
-"""How the name of the cookie begins that the server gives to every browser: a random secret.
+"""The beginning of a cookie's name. The server gives every browser a cookie with a random secret.
 
-Each has a name of its own, so that none replaces another. Of two tabs opened at once, before there was any,
-either has its own; whichever connects later has both, and is known by the other's.
+Every cookie has a different name, so that no cookie replaces another. If two tabs of a new browser are opened
+at the same time, each gets a cookie; the tab that connects later sends both, so the browser is recognised.
 """
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Visitor(NamedTuple):
-    """A visitor without an invite: the source `prolific` or `oidc`, the id, and further details."""
+    """A visitor without an invite: the source (`prolific` or `oidc`), the id, and further details."""
 
     source: str
     external_id: str
@@ -53,11 +53,11 @@ def sign_visitor_in(app: App) -> Visit | None:
     )
     refused = texts.unknown if token else ""
     if arrival is not None:
-        # A provider of accounts vouches for who comes; anybody can write Prolific's parameters.
+        # A provider proves the visitor's identity, but anybody can write Prolific's parameters.
         browsers = read_browser_secrets() if arrival.source == "prolific" else None
         enrolment = raters.enrol(app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers)
         visit = state.sign_in(app, enrolment.token)
-        if visit is None and enrolment.refusal != "elsewhere":  # revoked, or nothing is left to rate
+        if visit is None and enrolment.refusal != "elsewhere":  # the rater is revoked, or no pair is open
             endings.show_ending(app, "no_place" if enrolment.refusal else "ended")
             return None
         refused = texts.other_browser
@@ -68,14 +68,14 @@ def sign_visitor_in(app: App) -> Visit | None:
         detail = {"source": arrival.source, **arrival.detail}
         if detail not in visit.progress["arrival"]:
             state.note_progress(app, visit, "arrival", detail)
-        # In place of the parameters: a reloaded page need not enrol anybody.
+        # The token replaces the parameters, so a reloaded page enrols nobody.
         st.query_params.from_dict({"invite": visit.token})
     st.session_state["visit"] = visit
     return visit
 
 
 def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitment) -> Visitor | None:
-    """Return the visitor from Prolific, according to the parameters in the address."""
+    """Return the visitor from Prolific, read from the parameters in the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
     valid = {
         key: parameters[name] for key, name in names.items() if _PARAMETER.fullmatch(parameters.get(name, ""))
@@ -88,7 +88,7 @@ def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitmen
 
 
 def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
-    """Return whether a visitor comes from another study on Prolific than the one in study.toml."""
+    """Return whether the visitor comes from a study on Prolific that is not the one in study.toml."""
     expected = recruitment.prolific_study
     return expected is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != expected
 
@@ -106,14 +106,14 @@ def read_account_arrival(recruitment: Recruitment) -> Visitor | None:
 
 
 def read_browser_secrets() -> list[str]:
-    """Return the browser's secrets. A browser without cookies has a new one at every visit."""
+    """Return the browser's secrets. A browser that blocks cookies has a new secret at every visit."""
     cookies = st.context.cookies.to_dict()
     ours = [cookies[name] for name in sorted(cookies) if name.startswith(BROWSER_COOKIE)]
     return list(dict.fromkeys(ours))[:10] or [secrets.token_urlsafe()]
 
 
 def _show_sign_in(app: App, refused: str) -> None:
-    """Show how to sign in, and why this visitor is not signed in."""
+    """Show how to sign in, and the reason why this visitor is not signed in."""
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     if recruitment.prolific and not refused:

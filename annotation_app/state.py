@@ -1,7 +1,7 @@
 """The server's state for all raters (`App`) and for one rater's visit (`Visit`).
 
-Streamlit loses a session when a page is reloaded; nothing here is needed to continue. The invite in the
-page's address signs the rater in again, and the store returns the pair that was open.
+Streamlit loses the session when a page is reloaded, but a rater can continue without this state: the invite
+in the page's address signs the rater in again, and the store returns the open pair.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from guard_eval.study.settings import Annotation
 from guard_eval.study.wording import PracticePair, Wording
 
 STUDY_ERRORS = (StudyError, OSError)
-"""Errors of a missing, locked or broken study: the rater sees a calm page, and the log names the cause."""
+"""Errors of a missing, locked or broken study. The rater sees a reassuring page; the log has the cause."""
 
 ENTRANCE = threading.Lock()
 """Held while a page is shown to a visitor who is not signed in."""
 
 _ONBOARDING = {"arrival", "consent", "background", "instructions", "practice", "check", "finished"}
-"""Kinds of notes that say how far a rater is; their details are JSON."""
+"""The kinds of notes that record a rater's progress; their details are JSON."""
 
 
 @dataclass(frozen=True)
 class App:
     """The study that is served.
 
-    `inode` identifies the file of the database that was opened, if it is a file. `latest` has each rater's
-    newest visit by the rater's id: an older visit, in another tab, can no longer save.
+    `inode` identifies the database's file, if the database is a file. `latest` contains each rater's newest
+    visit, by the rater's id: an older visit in another tab can no longer save.
     """
 
     store: Store
@@ -53,11 +53,11 @@ class App:
     latest: dict[int, Visit] = field(default_factory=dict)
 
     def check_file(self) -> None:
-        """Check that the database's file still exists: a connection would go on writing into a deleted file.
+        """Check that the database's file still exists, because a connection would write into a deleted file.
 
         Raises:
-            OSError: It is missing.
-            StudyError: Another file is there.
+            OSError: The file is missing.
+            StudyError: Another file is in its place.
         """
         if _read_inode(self.store) != self.inode:
             raise StudyError(f"{self.store.file} was replaced by another file; start `annotate` again")
@@ -68,20 +68,20 @@ class Visit:
     """One rater's visit.
 
     Attributes:
-        token: The invite, checked again now and then. A revoked rater stops at once: the store refuses.
-        rater: Whose visit it is.
+        token: The invite, checked again from time to time. The store refuses a revoked rater at once.
+        rater: The rater who visits.
         progress: The notes about this rater on the pages around the rating, by kind.
         trail: The rated presentations of this and all earlier visits, in the order shown.
         at: The index of the shown presentation in `trail`. The pair to be rated comes after the last one.
         pair: The present pair; None if no pair remains.
         available: The number of remaining pairs for this rater, including the open one.
-        counted: When the store was last asked for this number, by the monotonic clock.
-        opened: The kind of an onboarding page that the rater opened again, or that has unread feedback.
+        counted: The monotonic time at which the pairs were last counted.
+        opened: The kind of the onboarding page that the rater opened again, or that has unread feedback.
         note: A message about the last action, such as `Saved`.
-        problem: Why the last attempt failed, if it did.
-        acknowledged: The presentation that was saved last, and the press that saved it.
+        problem: The reason why the last action failed, if it did.
+        acknowledged: The last saved presentation, and the press that saved it.
         failed: The press whose answers could not be saved.
-        turn: A counter of the panel's showings, which starts at a different number in each visit.
+        turn: The number of times the panel was shown, from a different first number in each visit.
     """
 
     token: str
@@ -105,7 +105,7 @@ class Visit:
         return self.at < len(self.trail)
 
     def list_panel_data(self) -> JsonObject:
-        """Return what the panel shows of this visit; `turn` differs at every call: the browser notices."""
+        """Return the data for the panel. `turn` changes at every call, so that the browser sees a change."""
         self.turn += 1
         said = {name: getattr(self, name) for name in ("note", "problem", "acknowledged", "failed", "turn")}
         # The key of the rater's drafts in the browser, which does not identify the rater.
@@ -122,7 +122,7 @@ class Visit:
         self.opened = kind
 
     def go_to(self, at: int) -> None:
-        """Go to the pair at `at`, and clear the messages about the last one."""
+        """Go to the pair at `at`, and clear the messages about the previous pair."""
         self.at = min(max(at, 0), len(self.trail))
         self.pair = None
         self.clear_messages()
@@ -136,7 +136,7 @@ def serve_study(study: Study) -> App:
     """Load a study for the pages of this process.
 
     Raises:
-        StudyError: Its wording or its database cannot be used.
+        StudyError: The study's wording or database cannot be used.
     """
     global app  # noqa: PLW0603 (a process serves one study)
     annotation = study.settings.annotation
@@ -166,7 +166,7 @@ def log_error(error: Exception, doing: str) -> None:
 
 
 def sign_in(app: App, token: str) -> Visit | None:
-    """Start a new visit of the invite's rater, which is now the newest; None if the invite is invalid."""
+    """Start and return a new visit of the invite's rater, the newest one; None if the invite is invalid."""
     rater = raters.sign_in(app.store, token)
     if rater is None:
         return None
@@ -194,9 +194,9 @@ def _read_progress(app: App, rater: Rater) -> dict[str, list[Any]]:
 
 
 def note_progress(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
-    """Note the rater's progress; it is on disk when this returns.
+    """Store a note about the rater's progress. It is on disk when this function returns.
 
-    If a second press or another tab has already noted the same since this page was shown, nothing is added.
+    If a second press or another tab has stored the same note since this page was shown, nothing is added.
     """
     noted = len(visit.progress[kind])
     visit.progress = _read_progress(app, visit.rater)

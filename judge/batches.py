@@ -1,10 +1,10 @@
 """Judge questions with the Batch API: half the price, up to a day, and safe to interrupt.
 
-The rows of a batch store our name for it before the provider creates it, and the provider's id later. So a
-run may be killed at any moment: the next one finds an interrupted batch by our name, and collects its
-answers. Only the first questions, which are asked online, can be in flight when a run is killed.
+The rows of a batch contain our name for the batch before the provider creates it, and the provider's id
+later. So a run may be killed at any moment: the next run finds an interrupted batch by our name, and collects
+the answers. Only the first questions, which are asked online, may be under way when a run is killed.
 
-A batch that is too large for the account is halved, and from then on one batch follows the other.
+A batch that is too large for the account is halved. From then on, only one batch is sent at a time.
 """
 
 import asyncio
@@ -46,10 +46,10 @@ from judge.decide import MOST_FRUITLESS, Failure, stop_after_useless_answers
 from judge.run import OnlineRun, PendingQuestion, complete_failed_row
 
 AT_ONCE = 200
-"""Requests of a batch that are held in memory, and reserved in one transaction."""
+"""The number of a batch's requests that are in memory, and are reserved, at the same time."""
 
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
-"""Seconds between two looks at a batch: the first pause, and the longest."""
+"""Seconds between two checks of a batch: the first pause, and the longest pause."""
 
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
@@ -60,7 +60,7 @@ class BatchRun:
     """One run of one judge in batches.
 
     Attributes:
-        online: Asks the first questions online, and holds the parts that both ways share.
+        online: Asks the first questions online, and contains the parts that online runs and batches share.
         journal: Writes to the store.
         biller: Prices requests and answers.
         server: The judge's server.
@@ -72,13 +72,13 @@ class BatchRun:
         self.biller = online.biller
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
-        self._most_requests = MOST_REQUESTS  # in a batch: fewer after one was too large
+        self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
         self._batch_of: dict[str, str] = {}  # our names for batches, by key; empty for another run's batch
 
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> Ledger:
         """Collect the batches of earlier runs, and then ask all other questions, round by round.
 
-        The first questions are asked online. Only after an answer could be read is a batch sent.
+        The first questions are asked online. A batch is sent only after an answer was readable.
 
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
@@ -133,7 +133,7 @@ class BatchRun:
         return unsettled
 
     def _halve_batches(self, name: str, size: int, words: str) -> None:
-        """Halve the size of all further batches, because this one was too large.
+        """Halve the size of all further batches, because this batch was too large.
 
         Raises:
             StudyError: The batch had one request.
@@ -196,7 +196,7 @@ class BatchRun:
             requests.change_batch(db, batch, **values)
 
     def _cancel_batch(self, batch: str) -> None:
-        """Free the amounts that were reserved for a batch that was not created."""
+        """Free the amounts that were reserved for a batch, because the batch was not created."""
         self._change_requests(batch, state="unbilled", cost=0)
 
     async def _adopt_batches(self) -> list[Batch]:
@@ -257,7 +257,7 @@ class BatchRun:
         while unfinished:
             ended = await asyncio.gather(*map(self._poll_batch, unfinished), return_exceptions=True)
             for error in ended:
-                if isinstance(error, BaseException):  # after the others, which may store something
+                if isinstance(error, BaseException):  # only now, because the other batches may store results
                     raise error
             unfinished = [batch for batch, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
@@ -300,7 +300,7 @@ class BatchRun:
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
-        """Store the results of a file."""
+        """Store the results in a result file."""
         with self.journal.store.read() as db:
             rows = requests.read_batch(db, batch.name)
         settled: dict[str, RequestResult] = {}

@@ -20,9 +20,9 @@ class Ledger:
     Attributes:
         requests: HTTP requests sent, repeated ones included.
         verdicts: Questions that got a verdict.
-        in_batches: Questions whose request is in a batch that another run sent.
+        in_batches: Questions whose request is in another run's batch.
         failures: Questions without a verdict, by kind and sentence.
-        cost: What the answers cost, in billionths of a US dollar.
+        cost: The cost of the answers, in billionths of a US dollar.
     """
 
     requests: int = 0
@@ -36,15 +36,17 @@ class Biller:
     """Prices the requests and answers of one run.
 
     Attributes:
-        ledger: What the run did.
-        limit: What all requests of the study may cost together, in billionths of a US dollar.
+        ledger: The counts of the run.
+        limit: The highest total cost of all requests of the study, in billionths of a US dollar.
     """
 
     def __init__(self, judge: Judge, price: Price | None, budget_usd: float | None) -> None:
-        """Take a price, if it is known, and a budget in US dollars over all runs, if there is one.
+        """Make a biller.
+
+        `price` is None if it is unknown. `budget_usd` is the budget over all runs; None for no limit.
 
         Raises:
-            StudyError: The budget cannot be held.
+            StudyError: The budget cannot be guaranteed.
         """
         if budget_usd is not None and (price is None or price.assumed):
             raise StudyError(
@@ -54,23 +56,23 @@ class Biller:
         self.ledger = Ledger()
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self._price = price
-        self._has_warned = False  # that an answer cost more than was reserved for it
+        self._has_warned = False  # about an answer that cost more than its reserved amount
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
         """Return the highest cost of a request; None if its price is unknown."""
         return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
 
     def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
-        """Return the values that complete the row of an answer. Only its token counts are read."""
+        """Return the values that complete an answer's row. Of the answer, only the token counts are read."""
         usage = read_usage(body)
         cost = None if self._price is None else self._price.cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
     def count_cost(self, settled: RequestResult, reserved: int | None) -> None:
-        """Add the cost of a stored answer, or else its reserved cost, in billionths of a US dollar.
+        """Add the cost of a stored answer, or the reserved amount if unknown, in billionths of a US dollar.
 
         Raises:
-            StudyError: There is a budget, and the answer cost more.
+            StudyError: There is a budget, and the answer cost more than the reserved amount.
         """
         expected = reserved or 0
         cost = expected if settled.cost is None else settled.cost
@@ -87,7 +89,7 @@ class Biller:
         progress.warn(words)
 
     def explain_limit(self, planned: PlannedRequest) -> StudyError:
-        """Return the error that ends a run if no further request fits into the budget."""
+        """Return the error that ends the run if the budget does not allow another request."""
         return StudyError(
             f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is not spent or set aside is "
             f"less than the ${(planned.cost or 0) / BILLION:.4f} that the next request can cost. All answers "

@@ -1,4 +1,4 @@
-"""Calibration: measure a judge on pairs with a known answer, made of the study's own texts.
+"""Calibrate a judge: measure it on pairs with a known answer, made from the study's own texts.
 
 There are four checks. A text against itself must be a tie. A text should be preferred to its own words in
 random order. A pair with swapped sides should get the same verdict. A text should not be preferred after it
@@ -17,7 +17,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.questions import RequestBuilder
 
 ITEMS = 20
-"""Pairs of the study from which the checks are made: 7 requests each."""
+"""The number of the study's pairs from which checks are made. Each pair needs 7 requests."""
 
 FILLER = (
     "There is more that could be said about this.",
@@ -25,16 +25,16 @@ FILLER = (
     "In a way, that was all there was to it.",
     "One could go on like this for quite some time.",
 )
-"""Sentences that say nothing; how many of them, and which come first, follows from the seed."""
+"""Sentences without content. The seed decides their number and order."""
 
 _FEWEST_WORDS = 4
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
 def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
-    """Return the questions of a study's calibration: the same for the same pairs and seed.
+    """Return the questions of a study's calibration, always the same for the same pairs and seed.
 
-    Texts of too few words cannot be shuffled; that check is left out for them.
+    Texts with too few words cannot be shuffled, so this check is left out for them.
     """
     drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:ITEMS]
     return [
@@ -64,7 +64,7 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
 
 
 def shuffle_words(text: str, *, seed: int) -> str:
-    """Return the words of `text` in an order drawn by the seed; `text` itself if it has too few words.
+    """Shuffle the words of `text` in an order drawn by the seed; return a text with too few words unchanged.
 
     >>> sorted(shuffle_words("one two three four", seed=1).split())
     ['four', 'one', 'three', 'two']
@@ -78,7 +78,7 @@ def shuffle_words(text: str, *, seed: int) -> str:
 
 
 def pad_text(text: str, *, seed: int) -> str:
-    """Lengthen a text by about 50 %: repeat its first sentences, and add filler.
+    """Lengthen a text by about 50 %: repeat the first sentences, and add filler.
 
     >>> pad_text("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
     True
@@ -94,7 +94,7 @@ def pad_text(text: str, *, seed: int) -> str:
 
 
 def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
-    """Return the calibration's questions that the judge has not answered under these settings."""
+    """Return the calibration questions that the judge has not answered with these settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.read() as db:
         answered = calibration.read_answered(db, settings)

@@ -46,12 +46,12 @@ _REMEDIES = {
 
 @record
 class JudgeResult(Result):
-    """The result of the command: what the judges were asked, or would be asked.
+    """The result of the command: the requests to the judges, sent or only previewed.
 
     Attributes:
-        previews: The open questions of each judge, and their price.
+        previews: The open questions of each judge, with the price.
         judges: The requests and costs of each judge over all runs.
-        failures: The reasons of questions that still have no verdict.
+        failures: The reasons why questions still have no verdict.
     """
 
     previews: tuple[dict[str, object], ...] = ()
@@ -158,12 +158,12 @@ class JudgeCommand:
     Attributes:
         study: The study.
         store: Its database.
-        budget: What all judges may cost together, in US dollars.
+        budget: The highest total cost of all judges, in US dollars.
         allowed: The servers and variables of --send-key.
-        batch: Whether to ask by the Batch API.
+        batch: Whether to use the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
-        recheck: How many stored requests to ask again, if any.
-        servers: The servers of the judges that are asked, by the judges' names.
+        recheck: The number of stored requests to send again, if any.
+        servers: The judges' servers, by the judges' names.
         ledgers: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
         rechecked: The results of the repeated requests, in words.
@@ -205,7 +205,7 @@ class JudgeCommand:
         return previews
 
     def show(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
-        """Return the previews as a result, with the first request in full if an example is wanted."""
+        """Return the previews as a result. With `example`, the result contains the first request in full."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
             lines.append("These are the most requests that are sent: a comparison stops when it is decided.")
@@ -227,10 +227,10 @@ class JudgeCommand:
         )
 
     def confirm(self, previews: Sequence[Preview], *, yes: bool) -> bool:
-        """Ask the user to confirm what is sent, to which server, and at which price.
+        """Ask the user to confirm the requests, the servers and the price.
 
         Raises:
-            StudyError: Nobody is there to be asked.
+            StudyError: The program cannot ask, because it runs without a terminal.
         """
         import guard_eval.servers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 

@@ -1,9 +1,10 @@
-"""Decide what follows a judge's answer or failure: functions of values, without a server or a database.
+"""Decide the next step after a judge's answer or failure, without a server or a database.
 
-The first questions are asked one after the other until the form of requests is settled. The strictest form is
-given up only after two questions on which the server refused or ignored it: a verdict in a simpler form waits
-until another question was asked in the strictest one. A server that reasons is known by what it does: it cuts
-answers off at the usual limit, counts tokens of reasoning, or refuses what such models refuse.
+The first questions are asked one after the other until the form of requests is final. The strictest form is
+given up only after the server has refused or ignored it on two questions: a verdict in a simpler form waits
+until another question was asked in the strictest form. A model that reasons is recognised in three ways:
+answers are cut off at the usual limit, answers count reasoning tokens, or the server refuses parameters that
+such models do not support.
 """
 
 from collections import Counter
@@ -27,14 +28,16 @@ from judge.prompts.forms import change_form, find_fixed_parts, list_simpler_form
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
-"""Answers without a verdict that end a run before its first verdict; later, pairs in a row without one."""
+"""The number of answers without a verdict that ends a run before its first verdict.
+
+Later, a run ends after this number of pairs in a row without a verdict."""
 
 DOUBTS = 2
-"""Questions on which the best form is refused or ignored before it is given up."""
+"""The best form is given up after it was refused or ignored on this many questions."""
 
 USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
-"""The longest answer unless study.toml says otherwise: at first, and if the model reasons."""
+"""The default token limits: at first, and if the model reasons."""
 
 _REMEDIES: dict[FailureKind, str] = {
     "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
@@ -55,8 +58,8 @@ class Reply:
         form: The form of the request.
         result: The verdict, or the failure.
         max_output_tokens: The token limit of the request.
-        answered: Whether an answer came, which is stored and may have been paid.
-        is_new: Whether it came in this run; others are read from the store.
+        answered: Whether there was an answer, which is stored and may have cost money.
+        is_new: Whether the answer came in this run. Other answers are read from the store.
         reasoned: Whether the answer shows that the model reasons.
         alone: Whether no other request was under way.
     """
@@ -76,7 +79,7 @@ class RunState:
 
     Attributes:
         judge: The study's settings for the judge.
-        best: The form that is asked for until it is given up; then the form that took its place.
+        best: The form to ask for: the strictest one, or its replacement after it was given up.
         max_output_tokens: The token limit of the next requests.
         most_output_tokens: The highest token limit that the server may take.
         answered_tokens: The highest token limit of an answer.
@@ -111,7 +114,7 @@ class RunState:
 
     @property
     def has_too_many_failures(self) -> bool:
-        """Return whether too many answers had no verdict to pay for more."""
+        """Return whether so many answers had no verdict that the run should end."""
         wasted = len(set(self.fruitless)) if self.is_settled else len(self.fruitless)
         return wasted >= MOST_FRUITLESS
 
@@ -122,7 +125,7 @@ class History:
 
     Attributes:
         run: The state of the judge's run.
-        pair_id: The pair that is asked about.
+        pair_id: The question's pair.
         replies: The results of requests about this question, oldest first.
         has_others: Whether another question can be asked first.
     """
@@ -135,7 +138,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request in this form, as this sample of its question (0, 1, …)."""
+    """Send a request in this form, as this sample of the question (0, 1, …)."""
 
     form: Form
     sample: int = 0
@@ -146,9 +149,9 @@ class RetryLater:
     """Send the same request again after a pause, or ask another question first.
 
     Attributes:
-        attempts: The number of failures, on which the pause depends.
+        attempts: The number of failures, which decides the length of the pause.
         seconds: The shortest pause that the server allows.
-        for_another: Ask another question first, and then this one from its beginning.
+        for_another: Ask another question first, and then begin this question again.
     """
 
     attempts: int = 0
@@ -181,7 +184,7 @@ Step = Send | RetryLater | Verdict | Failure | Stop
 
 
 def record_reply(history: History, reply: Reply) -> History:
-    """Add a reply to the history, and update the run's state by it."""
+    """Add a reply to the history, and update the run's state."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
     error = reply.result
@@ -207,8 +210,8 @@ def record_reply(history: History, reply: Reply) -> History:
 def _learn_limit(run: RunState, reply: Reply) -> RunState:
     """Raise the token limit if the model reasons, and lower it if the server refuses it.
 
-    An answer that is cut off while the model reasons also ends the temperature of 0, at which some such
-    models repeat themselves without end.
+    If an answer is cut off while the model reasons, the temperature of 0 is also given up, because some of
+    these models then repeat themselves without end.
     """
     error = reply.result if isinstance(reply.result, RequestFailure) else None
     is_cut = error is not None and error.kind == "truncated"
@@ -216,7 +219,7 @@ def _learn_limit(run: RunState, reply: Reply) -> RunState:
         run = replace(run, answered_tokens=max(run.answered_tokens, reply.max_output_tokens))
     if error is not None and error.change == "fewer_tokens":
         lower = max(USUAL_TOKENS, reply.max_output_tokens // 4)
-        if run.answered_tokens < reply.max_output_tokens:  # else this one question is too long
+        if run.answered_tokens < reply.max_output_tokens:  # otherwise, only this question is too long
             run = replace(run, max_output_tokens=lower, most_output_tokens=lower)
     elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
         run = replace(run, max_output_tokens=run.most_output_tokens)
@@ -234,16 +237,16 @@ def finish_question(run: RunState, step: Verdict | Failure) -> RunState:
 
 
 def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
-    """Return whether a failure is not due to the texts. Before the first verdict, rejections count, too."""
+    """Return whether the server caused a failure. Before the first verdict, rejections count, too."""
     says_nothing = error.kind == "rejected" and not (run.is_settled or run.has_verdicts)
     return says_nothing or error.kind in OF_THE_SERVER
 
 
 def next_step(history: History, form: Form) -> Step:
-    """Decide what follows the last reply to a question.
+    """Decide the next step after the last reply to a question.
 
     Args:
-        history: The history, which already includes the last reply.
+        history: The question's history, including the last reply.
         form: The form of the last request, or of the first one if there is none yet.
     """
     run = history.run
@@ -264,7 +267,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def stop_after_useless_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return a stop that says how many answers brought no verdict, and what may help."""
+    """Return a stop whose message gives the number of answers without a verdict, and a remedy."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
@@ -277,7 +280,7 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
     """Return the request in the next untried form, if the form may have caused the failure."""
     run = history.run
     tried = {reply.form for reply in history.replies}
-    if run.form not in tried:  # the form changed while this question was asked
+    if run.form not in tried:  # the form changed during this question
         return Send(run.form)
     failed = _count_failures(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
@@ -297,7 +300,7 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
 
 
 def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
-    """Yield forms that may help, the best first."""
+    """Yield forms that may succeed, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
         yield change_form(form, error.change, judge)
@@ -332,7 +335,7 @@ def _send_again(history: History, error: RequestFailure) -> RetryLater | Failure
             "nothing that was answered is paid twice"
         )
     failed = _count_failures(history)
-    too_slow = error.kind == "timeout" and history.replies[-1].alone  # it would be as slow once more
+    too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again
     if not too_slow and failed[error.kind] < ATTEMPTS.get(error.kind, 1):
         return RetryLater(failed.total(), error.wait or 0.0)
     is_passing = error.kind == "transport" and history.run.is_settled

@@ -36,8 +36,8 @@ class Journal:
         Args:
             store: The study's database.
             judge: The study's settings for the judge.
-            settings: 64 digits that name what study.toml decides about the judge's requests.
-            limit: What all requests of the study may cost together, in billionths of a US dollar.
+            settings: A hash (64 digits) of all settings that change the judge's requests.
+            limit: The highest total cost of all requests of the study, in billionths of a US dollar.
 
         Raises:
             StudyError: The judge is revoked or excluded.

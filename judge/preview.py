@@ -1,4 +1,4 @@
-"""Preview a run: the requests, their destination and their cost. This needs no connection and no key."""
+"""Preview a run's requests, with destination and cost. No connection and no key is needed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
 TOKENS_OF_REASONING = 1000
-"""Guesses of the tokens of an answer, until answers show them."""
+"""These estimates of the tokens in an answer are used until there are real answers."""
 
 
 @record
@@ -32,16 +32,16 @@ class Preview:
     Attributes:
         judge: The study's settings for the judge.
         questions: The questions without a verdict.
-        attempts: Stored requests that are sent again, in place of questions.
+        attempts: Stored requests that are sent again, instead of questions.
         open: Requests of earlier runs that have no answer yet, most of them in batches.
-        requests: Requests to be paid if every answer can be read.
+        requests: The number of requests to pay for if every answer is readable.
         price: The price of the judge's tokens, if it is known.
         costs: US dollars online and in a batch, and both if the model reasons: expected, with tokens as
             earlier answers had them or else guessed, and at worst, with a token for each byte, the longest
             answers, and three samples.
         lines: The preview in words.
-        warnings: What speaks against it.
-        example: The first request in full; None if nothing is left to ask.
+        warnings: Reasons against the run.
+        example: The first request in full; None if there is no open question.
     """
 
     judge: Judge

@@ -1,4 +1,4 @@
-"""A judge's questions: their order, the key and the bytes of each request, and the verdict in each answer."""
+"""Put a judge's questions in order, make the key and the bytes of each request, and read the verdicts."""
 
 import hashlib
 import json
@@ -40,11 +40,11 @@ from judge.prompts.prompt import make_code as code_of
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
 )
-"""The texts of a pair where only the rest of a request is shown."""
+"""Placeholders for a pair's texts, to show a request without real texts."""
 
 
 def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
-    """Return how pairs are handed to a judge."""
+    """Return the plan by which pairs are handed to a judge."""
     one_order = judge.orders == "one"
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
@@ -52,7 +52,7 @@ def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
 def read_unjudged(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the judge's questions without a verdict, in the order in which they are asked.
 
-    In a study with rounds fewer of them may be asked, because comparisons stop.
+    In a study with rounds, fewer questions may be asked, because comparisons can stop early.
     """
     with store.read() as db:
         return requests.read_questions(db, judge.rater_name, plan_questions(judge, seed=seed))
@@ -61,7 +61,7 @@ def read_unjudged(store: Store, judge: Judge, *, seed: int) -> list[Question]:
 def split_rounds(
     store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
-    """Yield the questions round by round, each round after the one before it is over."""
+    """Yield the questions round by round. Each round begins after the previous round is over."""
     waiting = {(question.pair_id, question.number) for question in unanswered}
     while True:
         with store.write() as (db, now):
@@ -253,7 +253,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
 
 
 def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
-    """Describe each difference between the judge's settings and those of its first verdict."""
+    """Describe the differences between the judge's current settings and those at its first verdict."""
     part_name = settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()

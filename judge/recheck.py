@@ -1,8 +1,8 @@
-"""Send stored requests again, byte for byte, and compare the verdicts: has the judge changed?
+"""Send stored requests again, byte for byte, and compare the verdicts to find out if the judge has changed.
 
-A server may replace a model under the same name. The new answers are stored and paid like all others, and
-count neither as verdicts nor as calibration. At most one request of each pair is drawn, so that the answers
-are independent.
+A server may replace a model without changing the name. The new answers are stored and cost money like all
+others, but do not count as verdicts or as calibration. At most one request per pair is drawn, so that the
+answers are independent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Outcome = Literal["same", "changed", "failed"]
 
 
 def describe_outcomes(outcomes: Counter[Outcome]) -> str:
-    """Describe how many answers give the same verdicts, and how much a share can have changed.
+    """Describe the number of answers with the same verdict, and the largest plausible change of a share.
 
     >>> describe_outcomes(Counter(same=38, changed=2))
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
@@ -82,7 +82,7 @@ def compute_upper_limit_of_changes(changed: int, count: int) -> float:
 
 
 def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[Attempt]:
-    """Draw stored requests that brought a verdict, at most one of each pair.
+    """Draw stored requests that gave a verdict, at most one for each pair.
 
     Raises:
         StudyError: The judge has given no verdict yet.
@@ -103,7 +103,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
 
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
-    """Preview the cost of sending them again: as before, or at worst with the longest answers."""
+    """Preview the cost of sending requests again: as before, or at worst with the longest answers."""
     url = find_url(judge)
     price = find_price(judge, url)
     model = escape_invisible(judge.model)

@@ -51,7 +51,7 @@ from judge.journal import Journal
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
-"""Seconds between two looks whether another process has an answer, or the budget has room again."""
+"""Seconds between two checks whether another process has an answer, or the budget allows a request again."""
 
 
 class PendingQuestion(NamedTuple):
@@ -95,12 +95,12 @@ class OnlineRun:
             seed: The study's seed.
             server: The judge's server, with the key that goes there.
             price: The price of the judge's tokens, if it is known.
-            budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
+            budget_usd: The highest total cost of the study's requests over all runs; None for no limit.
             advance: Called for each question that is done.
-            pace: A factor of all pauses that no server asks for.
+            pace: A factor for all pauses that the server did not ask for.
 
         Raises:
-            StudyError: The judge may not be asked, or the budget cannot be held.
+            StudyError: The judge may not rate, or the budget cannot be guaranteed.
         """
         self.judge = judge
         self.server = server
@@ -127,7 +127,7 @@ class OnlineRun:
         return self.ledger
 
     async def _ask(self, rounds: Iterable[Sequence[Question]]) -> None:
-        size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
+        size = -(-3 * self.judge.concurrency // 2)  # some workers wait for the disk, or for a retry
         async with self.open():
             for questions in rounds:
                 queue = await self.ask_first(questions)

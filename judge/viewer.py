@@ -1,7 +1,7 @@
 """Write the exchanges with a study's judges as one HTML page that names no method.
 
-Which text of a pair is called Text 1 is drawn for each pair: the study's own order would reveal which method
-wrote it. All foreign text reaches the page escaped, with its control characters written out.
+For each pair, it is drawn at random which text is called Text 1, because the study's own order would reveal
+the methods. All text from outside is escaped on the page, and control characters are written out.
 """
 
 import base64
@@ -66,11 +66,11 @@ def write_page(
 
 
 _Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
-"""Requests by the pair's position, the judge and the sample, and then by the question's number."""
+"""The requests, grouped by position of the pair, judge and sample, and then by number of the question."""
 
 
 def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the comparisons for the page: one for each pair, judge and sample."""
+    """Yield a comparison for the page for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_tidy_rows(store, include_excluded=True):

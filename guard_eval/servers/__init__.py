@@ -1,8 +1,8 @@
-"""Ask a model behind an OpenAI-compatible server: to write a text, or to judge two.
+"""Ask a model on an OpenAI-compatible server to write a text, or to compare two texts.
 
-A caller needs a server with its key, a price, workers with their limiter, and a client. Nothing here sends a
-request twice: a failure says what may help, and the caller decides, because only the caller knows what an
-answer is worth.
+A caller needs a server with its key, a price, workers with their limiter, and a client. This package never
+sends a request twice: a failure says what may help, and the caller decides, because only the caller knows
+whether an answer is worth another request.
 
     server = connect_to(settings)                 # a ServedModel of study.toml, with the key that goes there
     may_send_keys([server], set())                # asks the user about a key that a study sends elsewhere
@@ -17,5 +17,5 @@ answer is worth.
     text = remove_thinking(answer.text or "")     # None if the thinking never ends
     cost = price.cost(read_usage(result))         # billionths of a US dollar; None if nobody counted tokens
 
-`client` and `batch_api` import the SDK, so a dry run imports the other modules only.
+`client` and `batch_api` import the SDK, so a dry run imports only the other modules.
 """

@@ -13,7 +13,7 @@ _DETAIL = 200
 
 
 def shorten(text: str, longest: int = _DETAIL) -> str:
-    """Return the beginning of `text` as one printable line of limited length."""
+    """Shorten `text` to one printable line of at most `longest` characters."""
     line = " ".join(escape_invisible(text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -23,7 +23,7 @@ Ending = Literal["stop", "length", "content_filter"]
 
 @record
 class Answer:
-    """The model's answer: its text or its refusal, and how it ended."""
+    """The model's answer: the text or the refusal, and how the answer ended."""
 
     text: str | None
     refusal: str | None
@@ -31,7 +31,7 @@ class Answer:
 
 
 def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
-    """Return the JSON value in any bytes; None if they are not JSON."""
+    """Return the JSON value in these bytes; None if they are not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -39,12 +39,12 @@ def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
 
 
 def object_or_empty(value: object) -> JsonObject:
-    """Return `value` if it is a JSON object, and else an empty one."""
+    """Return `value` if it is a JSON object; otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def read_json(body: bytes) -> JsonObject:
-    """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
+    """Return the JSON object in a response or in a line of a batch's results; otherwise an empty object."""
     envelope = object_or_empty(load_json(body))
     if "custom_id" not in envelope:
         return envelope
@@ -72,7 +72,7 @@ _ENDINGS: Mapping[str, str] = {
     "refusal": r"refus|declin",
     "length": r"length|max|limit|context|truncat|incomplete",
 }
-"""How an answer ended, in the words of one server or another. Whatever else a server says, it stopped."""
+"""The ending of an answer for each word that servers use. All other words count as `stop`."""
 
 
 def read_ending(word: object) -> str:
@@ -88,11 +88,11 @@ def read_ending(word: object) -> str:
 def _read_completion(envelope: JsonObject) -> Answer | None:
     choice = envelope["choices"][0]
     ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
-    if envelope.get("error") or choice.get("error") or ending == "error":  # a router lost the model
+    if envelope.get("error") or choice.get("error") or ending == "error":  # a router failed
         return None
     message = choice["message"] if "message" in choice else {"content": choice["text"]}
     text = message.get("content")
-    if isinstance(text, list):  # Mistral's models that reason: their thinking, and then the text
+    if isinstance(text, list):  # Mistral's reasoning models return their thinking, then the text
         text = "".join(block["text"] for block in text if block.get("type") == "text") or None
     return _make_answer(text, message.get("refusal"), ending)
 
@@ -118,11 +118,11 @@ def _make_answer(text: object, refusal: object, ending: str) -> Answer:
 
 
 def read_usage(body: bytes) -> Usage:
-    """Return the model, fingerprint and tokens that `body` states. All bytes are accepted.
+    """Return the model, the fingerprint and the token counts in `body`, which may be any bytes.
 
-    Some servers leave thinking out of the completion's tokens: then the total minus the prompt counts. Others
-    write zeros for numbers that they do not count. Such zeros are unknown: no request is empty, and every
-    answer has a token.
+    Some servers do not count thinking as tokens of the completion: then the total minus the prompt is used.
+    Other servers write zero for unknown numbers. A zero therefore means unknown: every request and every
+    answer has at least one token.
     """
     envelope = read_json(body)
     counts = object_or_empty(envelope.get("usage"))
@@ -153,7 +153,7 @@ def _read_text(value: object) -> str | None:
 
 
 def read_count(value: object) -> int | None:
-    """Return a count, even if it is written as a float or a string; None for other values.
+    """Return a count, which may be written as a float or a string; None for all other values.
 
     >>> read_count(100.0), read_count("100"), read_count(-1), read_count(True)
     (100, 100, None, None)

@@ -1,7 +1,7 @@
 """The Batch API of a server: upload requests, create a batch, read its status, and download its results.
 
-A call that fails is repeated for minutes, since a batch takes hours. A batch is found again by our own name
-for it, so an attempt whose answer was lost makes no second one.
+A failed call is repeated for some minutes, because a batch takes hours anyway. Each batch has a name that we
+choose and by which it is found again. So if the answer to a call was lost, no second batch is created.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from guard_eval.servers.workers import draw_pause
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
-"""What a provider takes in one batch."""
+"""The most bytes that a provider accepts in one batch."""
 
 LARGEST_FILE = 2**31
-"""Bytes of a file of results."""
+"""The most bytes of a result file."""
 
 BatchState = Literal["open", "completed", "failed", "cancelled"]
 
@@ -35,7 +35,7 @@ _STATES: Mapping[BatchState, str] = {
     "cancelled": r"cancel|expire|timeout|timed",
     "completed": r"complete|succe|finished|done|ended",
 }
-"""Words of a state, lower-case. The first state that matches decides; a batch in no known state is open."""
+"""The states, each with its words in lower case. The first match decides; an unknown state is open."""
 
 _QUEUE_FULL = r"enqueued|token_limit_exceeded|queue.{0,20}full"
 _TOO_LARGE = (
@@ -69,7 +69,7 @@ class BatchStatus:
         state: Whether the batch is open, or how it ended.
         words: The state in the provider's words, with the number of answers.
         files: The names of the files with answers and with errors.
-        error: Why it failed, if it did.
+        error: The reason why the batch failed, if it did.
     """
 
     state: BatchState
@@ -81,12 +81,12 @@ class BatchStatus:
 class BatchApi:
     """Calls the Batch API of one server.
 
-    A method raises `CallError` if the provider refuses a call, and `StudyError` if only the user can fix the
-    problem or no answer came.
+    A method raises `CallError` if the provider refuses a call. It raises `StudyError` if only the user can
+    fix the problem, or if no answer came.
 
     Attributes:
         client: Sends to the server.
-        pace: A factor of all pauses that no server asks for.
+        pace: A factor for all pauses that the server did not ask for.
     """
 
     def __init__(self, client: Client, *, pace: float = 1.0) -> None:
@@ -119,7 +119,7 @@ class BatchApi:
             if not page.get("has_more") or not listed:
                 return None
             query["after"] = _read_id(object_or_empty(listed[-1]))
-            if query["after"] in pages:  # the list has no end
+            if query["after"] in pages:  # the list repeats itself without end
                 raise StudyError(_BAD_RESPONSE)
             pages.add(query["after"])
 
@@ -183,7 +183,7 @@ class BatchApi:
             if attempt < _CALLS and not is_final:
                 await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
             try:
-                # a provider may have made the batch, whatever its answer says
+                # the provider may have created the batch, even if the answer says otherwise
                 batch_id = None if name is None else await self.find(name)
             except CallError:
                 break
@@ -214,10 +214,10 @@ def read_state(word: object) -> BatchState:
 
 
 def is_too_large(words: str, kind: FailureKind | None = None) -> bool:
-    """Return whether a refusal says that a batch is too large for the account or the server.
+    """Return whether a refusal means that the batch is too large for the account or the server.
 
-    A refusal that looks like a rate limit or an outage must mention the queue, because most of these refusals
-    are temporary.
+    A refusal that looks like a rate limit or an outage counts only if it mentions the queue, because most of
+    these refusals are temporary.
 
     >>> is_too_large("Enqueued token limit reached. Limit: 90,000 enqueued tokens.", "rate_limited")
     True

@@ -1,7 +1,8 @@
-"""The connection to a server: send one request and return raw bytes, without retries and redirects.
+"""Send one request to a server and return raw bytes, without retries and redirects.
 
-The SDK's own retries are off: they repeat exhausted quotas, and a lost answer would be paid without a row.
-Bodies go out and come back as bytes, so no answer is lost because the SDK cannot parse it.
+The SDK's own retries are off: they would repeat requests after a quota is used up, and a lost answer would be
+paid but not recorded. Bodies are sent and returned as bytes, so no answer is lost because the SDK cannot
+parse it.
 """
 
 import asyncio
@@ -25,20 +26,20 @@ except ImportError:
 
 CONNECT_SECONDS = 30.0
 LARGEST_RESPONSE = 2**25
-"""Bytes of a response: several times those of one with probabilities for 8192 tokens."""
+"""The most bytes of a response: several times the size of one with probabilities for 8192 tokens."""
 
 _REQUESTS_PER_POOL = 8
-"""For each request a pool of connections looks at all that it has, so pools stay small."""
+"""The requests per pool of connections. Pools are small, because each request searches its whole pool."""
 
 _TALKATIVE = ("openai", "httpcore2", "httpx2")
-"""Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
+"""Loggers that write headers at level DEBUG. A server may echo the key in a header."""
 
 _HEADERS = {
     *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
     *(b"transfer-encoding", b"user-agent"),
 }
-"""The headers that a server gets besides the study's own and its key. The SDK adds others from the
-environment: OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
+"""The headers of all requests, besides the study's own headers and the key. The SDK adds further ones from
+the environment: OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
 
 _NOT_SENT = (
     *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
@@ -47,15 +48,15 @@ _NOT_SENT = (
 
 
 class _TooLargeError(httpx2.TransportError):
-    """A response is larger than any answer, and was not read to its end."""
+    """A response is larger than any real answer, so it was not read to its end."""
 
 
 class Client:
-    """Sends to one server; an asynchronous context manager.
+    """Sends requests to one server. It is an asynchronous context manager.
 
     Attributes:
         server: The server.
-        largest: The largest size of a response in bytes.
+        largest: The most bytes of a response.
     """
 
     def __init__(self, server: Server, *, concurrency: int) -> None:
@@ -63,11 +64,11 @@ class Client:
         self.largest = LARGEST_RESPONSE
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
-        # one for all pools: to read the certificates takes as long as some dozen requests
+        # shared by all pools, because reading the certificates takes as long as dozens of requests
         tls = httpx2.create_ssl_context(trust_env=not server.is_direct)
         try:
             self._sdks = [self._connect(tls) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))]
-        except (ImportError, ValueError, httpx2.InvalidURL):  # its words may hold a proxy's password
+        except (ImportError, ValueError, httpx2.InvalidURL):  # the message may contain a proxy's password
             raise StudyError(
                 "a proxy that the environment names cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
                 "ALL_PROXY, such as http://proxy.example:3128 (socks5:// needs: pip install 'httpx2[socks]')"
@@ -76,9 +77,7 @@ class Client:
 
     def _connect(self, tls: Any) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
         more: dict[str, Any] = {}
-        if (
-            self.server.is_direct
-        ):  # with a transport of its own the client takes no proxy from the environment
+        if self.server.is_direct:  # a client with its own transport ignores proxies from the environment
             more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
         return openai.AsyncOpenAI(
             api_key=self.server.key,
@@ -86,7 +85,7 @@ class Client:
             max_retries=0,
             timeout=httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS)),
             http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False,  # nothing that is sent here is meant for another server
+                follow_redirects=False,  # no request is meant for another server
                 trust_env=not self.server.is_direct,
                 verify=tls,
                 event_hooks={"request": [self._strip_headers], "response": [self._read_body]},
@@ -157,7 +156,7 @@ class Client:
         send = getattr(next(self._turns), method)
         timeout = self.server.timeout
         try:
-            # httpx2 counts from byte to byte, and a server may send blanks while it works
+            # httpx2's time-out begins again at each byte, and a server may send blanks while it works
             async with asyncio.timeout(timeout + min(timeout, CONNECT_SECONDS)):
                 response = await send(path, cast_to=httpx2.Response, options=options, **content)
         except openai.APIStatusError as error:
@@ -177,7 +176,7 @@ class Client:
             body = body[0]
         error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
         refusal = read_refusal(self.server, response.status_code, headers, error, page=page)
-        # a refusal of what the model wrote is an answer: it is stored, and followed by another sample
+        # a refusal of the model's own text is an answer: it is stored, and another sample follows
         return content if refusal.kind in RESAMPLED else refusal
 
     def _read_exception(self, error: Exception) -> RequestFailure:

@@ -9,7 +9,7 @@ FailureKind = Literal[
     "content_filter",  # the server withheld the answer or refused the texts
     "truncated",  # the answer ended at the token limit
     "unparseable",  # the content is not one JSON object, and has no verdict block
-    "wrong_schema",  # it is or has, but not with every criterion and a choice for each
+    "wrong_schema",  # it is or has one, but a criterion or its choice is missing
     "unreadable",  # HTTP 200 without an answer
     "too_long",  # the texts do not fit the model's context
     "rejected",  # the server does not take the request
@@ -20,33 +20,35 @@ FailureKind = Literal[
 ]
 
 RESAMPLED: frozenset[FailureKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Kinds after which another sample may succeed. The same request would fail again, and cost again."""
+"""Failures after which another sample may succeed. The same request would fail, and cost money, again."""
 
 OF_THE_SERVER: frozenset[FailureKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
 )
-"""Kinds that are the server's fault and not one text's."""
+"""Failures that the server causes, not a text."""
 
 SAMPLES = 3
-"""Requests for one question at most, when answers come that no verdict can be read from."""
+"""The most requests for one question, if its answers contain no verdict."""
 
 ATTEMPTS: dict[FailureKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4, "timeout": 4}
-"""How often one request is sent at most while it meets this kind of failure. All others are final.
+"""The most times that a request is sent, by kind of failure. All other kinds are final.
 
-Each time may have been paid, unseen. A time-out of a request that was alone is final, too."""
+Each attempt may have cost money, even without an answer. A time-out is also final if no other request was
+under way."""
 
 MOST_FAILURES = 10
-"""Questions in a row that the server fails to answer and that end a run."""
+"""The run ends after this many questions in a row that the server failed to answer."""
 
 LONGEST_WAIT_SECONDS = 120.0
-"""Seconds that a server may ask to wait; for longer the run ends."""
+"""The most seconds that a server may ask to wait. If it asks for more, the run ends."""
 
 Omittable = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
-"""Parts of a request that can be left out. Without `system` the user's message has its words too."""
+"""Parts of a request that can be left out. Without `system`, its words move to the user's message."""
 
 Change = Omittable | Literal["responses", "output", "limit", "fewer_tokens", "guess"]
-"""What may help if a request is refused: a request without that part, the other interface, plain text, the
-other name of the token limit, a lower limit, or the next simpler form if the server does not say."""
+"""A change that may help if a request is refused: leave out this part, use the other interface, plain text,
+the other name of the token limit, or a lower limit; or guess the next simpler form if the server gives no
+reason."""
 
 
 @record
@@ -54,13 +56,13 @@ class RequestFailure:
     """The failure of a request: no answer came, or the answer cannot be read.
 
     Attributes:
-        kind: The kind of failure. It decides whether the request is repeated.
+        kind: The kind of failure, which decides whether the request is repeated.
         detail: One printable line without the key. It may quote the answer.
-        billed: Whether the server may charge for it: never after an error that it states itself.
-        wait: Seconds the server asks to wait, if it does.
-        change: What may help if the form of the request is to blame.
+        billed: Whether the server may charge for the request: never after an error that the server reports.
+        wait: Seconds that the server asks to wait, if it does.
+        change: A change that may help if the form of the request caused the failure.
         fatal: A sentence for the user if only the user can fix the problem.
-        row: The row of the answer that no verdict can be read from.
+        row: The row of the answer, if it contains no verdict.
     """
 
     kind: FailureKind

@@ -1,4 +1,4 @@
-"""The form of a request: its interface, the format that it asks for, and the parts that are left out."""
+"""The form of a request: the interface, the format of the answer, and the parts that are left out."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from guard_eval.servers.failures import Change, Omittable
 
 Interface = Literal["chat", "responses"]
 Output = Literal["json_schema", "text"]
-"""How the answer's form is asked for: by a schema, or by the prompt alone as a verdict block."""
+"""How a request asks for the answer's format: with a schema, or in the prompt, as a verdict block."""
 
 Limit = Literal["max_tokens", "max_completion_tokens"]
-"""The name of the token limit in chat completions: the old one, or the one that counts reasoning too."""
+"""The name of the token limit in chat completions: the old name, or the one that includes reasoning."""
 
 PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses"}
-"""Where a request is posted, below the server's address."""
+"""The path of each interface, below the server's address."""
 
 OMITTABLE = get_args(Omittable)
 
@@ -31,7 +31,7 @@ class Form:
         interface: Chat completions or responses.
         output: How the request asks for the answer's format.
         limit: The name of the token limit; responses have one name only.
-        without: The parts that are left out because the server does not take them, sorted.
+        without: The parts that are left out because the server refuses them, sorted.
     """
 
     interface: Interface = "chat"
@@ -41,7 +41,7 @@ class Form:
 
     @property
     def name(self) -> str:
-        """Return the form in one word: interface, output, the token limit's name, and what it lacks.
+        """Return the form in one word: interface, output, name of the token limit, and left-out parts.
 
         >>> Form(without=("seed",)).name
         'chat/json_schema/max_tokens/seed'
@@ -71,11 +71,11 @@ class Form:
         return f"answers in {output}{dropped}"
 
     def omit_parts(self, *names: str) -> Form:
-        """Return the form with these parts of a request left out."""
+        """Return the form without these parts of a request."""
         return replace(self, without=tuple(sorted({*self.without, *names})))
 
     def change(self, change: Change) -> Form:
-        """Return the form with one change that a server asks for; the same form if nothing changes."""
+        """Return the form with one change that a server asks for, or the same form if nothing changes."""
         if change == "responses":
             return replace(self, interface="responses")
         if change == "limit" and self.interface == "chat":

@@ -1,4 +1,4 @@
-"""Limit the requests under way: more after each round of answers, half as many after a refusal."""
+"""Limit the requests under way: raise the limit after each round of answers, halve it after a refusal."""
 
 import asyncio
 import time
@@ -8,28 +8,28 @@ from guard_eval import progress
 from guard_eval.servers.failures import RequestFailure
 
 START = 16
-"""Requests at once after the first answer, if they would all be answered in time one after the other."""
+"""The highest limit after the first answer. After a slow answer, the limit is lower; see `RateLimiter`."""
 
 PROBE_ROUNDS = 20
-"""Rounds of answers between two attempts at more requests than the server refused."""
+"""Rounds of answers before the limit again rises above the value at which the server refused."""
 
 POLL_SECONDS = 0.2
-"""Seconds between two looks whether a pause was ended."""
+"""Seconds between two checks whether a pause has ended."""
 
 SILENT_SECONDS = 60.0
-"""Seconds between two lines about waits."""
+"""Seconds between two messages about waits."""
 
 
 class RateLimiter:
-    """A gate before the server: additive increase, multiplicative decrease, and one pause for all.
+    """A gate before the server: additive increase, multiplicative decrease, and one pause for all requests.
 
-    One request goes first. Its duration limits how many may follow: even a server that answers one request at
-    a time must finish them in half the time-out. A server that keeps requests in a queue is no reason for
-    fewer; there are only no more of them as soon as answers take an eighth of the time-out.
+    One request goes first. Its duration limits the number of the next ones: even a server that answers one
+    request at a time must finish them in half the time-out. If the server puts requests into a queue, the
+    limit is not lowered; it only stops rising when answers take an eighth of the time-out.
 
     Attributes:
-        limit: How many requests may be under way at present.
-        in_flight: How many are.
+        limit: The number of requests that may be under way now.
+        in_flight: The number of requests that are under way.
     """
 
     def __init__(self, concurrency: int, *, timeout: float) -> None:
@@ -82,7 +82,7 @@ class RateLimiter:
         return result
 
     def _report_wait(self, refusal: RequestFailure) -> None:
-        """Print one line about a wait, and at most one a minute."""
+        """Print a message about a wait, at most once a minute."""
         now = time.monotonic()
         if now < self._silent_until:
             return
@@ -91,7 +91,7 @@ class RateLimiter:
         progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
 
     def note_answer(self, sent_at: float) -> None:
-        """Raise the limit if an answer came soon."""
+        """Raise the limit if an answer came quickly."""
         seconds = max(time.monotonic() - sent_at, 1e-3)
         if not self._measured:
             self._measured = True
@@ -102,7 +102,7 @@ class RateLimiter:
             self.limit = min(self._concurrency, self.limit + step)
 
     def note_refusal(self, sent_at: float, wait: float) -> None:
-        """Halve the limit, once for all requests that were under way together, and pause."""
+        """Pause, and halve the limit: only once for all requests that were under way at the same time."""
         now = time.monotonic()
         if sent_at > self._reduced_at:
             self._reduced_at = now

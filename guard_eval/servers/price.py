@@ -1,6 +1,7 @@
-"""The prices of a model's tokens: those of study.toml, or else those of the package genai-prices.
+"""Find the prices of a model's tokens: in study.toml, or otherwise in the package genai-prices.
 
-A model without either price costs nothing if its server is in this network, and is unknown elsewhere.
+If neither has a price, the model costs nothing on a server in this network. On other servers the price is
+unknown.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
 REMEDY = "set usd_per_million_tokens in study.toml ([0, 0] if they cost nothing)"
-"""How the user can make an unknown price known."""
+"""The user's remedy for an unknown price."""
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
-"""Makers whose models only they serve: a service that passes requests on to them charges for them."""
+"""Makers whose models no other company serves. A service that forwards requests to them charges for these."""
 
 _OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
-"""What these makers published, for anybody's server."""
+"""Models that these makers have published, so that any server can run them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +38,7 @@ class Price:
     Attributes:
         online: US dollars per million tokens, in the form of genai-prices; None if everything is free.
         batch: The same for requests in a batch.
-        source: Where the figures are from.
+        source: The source of the prices.
         assumed: Whether the price is unknown and therefore counted as zero.
     """
 
@@ -52,9 +53,8 @@ class Price:
     ) -> float:
         """Return the cost of one request's tokens in US dollars; `cached` tokens are part of the input.
 
-        Some models cost more per token when a request is long, so the tokens of several requests are not
-        added up before they are priced. In a batch cached tokens count in full, since it is not known whether
-        both rebates are given.
+        Some models cost more per token if a request is long, so each request is priced by itself. In a batch,
+        cached tokens have the full price, because it is unknown whether a server gives both discounts.
         """
         prices = self.batch if batch else self.online
         if prices is None:
@@ -77,14 +77,14 @@ class Price:
         )
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
-        """Return the highest cost of a request: no tokenizer makes more tokens than there are bytes.
+        """Return the highest cost of a request. Its tokens are at most as many as its bytes.
 
-        The bytes are rounded up to a multiple of 64, so few different costs are computed.
+        The number of bytes is rounded up to a multiple of 64, so only a few different costs are computed.
         """
         return to_billionths(self.price_tokens(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
     def __str__(self) -> str:
-        """Return the prices of a million tokens and their source."""
+        """Return the prices of a million tokens, with the source of the prices."""
         if self.assumed:
             return f"free ({self.source})"
         online, batch = (
@@ -96,7 +96,7 @@ class Price:
 
 
 def find_price(settings: ServedModel, url: str) -> Price | None:
-    """Return the price today of a model's tokens at the server of this address, or None if it is unknown."""
+    """Return today's price of a model's tokens at this address; None if the price is unknown."""
     stated = settings.usd_per_million_tokens
     if stated is None:
         listed = _find_catalogue_price(settings.model, url)
@@ -116,8 +116,8 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
 def _find_catalogue_price(model: str, url: str) -> Price | None:
     """Return the catalogue's price.
 
-    An unknown provider's server may forward requests: there a model that only its maker serves has the
-    maker's price, and other models have none.
+    The server of an unknown provider may forward requests. On such a server, a model that only its maker
+    serves has the maker's price, and other models have no price.
     """
     if find_spec("genai_prices") is None:  # a preview needs no extra
         return None
@@ -147,7 +147,7 @@ def _find_catalogue_price(model: str, url: str) -> Price | None:
 
 
 def to_billionths(usd: float) -> int:
-    """Return US dollars in billionths, rounded up after removing binary rounding errors.
+    """Convert US dollars to billionths, rounded up after binary rounding errors are removed.
 
     >>> to_billionths(0.00052), to_billionths(1e-10)
     (520000, 1)
@@ -157,7 +157,7 @@ def to_billionths(usd: float) -> int:
 
 
 def show_usd(amount: float) -> str:
-    """Format an amount of US dollars: to the cent, and small amounts to four decimals.
+    """Format an amount of US dollars with cents, or a small amount with four decimals.
 
     >>> show_usd(1234.5), show_usd(0.00042), show_usd(0)
     ('$1,234.50', '$0.0004', '$0.00')

@@ -1,9 +1,9 @@
-"""Remove a key from everything that a server sends, in any spelling.
+"""Remove a key, in any spelling, from all that a server sends.
 
-A server may quote a refused key literally. If it returns the key in disguise, the text around it is removed,
-too: no honest answer or explanation does that. To find a disguised key, an answer is read as its letters and
-digits alone, in lower case and with its escapes decoded: so it does not matter how the key is escaped, split
-or capitalised.
+A server may quote a refused key literally: then only the key is removed. If a server returns the key in
+disguise, the text around the key is removed, too, because no honest answer does that. To find a disguised
+key, escapes are decoded, and only letters and digits are compared, in lower case. So a key is found even if
+it is escaped, split or capitalised.
 """
 
 import base64
@@ -14,10 +14,10 @@ SHORTEST_KEY = 8
 """Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
 
 _LONG_KEY = 16
-"""Half of a key of this length, or a piece in an error, is recognised, too."""
+"""The length from which half a key, or a piece of a key in an error, is also recognised."""
 
 _PIECE = 6
-"""Characters in a row of a long key that make a word a part of it."""
+"""A word counts as a part of a long key if it has this many consecutive characters of the key."""
 
 _KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 
@@ -32,7 +32,7 @@ _SILENT = bytes(code for code in range(256) if code > 127 or not chr(code).isaln
 
 
 def redact(content: bytes, key: str) -> bytes:
-    r"""Return bytes without the key, and without the lines that hold it in disguise.
+    r"""Return the bytes without the key, and without the lines that contain the key in disguise.
 
     >>> redact(b"Incorrect key sk-secret99", "sk-secret99"), redact(b"A tie, at index 1", "e")
     (b'Incorrect key [key]', b'A tie, at index 1')
@@ -65,7 +65,7 @@ def _is_disguised(content: bytes, key: str) -> bool:
 
 
 def _decode_escape(escape: re.Match[bytes]) -> bytes:
-    """Return the character of an escape; an empty text if it is not ASCII."""
+    """Return the character that an escape encodes; empty if the character is not ASCII."""
     number = escape.lastindex or 1
     code = int(escape[number], _BASES[number - 1])
     return bytes([code]) if code < 128 else b""
@@ -79,7 +79,8 @@ def _keep_letters_and_digits(content: bytes) -> bytes:
 def _encode_key(key: str) -> set[bytes]:
     """Return a key and its halves in every encoding.
 
-    As a number: hexadecimal, octal and decimal. Base64 depends on the bytes before the key, modulo 3.
+    Numbers are hexadecimal, octal and decimal. The form in base64 depends on the number of bytes before the
+    key, modulo 3.
     """
     plain = key.encode()
     codes = [plain, plain[::-1]]

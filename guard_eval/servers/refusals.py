@@ -1,6 +1,6 @@
-"""Explain a server's refusal by the first matching rule of refusals.toml.
+"""Explain a server's refusal with the first matching rule of refusals.toml.
 
-No text from this module contains the key, even if a server echoes it.
+No text from this module contains the key, even if a server repeats the key.
 """
 
 import re
@@ -31,11 +31,11 @@ from guard_eval.servers.waits import read_wait
 _TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
 
 _LONGEST = 4000
-"""Characters of a server's words that are looked up: some quote the whole request after their sentence."""
+"""The characters of a server's message that are searched. Some messages end with the whole request."""
 _LONGEST_DETAIL = 500
-"""Characters of a server's words that are shown: its remedy often comes last."""
+"""The characters of a server's message that are shown. The remedy is often at the end."""
 _DEEPEST = 8
-"""How deep in an error its words are looked for: routers quote the error of the server behind them."""
+"""The depth to which an error is searched for messages: routers wrap the error of another server."""
 _PAGE = "a web page"
 
 
@@ -69,14 +69,14 @@ def _matches_any(patterns: Sequence[str], words: str) -> bool:
 
 
 RULES = [Rule(**row) for row in _TABLE["rule"]]
-"""The rules; the last one matches everything."""
+"""The rules, of which the first match counts; the last rule matches everything."""
 
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
 """Problems that only the user can fix, each with the sentence that ends the run."""
 
 
 def hint_at_address(url: str) -> str:
-    """Return a hint at the usual mistake in a server's address.
+    """Return a hint about the usual mistake in a server's address.
 
     >>> hint_at_address("http://localhost:1234")
     'it usually ends in /v1, such as http://localhost:1234/v1'
@@ -105,7 +105,7 @@ _SAYING = (
     *("message", "detail", "details", "msg", "error", "errors", "error_description", "reason"),
     *("metadata", "raw", "data", "innererror", "description"),
 )
-"""Fields that hold a server's words, or the error of a server behind it."""
+"""Fields that contain a server's message, or the wrapped error of another server."""
 
 
 def _find_sentences(value: object, depth: int) -> Iterator[str]:
@@ -126,10 +126,10 @@ def _find_sentences(value: object, depth: int) -> Iterator[str]:
 def read_refusal(
     server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
 ) -> RequestFailure:
-    """Explain an HTTP status other than success, or a web page with any status.
+    """Explain a response with an error status, or a web page with any status.
 
     Args:
-        server: The server that answered so.
+        server: The server that sent the response.
         status: The HTTP status.
         headers: The response's headers, with names in lower case.
         error: The body's `error`, or the body itself.
@@ -148,7 +148,7 @@ def read_refusal(
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
     rule = next(error_table for error_table in rules if error_table.kind is not None)
-    # what the words name comes before a guess
+    # a part that the message names is tried before a guess
     change = next(
         (error_table.change for error_table in rules[: rules.index(rule) + 1] if error_table.change), None
     )
@@ -163,16 +163,16 @@ def read_refusal(
 
 
 def _name_page(content: object) -> str:
-    """Return a message that the body is a web page, with its title."""
+    """Return a message that the body is a web page, with the page's title."""
     title = re.search(r"<title[^<>]{0,100}>([^<]{1,100})", str(content)[:_LONGEST], re.IGNORECASE)
     return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
 
 
 def read_error(server: Server, body: bytes) -> RequestFailure | None:
-    """Explain an error inside a success; None if there is none, or if another sample may succeed.
+    """Explain an error in a response with status 200; None without an error, or if a new sample may help.
 
-    Routers forward errors of other servers like this. An error beside an answer or token counts came after
-    the model had begun, and may be charged.
+    Routers forward errors of other servers in this way. If there is also an answer or a token count, the
+    error came after the model had begun, and the request may cost money.
     """
     envelope = read_json(body) if b'"error"' in body else {}
     error = envelope.get("error")
@@ -186,9 +186,10 @@ def read_error(server: Server, body: bytes) -> RequestFailure | None:
 
 
 def read_line(server: Server, line: bytes) -> RequestFailure | None:
-    """Explain a line of a batch's results; None if it has an answer, whatever its status says.
+    """Explain a failed line of a batch's results; None if the line has an answer, whatever its status is.
 
-    A line without a status and an error counts as an answer, even if it cannot be read: it may be charged.
+    A line with neither a status nor an error counts as an answer, even if it is unreadable: it may cost
+    money.
     """
     entry = object_or_empty(load_json(line))
     response = object_or_empty(entry.get("response"))
@@ -202,7 +203,7 @@ def read_line(server: Server, line: bytes) -> RequestFailure | None:
 
 
 def read_status(value: object) -> int | None:
-    """Return an HTTP status that is a number or a string of digits; None for other values.
+    """Return an HTTP status, given as a number or a string of digits; None for other values.
 
     >>> read_status("200"), read_status(0), read_status("rate_limit_exceeded")
     (200, None, None)
@@ -224,7 +225,7 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     (ssl.SSLError, "the server does not speak TLS", "check whether the address begins with http or https"),
     (BaseException, "", f"check {_ADDRESS}, that the server runs, and HTTPS_PROXY if it is set"),
 )
-"""Causes of a request without an answer, each in words, with what helps. The first that matches decides."""
+"""Causes of a request without an answer, each with a description and a remedy. The first match decides."""
 
 
 def explain_lost_request(server: Server, error: BaseException, *, sent: bool) -> RequestFailure:
@@ -232,7 +233,7 @@ def explain_lost_request(server: Server, error: BaseException, *, sent: bool) ->
 
     Args:
         server: The server.
-        error: What happened. It may quote what was sent, so only its type is shown.
+        error: The error. Its message may quote the request, so only its type is shown.
         sent: Whether the server may have received the request.
     """
     chain = [error]

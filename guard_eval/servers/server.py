@@ -1,8 +1,8 @@
-"""A server: its address, the key that it receives, and whether a proxy may be used.
+"""Decide which address a model's server has, which key is sent, and whether a proxy may be used.
 
-A study.toml may be a stranger's file. A maker's key goes only to that maker's server, and OPENAI_API_KEY also
-to the URL in the user's own OPENAI_BASE_URL. Any other key goes where the user allows it: in the user's
-trusted.toml, on the command line, or in answer to a question.
+A stranger may have written the study.toml. So a maker's key is sent only to that maker's server, and
+OPENAI_API_KEY also to the URL in the user's own OPENAI_BASE_URL. Any other key is sent only where the user
+allows it: in the user's trusted.toml, on the command line, or in answer to a question.
 """
 
 import ipaddress
@@ -23,19 +23,19 @@ from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
 
 OPENAI = "https://api.openai.com/v1"
-"""The server that is asked unless study.toml or OPENAI_BASE_URL names another."""
+"""The default server, unless study.toml or OPENAI_BASE_URL names another one."""
 
 MAKERS = {
     "OPENAI_API_KEY": "https://api.openai.com",
     "ANTHROPIC_API_KEY": "https://api.anthropic.com",
     "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
 }
-"""The variables whose keys go to their maker's server without a question, and to no other server."""
+"""Variables whose keys are sent to their maker's server without a question, and to no other server."""
 
 KEYLESS = "none"
-"""Sent as key to servers that get none; the SDK wants one."""
+"""The placeholder for servers without a key, because the SDK requires a key."""
 
-# what every reader of URLs reads alike: no user, no escape in the host, no letter that a resolver changes
+# URLs that all programs read alike: no user, no escape in the host, no letter that a resolver changes
 _URL = re.compile(
     r"(?i:https?)://(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
     r"(?:/[A-Za-z0-9._~!$&'()*+,;=:%/-]*)?"
@@ -44,14 +44,14 @@ _URL = re.compile(
 
 @record
 class Server:
-    """A server and the data for a connection to it.
+    """A server, with the data for a connection.
 
     Attributes:
         model: The model, for messages.
         url: The server's address.
         variable: The environment variable that holds the key; None if no key is sent.
-        key: Its value, or a placeholder if no key is sent.
-        timeout: Seconds until a request without a response is given up.
+        key: The key, or a placeholder if no key is sent.
+        timeout: Seconds to wait for a response.
         headers: Headers that study.toml adds to each request.
     """
 
@@ -70,10 +70,10 @@ class Server:
 
 
 def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the server's URL: that of study.toml, else OPENAI_BASE_URL, else OpenAI's.
+    """Return the server's URL: from study.toml, otherwise from OPENAI_BASE_URL, otherwise OpenAI's.
 
     Raises:
-        StudyError: It is not a plain http(s) URL. The message does not contain it, as it may hold a password.
+        StudyError: The URL is not plain http(s). The message omits it, because it may contain a password.
     """
     url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
     try:
@@ -90,7 +90,7 @@ def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> 
 
 
 def find_origin(url: str) -> str:
-    """Return scheme, host and port of a server's address, without the default port.
+    """Return the scheme, host and port of a server's address. The default port is left out.
 
     >>> find_origin("HTTPS://Api.OpenAI.com:443/v1"), find_origin("http://[::1]:8000/v1")
     ('https://api.openai.com', 'http://[::1]:8000')
@@ -104,7 +104,7 @@ def find_origin(url: str) -> str:
 
 
 def locate(url: str) -> Literal["here", "near", "far"]:
-    """Return whether an address is this machine, in this network, or elsewhere.
+    """Return whether an address is on this machine, in this network, or elsewhere.
 
     >>> [locate(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "api.x.ai")]
     ['here', 'here', 'near', 'near', 'far']
@@ -123,7 +123,7 @@ def locate(url: str) -> Literal["here", "near", "far"]:
 
 
 def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the environment variable whose value goes to the server; None if no key is sent.
+    """Return the environment variable whose value is sent to the server as key; None for no key.
 
     Raises:
         StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
@@ -143,7 +143,7 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
 
 
 def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a key belongs to a server: to its maker's, or to the one in OPENAI_BASE_URL."""
+    """Return whether a key belongs to this server: its maker's server, or the one in OPENAI_BASE_URL."""
     if variable not in MAKERS:
         return False
     user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
@@ -163,8 +163,8 @@ def connect_to(
         plain_http: Servers, as origins, to which the user allows a key over plain http.
 
     Raises:
-        StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
-            repeat it.
+        StudyError: The key is missing, is not a possible key, or would be sent over plain http. The message
+            does not contain the key.
     """
     url = find_url(settings, environ)
     host = find_origin(url)
@@ -194,7 +194,7 @@ def connect_to(
 
 
 def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
-    """Return the servers and variables of `--send-key VAR=https://host`.
+    """Parse the values of `--send-key VAR=https://host` into servers and variables.
 
     Raises:
         StudyError: A value is not of this form.
@@ -214,13 +214,13 @@ def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
 def find_trusted_path() -> Path:
     """Return the path of the user's trusted.toml, which is never in the current folder."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    if not folder.is_absolute():  # a relative one would lie in the current folder, which may be a stranger's
+    if not folder.is_absolute():  # a relative path would mean the current folder, which may be a stranger's
         folder = Path.home() / ".config"
     return folder / "guard-eval" / "trusted.toml"
 
 
 def read_trusted() -> set[tuple[str, str]]:
-    """Return pairs of a server's origin and a variable whose key may go there without a question.
+    """Read pairs of a server's origin and a variable whose key may be sent there without a question.
 
     Raises:
         StudyError: The list cannot be read.
@@ -240,10 +240,10 @@ def read_trusted() -> set[tuple[str, str]]:
 
 
 def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
-    """Return whether all keys may go to their servers; ask about servers that the user has not named.
+    """Return whether all keys may be sent to their servers. Ask about servers that the user has not named.
 
     Raises:
-        StudyError: Nobody is there to be asked.
+        StudyError: The program cannot ask, because it runs without a terminal.
     """
     destinations = {
         (find_origin(server.url), server.variable)

@@ -18,9 +18,10 @@ _THINKING = re.compile(
 
 
 def remove_thinking(content: str) -> str | None:
-    """Return an answer without its thinking, or None if the thinking never ends.
+    """Return an answer without the model's thinking; None if the thinking never ends.
 
-    Text before a closing tag without an opening tag is thinking, too: a chat template may have opened it.
+    If there is a closing tag without an opening tag, the text before it is thinking, too: the chat template
+    may contain the opening tag.
 
     >>> remove_thinking("<think>B is better</think>A"), remove_thinking("B is better</think>A")
     ('A', 'A')

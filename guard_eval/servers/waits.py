@@ -1,4 +1,4 @@
-"""Read how long a server asks to wait, from several headers or from the words of a refusal."""
+"""Read the time that a server asks to wait, from several headers or from the words of a refusal."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-"""Seconds of a unit that begins so; the first one decides."""
+"""The seconds of a unit, by the beginning of its name; the first match decides."""
 
 _UNIT = r"(?:ms|s|m|h|d|secs?|seconds?|mins?|minutes?|hours?|days?)(?![a-z])"
 _SPAN = rf"(?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s)?)+"
@@ -23,11 +23,11 @@ _MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)",
 _USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
 
 _EPOCH = 1e9
-"""A larger number of seconds is a date; one that is a thousand times larger is a date in milliseconds."""
+"""A larger number is a date in seconds; one over a thousand times this value is a date in milliseconds."""
 
 
 def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
-    """Return the seconds a server asks to wait, or None if it does not say.
+    """Return the seconds that a server asks to wait; None if it gives no time.
 
     Args:
         headers: The response's headers, with names in lower case.
@@ -57,7 +57,7 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
 
 
 def _read_seconds(value: str, sent_at: float) -> float | None:
-    """Return the seconds of a number, a duration or a date; None for other texts."""
+    """Return the seconds that a number, a duration or a date means; None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
         return sum(float(count) * _find_seconds(unit) for count, unit in times)
@@ -74,7 +74,7 @@ def _find_seconds(unit: str) -> float:
 
 
 def _read_number(value: str) -> float | None:
-    """Return a number, or the seconds since 1970 of a date in the format of RFC 3339 or HTTP."""
+    """Return a number, or convert a date in the format of RFC 3339 or HTTP to seconds since 1970."""
     with suppress(ValueError):
         return float(value)
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

@@ -1,4 +1,4 @@
-"""Workers send requests to one server at the same time, pause when it asks, and stop together."""
+"""Send requests to one server with several workers, which pause if the server asks, and stop together."""
 
 import asyncio
 import secrets
@@ -10,7 +10,7 @@ from guard_eval.servers.limiter import RateLimiter
 from guard_eval.servers.server import Server
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
-"""The pause before a second attempt, and the longest one that the server did not ask for."""
+"""The pause before a second attempt, and the longest pause that the server did not ask for."""
 
 
 class Workers:
@@ -18,7 +18,7 @@ class Workers:
 
     Attributes:
         limiter: The gate before the server.
-        pace: A factor of all pauses that no server asks for.
+        pace: A factor for all pauses that the server did not ask for.
     """
 
     def __init__(self, server: Server, *, concurrency: int, pace: float = 1.0) -> None:
@@ -28,11 +28,11 @@ class Workers:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the workers shall send nothing more."""
+        """Whether the workers must send no further requests."""
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Send nothing more, and end all pauses."""
+        """Tell the workers to send no further requests, and end all pauses."""
         self._stop.set()
         self.limiter.end_pause()
 

@@ -1,4 +1,4 @@
-"""The study's database: pairs, hand-out, verdicts, the judge's requests; the only place that un-blinds.
+"""The study's database: pairs, their hand-out, verdicts, and judges' requests. Only this package un-blinds.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory

@@ -64,9 +64,9 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     with Store.open(study.database) as store:
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
-    # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one
+    # cells that look like a formula begin with an apostrophe, so that no spreadsheet runs them
     text = csv_text([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
-    # half a surrogate pair, which UTF-8 has not, is written as an escape
+    # a lone surrogate, which UTF-8 cannot encode, is written as an escape
     write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
     following = (study.command("status"),) if table == "verdicts" else ()
     return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))

@@ -1,6 +1,6 @@
-"""Hand out pairs to a rater: first its open pairs, then checks that are due, then open slots.
+"""Hand out pairs to a rater: first the rater's open pairs, then checks that are due, then open slots.
 
-A rater that the database does not know raises a `StudyError`.
+The functions raise a `StudyError` if the rater is not in the database.
 """
 
 from collections import Counter
@@ -18,15 +18,17 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
 SPARE_SKIPS = 2
-"""A rater may skip this many pairs more than it has rated. Otherwise a few raters could close every pair."""
+"""The most pairs that a rater may skip beyond the number of its rated pairs.
+
+Without this limit, a few raters could close every pair."""
 
 MOST_COUNTED = 10_000
-"""The limit up to which the remaining pairs of a rater without a quota are counted."""
+"""The remaining pairs of a rater without a quota are counted up to this number."""
 
 _REPEAT_EVERY = 10
-"""The size of a block of pairs with one repeat. Remaining repeats come at the end."""
+"""There is one repeat in each block of this many pairs. Remaining repeats come at the end."""
 
-# Presentations whose lease has expired come last. Those that another rater has taken are left out.
+# Presentations with an expired lease come last. They are left out if another rater has taken their slot.
 _OPEN_PRESENTATIONS = query("""
     SELECT presentation.id, presentation.slot_id, presentation.first, slot.held_by
     FROM presentation LEFT JOIN slot ON slot.id = presentation.slot_id
@@ -88,10 +90,12 @@ _PRESENT = query("""
 
 
 def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[BlindPair]:
-    """Return up to `limit` pairs: first the rater's own open ones, with a new lease, then open slots.
+    """Return up to `limit` pairs: first the rater's open pairs, with a new lease, then pairs of open slots.
 
-    The list is empty if no pair remains, or if the rater is revoked or excluded. A model gets no slots: it
-    raises a `KeyError`.
+    The list is empty if no pair remains, or if the rater is revoked or excluded.
+
+    Raises:
+        KeyError: The rater is a model, which gets no slots.
     """
     with store.write() as (db, now):
         hand_out = _HandOut(db, who, plan, now, limit)
@@ -110,7 +114,7 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
 
 
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
-    """Return presentations as they are shown, in the order of `numbers`."""
+    """Return the texts of presentations on the sides that the rater sees, in the order of `numbers`."""
     blind_pairs = {}
     for row in _TEXTS(db, numbers=list(numbers)):
         texts = (row.text_a, row.text_b)
@@ -121,9 +125,9 @@ def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
 
 
 def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, int]:
-    """Return the number of presentations that are rated, and of those that are open or still to come.
+    """Return the number of rated presentations, and the number of open and future presentations.
 
-    Without a quota, the second number is counted up to `MOST_COUNTED`.
+    Without a quota, future presentations are counted only up to `MOST_COUNTED`.
     """
     with store.write() as (db, now):
         hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
@@ -136,11 +140,11 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return until when a rater without an open pair should wait for pairs that others have open.
+    """Return the time until which a rater without an open pair should wait for pairs that others have open.
 
-    These pairs may become its last ones, or they must be rated before the next round.
+    These pairs may become free for the rater, or they must be rated before the next round begins.
 
-    Return None if no further pair will come: the quota is reached, the rater has seen all pairs, or it has
+    Return None if no further pair will come: the rater has reached the quota, has seen all pairs, or has
     waited for a whole lease.
     """
     with store.write() as (db, now):
@@ -151,7 +155,7 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         closed = rounds.count_closed(db, hand_out.pool)
         if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
-        # no longer than a lease after the rater did something: a lease can be renewed for ever
+        # at most one lease after the rater's last action, because others can renew their leases for ever
         last_act = _LAST_ACT(db, rater=who.id).scalar_one() or now
         longest = min(last_act, now) + plan.lease
         if next_end is None or longest <= now:
@@ -160,14 +164,15 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
 
 
 def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
-    """Skip a presentation: another rater gets its slot, and this rater never sees the pair again.
+    """Skip a presentation: another rater gets the slot, and this rater never sees the pair again.
 
-    A skip is not a verdict; it is noted with its reason. No new rater gets a pair that `slots.MOST_SKIPS`
-    raters have skipped. Return False and change nothing if the rater has already skipped too many pairs.
+    A skip is not a verdict; it is stored as a note with the problems. If `slots.MOST_SKIPS` raters have
+    skipped a pair, no new rater gets it. Return False, and change nothing, if the rater has already skipped
+    too many pairs.
 
     Raises:
-        StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
-            problem is given.
+        StudyError: The presentation was not handed to this rater, or is already rated; the rater is revoked;
+            or no problem is given.
     """
     with store.write() as (db, _):
         notes.check_owner(db, rater, number)
@@ -191,14 +196,14 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
 
 
 class _HandOut:
-    """What a rater has seen so far, and what comes next, within one transaction.
+    """The state of a rater within one transaction: the pairs seen so far, and the next ones.
 
     Attributes:
         is_out: Whether the rater is revoked or excluded.
         open: Up to `limit` presentations that the rater has not rated, and may still rate.
-        shown: The number of the study's pairs that the rater has seen, including those that it lost.
+        shown: The number of the study's pairs that the rater has seen, including lost ones.
         counted: The number of pairs that are rated or open. The quota limits this number.
-        lead: How often each method was A less how often it was B.
+        lead: For each method, the number of times it was text A minus the number of times it was text B.
         checks: The gold pairs and repeats that the rater has seen.
     """
 
@@ -218,7 +223,7 @@ class _HandOut:
             self.counted += row.rated
             self.shown += row.times
             self.lead.update(compute_imbalance_change(row.method_a, row.method_b, row.first, row.times))
-        # what the rater lost, and nobody took, comes back as far as the quota goes
+        # lost pairs that no other rater has taken come back, up to the quota
         lost = [row for row in self.open if row.slot_id is not None and row.held_by is None]
         while lost and plan.quota is not None and self.counted > plan.quota:
             self.open.remove(lost.pop())
@@ -229,11 +234,11 @@ class _HandOut:
                 self.checks[role].add(pair_id)
 
     def count_remaining(self) -> int:
-        """Return how many more pairs the quota allows."""
+        """Return the number of further pairs that the quota allows."""
         return MOST_COUNTED if self.plan.quota is None else max(0, self.plan.quota - self.counted)
 
     def present_next(self) -> int | None:
-        """Make the rater's next presentation; return None if no pair remains for it."""
+        """Make the rater's next presentation, and return its number; None if no pair remains."""
         for role, pair_ids in self.checks.items():
             if self._find_check_position(role, len(pair_ids)) <= self.counted:
                 number = self._present_check(role)
@@ -244,7 +249,7 @@ class _HandOut:
         return self._present_check("repeat") if number is None else number
 
     def _present_slot(self) -> int | None:
-        """Show a pair in an open slot."""
+        """Make a presentation in an open slot, and return its number; None if no slot is open."""
         start = slots.draw_position(self.plan.seed, self.who.name, self.shown)
         open_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
         coin = self._draw(DRAWS, "side", self.who.name, self.shown)
@@ -268,7 +273,7 @@ class _HandOut:
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
     def _present_check(self, role: Role) -> int | None:
-        """Show a gold pair or a repeat that the rater has not seen; return None if there is none."""
+        """Make a presentation of a new gold pair or repeat, and return its number; None if there is none."""
         sides = self._read_gold() if role == "gold" else self._read_repeat_candidates()
         waiting = sides.keys() - self.checks[role]
         if not waiting:
@@ -278,21 +283,21 @@ class _HandOut:
         return self._add_presentation(chosen, sides[chosen], role=role)
 
     def _read_gold(self) -> dict[str, str]:
-        """Return the gold pairs with random sides. A rater who always prefers one side fails half of them."""
+        """Return the gold pairs with random sides. A rater who always chooses A fails about half of them."""
         if self.plan.gold_every is None:
             return {}
         gold = _GOLD(self.db).scalars()
         return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
 
     def _read_repeat_candidates(self) -> dict[str, str]:
-        """Return the older half of the rated pairs with swapped sides, if a repeat is still to come."""
+        """Return the older half of the rated pairs with swapped sides; an empty dict if no repeat remains."""
         if len(self.checks["repeat"]) >= self.plan.repeats:
             return {}
         rated = _RATED_PAIRS(self.db, rater=self.who.id).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
     def count_checks(self, pairs: int) -> int:
-        """Return the number of remaining gold pairs and repeats for a rater who sees this number of pairs."""
+        """Return the number of remaining gold pairs and repeats for a rater who will see `pairs` pairs."""
         turns = [self._find_check_position("gold", index) for index in range(len(self._read_gold()))]
         gold = sum(turn <= pairs for turn in turns)
         repeats = min(self.plan.repeats, pairs // 2)

@@ -1,6 +1,6 @@
 """The commands that manage raters: `guard-eval raters list`, `add`, `exclude`, ….
 
-Where a command cannot do what is asked for one of the names, it raises a `StudyError`, and nothing is done.
+If a command is impossible for one of the names, it raises a `StudyError` and changes nothing.
 """
 
 import re
@@ -26,7 +26,7 @@ from guard_eval.store.sql.database import Store
 from guard_eval.study import Study
 
 LOCAL_ADDRESS = "http://127.0.0.1:8501"
-"""Where `guard-eval annotate` serves by default: links begin with it before the app was served."""
+"""The default address of `guard-eval annotate`. Links begin with it until the app has been served."""
 
 
 _LOCAL = ("http://127.", "http://localhost:", "http://[::1]")
@@ -35,14 +35,14 @@ _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 @record
 class InvitationLinks(Result):
-    """The links of invited people, by name. Anybody who opens a link rates under its name."""
+    """The links of invited people, by name. Anybody who opens a link rates under that person's name."""
 
     links: Mapping[str, str]
 
 
 @record
 class Raters(Result):
-    """All raters of a study, in the order they were added. After a change, the table has only who changed."""
+    """All raters of a study, in the order added. After a change, the table shows only the changed raters."""
 
     raters: tuple[RaterProgress, ...]
 
@@ -85,7 +85,7 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
     if output.exists() and not output.is_file():
         raise StudyError(f"--output {output}: it is not a regular file; name another file")
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
-    # If the links cannot be written or stored, the earlier ones stay, in the database and in the file.
+    # If the new links cannot be written or stored, the old links stay in the database and in the file.
     try:
         with Store.open(study.database, declared=study.declared) as store, store.write():
             invited = names or [
@@ -110,7 +110,7 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
 def _make_links(
     store: Store, study: Study, names: Sequence[str], url: str | None, *, renew: bool
 ) -> tuple[dict[str, str], list[str]]:
-    """Return a link for each name, and what their readers must know of the address."""
+    """Make a link for each name; return the links by name, and messages about the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
         raise StudyError(
             f"--url {url}: links cannot begin with this; write an address such as https://rate.example.org"
@@ -223,7 +223,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
 
 
 def _open_store(study: Study, names: Sequence[str], action: str) -> Store:
-    """Open the database of a study, for an action that needs names."""
+    """Open the study's database for an action on the raters with these names."""
     if not names:
         raise StudyError(f"{action} needs at least one name: {study.command(f'raters {action}', 'NAME')}")
     return Store.open(study.database, declared=study.declared)
@@ -240,7 +240,7 @@ def _change_raters(
 
 
 def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
-    """Return all raters, and a table of them, or `only` of those who were changed."""
+    """Return all raters, with a table of them; the table shows only the raters in `only`, if given."""
     everybody = tuple(raters.read(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
     names = [

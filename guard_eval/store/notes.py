@@ -1,4 +1,4 @@
-"""Notes about raters that are never changed: consent, practice, comments, skips and decisions."""
+"""Store notes about raters: consent, practice, comments, skips and decisions. Notes never change."""
 
 import json
 from collections import Counter
@@ -15,13 +15,13 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import SqlRow, query
 
 MOST_CHARACTERS = 20_000
-"""A longer note comes from a program, not from a rater."""
+"""The most characters of a note. A longer note comes from a program, not from a rater."""
 
 CHECK_ATTEMPTS = 2
-"""How often a rater may try the comprehension check; the owner can let a rater try again."""
+"""The number of times a rater may try the comprehension check. The owner can allow further attempts."""
 
 Refusal = Literal["declined", "failed the check"]
-"""Why a rater who is let in rates nothing."""
+"""The reasons why a rater who was let in may not rate."""
 
 _STATUS = query("""
     SELECT name, kind, revoked_at, revoked_at IS NOT NULL OR excluded_at IS NOT NULL AS is_out
@@ -61,15 +61,15 @@ _STEPS = query("""
 
 @record
 class Note:
-    """A note about a rater, as it was written.
+    """A note about a rater.
 
     Attributes:
         rater: The rater's name.
-        kind: What it is about.
+        kind: The kind of the note.
         detail: Text or JSON, depending on the kind. For a skip: the reported problems, separated by commas.
-        presentation: What was shown when it was written, where it belongs to a pair.
-        at: When it was written, in UTC.
-        pair_id: The pair that was shown.
+        presentation: The presentation that the note is about, if the note is about a pair.
+        at: The time at which the note was written, in UTC.
+        pair_id: The pair of this presentation.
     """
 
     rater: str
@@ -89,14 +89,14 @@ def write(
     presentation: int | None = None,
     unless_same: bool = False,
 ) -> None:
-    """Append a note on a rater, or on what it was shown; it is on disk when this returns.
+    """Append a note about a rater or a presentation. It is on disk when this function returns.
 
-    With `unless_same`, a note is skipped if it equals the presentation's last note of its kind, or if it is
-    empty and there is no such note. An empty text after another one removes that text.
+    With `unless_same`, a note is not written if it equals the presentation's last note of the same kind, or
+    if the note is empty and there is no earlier one. An empty note removes the text of an earlier one.
 
     Raises:
-        StudyError: The database does not know the rater, the presentation was not handed to it, or the note
-            is too long.
+        StudyError: The rater is not in the database, the presentation was not handed to this rater, or the
+            note is too long.
     """
     if len(detail) > MOST_CHARACTERS:
         raise StudyError(f"the {kind} has {len(detail)} characters; write at most {MOST_CHARACTERS}")
@@ -115,7 +115,7 @@ def read(
     kind: NoteKind | None = None,
     presentation: int | None = None,
 ) -> list[Note]:
-    """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
+    """Return notes, oldest first: all, or only those of a rater, of a kind, or about a presentation."""
     name = rater.name if isinstance(rater, Rater) else rater
     filters = {"rater": name, "kind": kind, "presentation": presentation}
     values = {name: value for name, value in filters.items() if value is not None}
@@ -126,7 +126,7 @@ def read(
 
 
 def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
-    """Count, by rater, the presentations on which text was copied or a program acted."""
+    """Count each rater's presentations in which text was copied or a program acted."""
     presentations_of: dict[tuple[str, str], set[int | None]] = {}
     for entry in read(store, kind="conduct"):
         for what in json.loads(entry.detail):
@@ -138,10 +138,10 @@ def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
 
 
 def find_rater(db: Connection, who: Rater) -> SqlRow:
-    """Return the row that says whether a rater is revoked (`revoked_at`), or revoked or excluded (`is_out`).
+    """Return a rater's row: `revoked_at` is set if the rater is revoked, `is_out` if revoked or excluded.
 
     Raises:
-        StudyError: The database does not know the rater.
+        StudyError: The rater is not in the database.
     """
     row = _STATUS(db, rater=who.id).one_or_none()
     if row is None or (row.name, row.kind) != (who.name, who.kind):
@@ -152,7 +152,7 @@ def find_rater(db: Connection, who: Rater) -> SqlRow:
 
 
 def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal]:
-    """Return which of these raters declined, and which failed the check too often."""
+    """Return the raters who declined or failed the check too often, each with the reason."""
     declined: dict[int, bool] = {}
     failures: Counter[int] = Counter()
     for row in _STEPS(db, raters=rater_ids):

@@ -1,4 +1,4 @@
-"""The pairs of a study, and gold pairs with a known answer. They are written once and never changed."""
+"""Store the study's pairs, and gold pairs with a known answer. Pairs are written once and never change."""
 
 import itertools
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _FIXED = {
     "a judge was asked about them": query("SELECT 1 FROM request LIMIT 1"),
     "raters commented on them": query("SELECT 1 FROM note WHERE presentation_id IS NOT NULL LIMIT 1"),
 }
-"""Why pairs cannot be drawn again, and the rows that forbid it."""
+"""The reasons why pairs cannot be drawn again, each with a query for the rows that prevent it."""
 
 _LAST_LEASE = query("SELECT max(leased_until) AS leased_until FROM slot WHERE leased_until > :now")
 
@@ -44,13 +44,13 @@ def add(
 ) -> int:
     """Add the pairs that are not stored yet; return their number.
 
-    A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest free
-    one, so that a study which grows keeps its sides balanced. A `plan` makes the slots for people now, and
-    not when the first rater comes. `replace_all` removes the pairs that are stored, with the roster and
-    what was handed out unrated; raters, their invitations and gold pairs stay.
+    A stored pair keeps its position. If the position of a new pair is already taken, the pair gets the lowest
+    free one, so that the sides stay balanced when a study grows. With a `plan`, slots for people are made
+    now, not when the first rater comes. `replace_all` removes the stored pairs, the roster and unrated
+    presentations; raters, their invitations and gold pairs stay.
 
     Raises:
-        StudyError: A pair is stored with other content, or the pairs cannot be replaced.
+        StudyError: A pair is already stored with different content, or the pairs cannot be replaced.
     """
     with store.write() as (db, _):
         if replace_all:
@@ -76,7 +76,8 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
     """Add the gold pairs that are not stored yet; return their number.
 
     Raises:
-        StudyError: A pair is stored with other content or another answer, or is one of the study's.
+        StudyError: A pair is already stored with different content or another answer, or is a pair of the
+            study.
     """
     with store.write() as (db, _):
         rows = _select_new(db, [asdict(entry.pair) | {"expected": dict(entry.expected)} for entry in new])
@@ -85,7 +86,7 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
 
 
 def explain_why_pairs_are_fixed(store: Store) -> str | None:
-    """Return why the study's pairs cannot be drawn again; None if they can."""
+    """Return the reason why the study's pairs cannot be drawn again; None if they can be."""
     with store.write() as (db, now):
         for reason, rows in _FIXED.items():
             if rows(db).first() is not None:
@@ -95,21 +96,21 @@ def explain_why_pairs_are_fixed(store: Store) -> str | None:
 
 
 def read(store: Store) -> list[Pair]:
-    """Return all pairs of the study, un-blinded, in position order: for the report and the export only."""
+    """Return the study's pairs, un-blinded and sorted by position: only for the report and the export."""
     return [entry.pair for entry in _read(store, _STUDY_PAIRS)]
 
 
 def read_gold(store: Store) -> list[Gold]:
-    """Return the gold pairs with their answers, in position order."""
+    """Return the gold pairs with their answers, sorted by position."""
     return _read(store, _GOLD_PAIRS)
 
 
 def _read(store: Store, statement: Query) -> list[Gold]:
-    """Return pairs in position order. Only gold pairs have an expected answer."""
+    """Return pairs sorted by position. Only gold pairs have an expected answer."""
     with store.read() as db:
         rows = [row._asdict() for row in statement(db)]
     entries = [Gold(expected=row.pop("expected") or {}, pair=Pair(**row)) for row in rows]
-    # sorted here because databases disagree on how text sorts
+    # sorted here, because databases sort texts differently
     return sorted(entries, key=lambda entry: (entry.pair.position, entry.pair.id))
 
 

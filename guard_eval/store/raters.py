@@ -1,6 +1,6 @@
-"""Raters: invitations, enrolment, and the owner's decisions to revoke, exclude, include or erase.
+"""Manage raters: invite, enrol and sign in; and let the owner revoke, exclude, include or erase them.
 
-An unknown rater raises a `StudyError`.
+The functions raise a `StudyError` if a rater is unknown.
 """
 
 import hashlib
@@ -35,18 +35,18 @@ _PLACEHOLDER = re.compile(
     r"(?i)(undefined|null|none|nan|n/?a|test\w*|unknown|anonymous|example|id|\w+_p?id)"
     r"|.*([{}<>$%\[\]]|not_?available).*|(.)\3*"
 )
-"""What an address has in place of an id if nobody filled it in, or if somebody tried the address out."""
+"""Texts that are not ids: placeholders in an address, and values that people type to test it."""
 
 _FORMS = {"prolific": re.compile(r"(?!(.)\1*$)[0-9a-f]{24}")}
-"""The form of a source's ids, in lower case."""
+"""The form of each source's ids, in lower case."""
 
 _VOUCHED = {"oidc"}
 """Sources that prove a person's identity themselves."""
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
-"""Kinds of notes with a person's own words or its origin; the others contain choices and times."""
+"""Kinds of notes with a person's own words or origin. The other kinds contain choices and times."""
 
-# "+ 0" lets SQLite sort the presentations: to walk through its index is slower.
+# "+ 0" makes SQLite sort the presentations, which is faster than its index.
 _PROGRESS = query("""
     SELECT rater.id, rater.name, rater.kind, rater.revoked_at, rater.excluded_at, rater.source,
         rater.external_id, coalesce(counts.handed_out, 0) AS pairs, coalesce(counts.rated, 0) AS rated,
@@ -114,11 +114,11 @@ class RaterProgress:
 
     Attributes:
         handed_out: The number of the study's pairs that the rater has seen.
-        rated: The number of these pairs that are rated.
+        rated: The number of these pairs that the rater has rated.
         state: excluded, revoked, declined (no consent), failed the check, finished (no pair remained), or
             empty.
-        source: Where a rater without an invitation came from, such as prolific.
-        external_id: The source's own name for the rater, who is paid by it; for the study's owner alone.
+        source: The source of a rater without an invitation, such as prolific.
+        external_id: The rater's id at this source, needed to pay the rater. Only the study's owner sees it.
     """
 
     name: str
@@ -131,9 +131,9 @@ class RaterProgress:
 
 
 class Enrolment(NamedTuple):
-    """The result for a person without an invitation: a rater with its token, or a refusal.
+    """The result of enrolling a person without an invitation: a rater with a token, or a refusal.
 
-    `full` means that no work is open, `elsewhere` that another browser used the id first.
+    `full` means that no work is open; `elsewhere` means that another browser used the id first.
     """
 
     rater: Rater | None = None
@@ -142,13 +142,13 @@ class Enrolment(NamedTuple):
 
 
 def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]:
-    """Add a person; return the rater and its token for signing in, which is not stored.
+    """Add a person; return the rater and a token for signing in. The token itself is not stored.
 
-    With `renew`, the person must exist, and its earlier tokens stop working.
+    With `renew`, the person must already exist, and the person's earlier tokens stop working.
 
     Raises:
-        StudyError: The name is taken, empty or too long, or looks like another one or a model's. Or there is
-            no such person, or it is revoked.
+        StudyError: The name is taken, empty or too long, or looks like the name of another rater or a model.
+            With `renew`: the person does not exist, or is revoked.
     """
     invitation = secrets.token_urlsafe()
     judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
@@ -170,7 +170,7 @@ def sign_in(store: Store, invitation: str) -> Rater | None:
 
 
 def is_external_id(source: str, external_id: str) -> bool:
-    """Return whether the source could have assigned this id. A placeholder in a link is not an id.
+    """Return whether this may be an id from the source. A placeholder in a link is not an id.
 
     >>> is_external_id("prolific", "61a2b3c4d5e6f708192a3b4c"), is_external_id("prolific", "undefined")
     (True, False)
@@ -182,7 +182,7 @@ def is_external_id(source: str, external_id: str) -> bool:
 
 
 def _normalize_id(source: str, external_id: str) -> str:
-    """Return an id in its stored form: Prolific's ids ignore case."""
+    """Return an id in the form in which it is stored. Prolific's ids ignore case."""
     return external_id.strip().lower() if source in _FORMS else external_id.strip()
 
 
@@ -191,9 +191,10 @@ def enrol(
 ) -> Enrolment:
     """Enrol the person with this id from a source such as `prolific`, if there is work.
 
-    The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
-    nobody in, and who was erased stays out. `browsers` are the browser's secrets: the same id
-    must come again with one of them. They are None if the source itself proves the person's identity.
+    The first call adds a rater, named P-1, P-2, …; later calls return the same rater. A revoked rater gets a
+    token that does not work, and an erased person cannot enrol again. `browsers` are the browser's secrets:
+    later calls with the same id need one of them. They are None if the source itself proves the person's
+    identity.
 
     Raises:
         StudyError: The id or the source is empty or too long, or the id is a placeholder.
@@ -223,16 +224,16 @@ def enrol(
         if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
-            # two tabs opened at once have a cookie each; from now on either will do
+            # two tabs that were opened at the same time have different cookies; from now on, both work
             _add_tokens(db, row.id, [secret for secret in tokens if secret not in admitted], now)
         return Enrolment(_make_rater(row), (admitted or tokens)[0])
 
 
 def count_openings(store: Store, plan: HandOutPlan) -> int:
-    """Return the number of additional raters without an invitation for whom there is work.
+    """Return the number of further raters without an invitation for whom there is work.
 
-    Who enrolled, or holds a pair, within a lease is expected to rate its share, unless the rater declined or
-    failed the check.
+    A rater who enrolled within the last lease, or who holds a pair, is expected to rate a full share, unless
+    the rater declined or failed the check.
     """
     with store.write() as (db, now):
         slots.prepare_slots(db, plan, now)
@@ -246,7 +247,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
 
 
 def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
-    """Return the model or simulation of that name; add it if it is new.
+    """Return the model or simulated rater with this name; add it if it is new.
 
     Raises:
         StudyError: The name belongs to a rater of another kind.
@@ -258,7 +259,7 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 
 
 def read(store: Store) -> list[RaterProgress]:
-    """Return every rater with its counts of the study's pairs, in the order they were added."""
+    """Return the progress of every rater, in the order in which raters were added."""
     with store.read() as db:
         rows = _PROGRESS(db).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
@@ -293,7 +294,7 @@ def is_revoked_or_excluded(store: Store, who: Rater) -> bool:
 
 
 def revoke(store: Store, name: str, by: str = "owner") -> None:
-    """Revoke a rater's access and free its unrated slots. Its verdicts stay, and a note is added."""
+    """Revoke a rater's access and free the rater's unrated slots. Verdicts stay, and a note is added."""
     with store.write() as (db, now):
         row = find_rater(db, name)
         slots.update_slots_of_rater(db, row.id, keep="rated")
@@ -305,14 +306,15 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
 def exclude_or_include(
     store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str
 ) -> None:
-    """Exclude a rater's verdicts and free its slots, or include it again. A note records the decision.
+    """Exclude a rater's verdicts and free the slots, or include the rater again. A note records the decision.
 
-    A rater can be included again who is excluded or revoked, or who failed the check, and then has new
-    attempts. Nothing is deleted. If a rater is included again, only verdicts whose slot is still free count.
+    A rater can be included again after an exclusion, a revocation or a failed check, and then has new
+    attempts at the check. Nothing is deleted. If a rater is included again, only verdicts whose slot is still
+    free count.
 
     Raises:
-        StudyError: There is no such rater, there is nothing to decide, no name or no reason is given, or the
-            rater was erased.
+        StudyError: The rater is unknown or was erased, the decision would change nothing, or the name of the
+            person who decides, or the reason, is missing.
     """
     check_name("name of the person who decides", by)
     if not reason.strip():
@@ -332,7 +334,7 @@ def exclude_or_include(
 
 
 def _check_includable(db: Connection, row: SqlRow) -> None:
-    """Check that a rater is excluded, revoked or failed the check, so that it can be included again."""
+    """Check that a rater can be included again: the rater is excluded or revoked, or failed the check."""
     if _IS_ERASED(db, rater=row.id).first() is not None:
         raise StudyError(
             f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
@@ -346,23 +348,23 @@ def _check_includable(db: Connection, row: SqlRow) -> None:
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
-    """Delete a person's identity and words from the database, and revoke its access.
+    """Delete a person's identity and words from the database, and revoke the person's access.
 
-    Its verdicts stay under a name without a meaning; with `verdicts` they are removed, too, and the pairs are
-    free for others. In notes of other people, and in reasons of decisions, the new name replaces the old one.
-    A note records the erasure. Of an external id only a salted hash stays, so that nobody can enrol with it
-    again. The old bytes are overwritten in the database's own files, but not in copies of them. The new name
-    and the external id, if there is one, are returned.
+    The verdicts stay under a new name that identifies nobody. With `verdicts`, they are removed, too, and
+    other raters can rate the pairs. The new name replaces the old one in notes of other people and in reasons
+    of decisions. A note records the erasure. Only a salted hash of an external id stays, so that nobody can
+    enrol with this id again. The old bytes are overwritten in the database's own files, but not in copies of
+    these files. Return the new name, and the external id if there is one.
 
     Raises:
-        StudyError: There is no such rater, it is not a person, or another program prevents the overwriting.
+        StudyError: The rater is unknown or not a person, or another program prevents the overwriting.
     """
     with store.write() as (db, now):
         row = find_rater(db, name, "person")
         pseudonym = f"erased-{row.id}"
         while _find_lookalike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        put_value(db, ERASING, "a person")  # lets rows be changed and removed
+        put_value(db, ERASING, "a person")  # allows changes and removals of rows
         removed = set(get_args(NoteKind)) - set(get_args(Decision)) if verdicts else _OWN_WORDS
         _DELETE_NOTES(db, rater=row.id, kinds=list(removed))
         _replace_words(db, row, pseudonym)
@@ -383,7 +385,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
 
 
 def find_rater(db: Connection, name: str, kind: RaterKind | None = None) -> SqlRow:
-    """Return the row of the rater of that name and, if given, of this kind; or raise a `StudyError`."""
+    """Return the row of the rater with this name and, if given, this kind; or raise a `StudyError`."""
     row = _BY_NAME(db, name=name).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
@@ -405,7 +407,7 @@ def _add_rater(
     source: str | None = None,
     external_id: str | None = None,
 ) -> Rater:
-    """Add a rater. Its name must not look like another rater's name."""
+    """Add a rater, whose name must not look like another rater's name."""
     check_name("rater's name", name)
     if any(map(is_invisible, name)) or escape_invisible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
@@ -439,9 +441,10 @@ def _add_tokens(db: Connection, rater_id: int, tokens: Sequence[str], now: datet
 
 
 def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
-    """Replace a rater's name and id by the pseudonym wherever people wrote them as whole words.
+    """Replace a rater's name and id with the pseudonym wherever people wrote them as whole words.
 
-    A single letter or a small number is too common: it is replaced only in decisions about this rater.
+    A name that is a single letter or a small number is too common: it is replaced only in decisions about
+    this rater.
     """
     identity = [word for word in (row.name, row.external_id) if word]
     telling = [word for word in identity if len(word) > 1 and not re.fullmatch(r"\d{1,4}", word)]
@@ -455,13 +458,13 @@ def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
 
 
 def _replace_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
-    """Return a note's detail with these words replaced by the pseudonym."""
+    """Replace these words in a note's detail with the pseudonym."""
     plain = unicodedata.normalize("NFC", detail)
     alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
     pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
     if not words or pattern.search(plain) is None:
         return detail
-    if kind == "comment":  # a text; the details of the other kinds are JSON
+    if kind == "comment":  # plain text; the details of the other kinds are JSON
         return pattern.sub(pseudonym, plain)
     changed = {
         key: pattern.sub(pseudonym, value) if isinstance(value, str) else value
@@ -471,14 +474,14 @@ def _replace_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudony
 
 
 def _read_salt(db: Connection) -> str:
-    """Return the salt of the hashes of erased ids, made when the first one is erased."""
+    """Return the salt for hashes of erased ids; make the salt when the first id is erased."""
     if read_value(db, _SALT) is None:
         put_value(db, _SALT, secrets.token_hex(16))
     return str(read_value(db, _SALT))
 
 
 def _hash_erased_id(salt: str, source: str, external_id: str) -> str:
-    """Return the key of an erased id. It is slow to compute, so that nobody can try all ids."""
+    """Return the hash of an erased id. The hash is slow to compute, so that nobody can try all ids."""
     secret = f"{source}\0{external_id}".encode()
     return f"erased {hashlib.scrypt(secret, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()}"
 
@@ -489,10 +492,10 @@ def _was_erased(store: Store, source: str, external_id: str) -> bool:
 
 
 def _overwrite_deleted(store: Store) -> None:
-    """Overwrite deleted data in the database's file and in the log beside it.
+    """Overwrite deleted data in the database's file and log.
 
     Raises:
-        StudyError: Another program has the database open in a way that forbids it.
+        StudyError: Another program has the database open and prevents the overwriting.
     """
     with store.explain_errors(), store.engine.connect() as connection:
         db = connection.execution_options(isolation_level="AUTOCOMMIT")

@@ -1,4 +1,4 @@
-"""The study's settings in the database, as they were at the first verdicts."""
+"""Store the study's settings as they were at the first verdicts."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,12 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
 APP_ADDRESS = "app address"
-"""Where the app was served last."""
+"""The key of the address at which the app was last served."""
 
 RESULTS_SEEN = "results seen"
-"""When a report first showed the results, ISO 8601, UTC. Who is excluded later was excluded knowing them."""
+"""The key of the time at which a report first showed the results (ISO 8601, UTC).
+
+Later exclusions were made with knowledge of the results."""
 
 _CRITERION = "criterion "
 _READ = query("SELECT value FROM setting WHERE key = :key")
@@ -30,12 +32,12 @@ _HAS_VERDICTS = query("SELECT 1 FROM verdict WHERE criterion = :criterion LIMIT 
 
 
 def read_value(db: Connection, key: str) -> str | None:
-    """Return the value of a key, or None if there is none."""
+    """Return the value of a key; None if the key is not stored."""
     return _READ(db, key=key).scalar_one_or_none()
 
 
 def put_value(db: Connection, key: str, value: str) -> None:
-    """Store a value under a key, in place of an earlier one."""
+    """Store a value under a key, and replace an earlier value."""
     delete_value(db, key)
     _INSERT(db, key=key, value=value)
 
@@ -52,19 +54,19 @@ def read(store: Store, key: str) -> str | None:
 
 
 def put(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
-    """Store a value, by default the present time. It replaces an earlier one unless that is to be kept."""
+    """Store a value, by default the current time. With `keep`, an earlier value stays."""
     with store.write() as (db, now):
         if not keep or read_value(db, key) is None:
             put_value(db, key, value or now.isoformat())
 
 
 def read_declared(store: Store, part_name: str) -> str | None:
-    """Return a part of `Study.declared` as it was at the first verdict of its raters; None before that."""
+    """Return a part of `Study.declared` as it was at the part's first verdict; None before this verdict."""
     return read(store, f"declared {content_id(part_name)}")
 
 
 def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
-    """Store the settings for a rater, unless its part already has verdicts from unknown settings."""
+    """Store the settings for a rater, unless the rater's part already has verdicts with unknown settings."""
     part_name = settings_part(who.name, who.kind)
     key = f"declared {content_id(part_name)}"
     if part_name not in declared or read_value(db, key) is not None:
@@ -78,7 +80,7 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> No
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:
-    """Store the present wording of the criteria without verdicts, by name."""
+    """Store the current wording of criteria that have no verdicts yet, by name."""
     with store.write() as (db, _):
         for name, text in words.items():
             if not _has_verdicts(db, name):
@@ -86,7 +88,7 @@ def set_criteria(store: Store, words: Mapping[str, str]) -> None:
 
 
 def read_criteria(store: Store) -> dict[str, str]:
-    """Return the wording of the criteria at their first verdict, by name."""
+    """Return the wording of each criterion at the criterion's first verdict, by name."""
     with store.read() as db:
         rows = _CRITERIA(db)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}

@@ -1,4 +1,4 @@
-"""Restore the methods' names in verdicts: only this module turns letters on a screen into methods."""
+"""Restore the methods' names in verdicts. Only this module turns letters on the screen into methods."""
 
 from operator import attrgetter
 from typing import Any
@@ -19,29 +19,29 @@ class TidyRow:
     Attributes:
         pair_id: `Pair.id`.
         dataset: The pair's dataset.
-        prompt_id: Its prompt, which pairs of several comparisons share.
+        prompt_id: The pair's prompt, which is the same in pairs of several comparisons.
         method_a: The first method of the comparison, whichever side it was shown on.
         method_b: The second method.
         rater: The rater's name.
         criterion: A criterion of the rubric.
         verdict: The better method's name, or `tie`.
         rater_kind: person, model, simulated or simulated_model; no statistic pools kinds.
-        presentation: The number under which the pair was shown.
-        slot: Which of the pair's planned showings it was.
+        presentation: The number of the presentation.
+        slot: The number of the planned showing of the pair.
         shown_first: The method whose text was shown as A.
-        seconds: From the pair's appearance to the submit, where known.
-        active_seconds: Those of them in focus and not idle, where known.
-        ends_seen: How many of prompt, A and B were on the screen to their end before saving, where known.
-        at: When it was saved, ISO 8601, UTC.
+        seconds: Seconds from the pair's appearance to the submission, if known.
+        active_seconds: Seconds of this time in focus and not idle, if known.
+        ends_seen: The number of texts (prompt, A and B) that were shown to their end before saving, if known.
+        at: The time of saving, ISO 8601, UTC.
         length_a: Length of `method_a`'s text in characters.
         length_b: Length of `method_b`'s text in characters.
-        surplus: Whether another rater had taken the slot before this verdict came.
+        surplus: Whether another rater had taken the slot before this verdict arrived.
         position: The letter that the rater chose, or `tie`.
         excluded: Whether the rater is excluded; these rows are left out by default.
-        role: Why the pair was shown: study, gold or repeat.
+        role: The reason for showing the pair: study, gold or repeat.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
-        handed_out: When the pair was handed out, ISO 8601, UTC.
-        prompt_round: The round of the prompt, if comparisons stop when they are decided, else 0.
+        handed_out: The time at which the pair was handed out, ISO 8601, UTC.
+        prompt_round: The round of the prompt if comparisons can stop early; otherwise 0.
     """
 
     pair_id: str
@@ -74,7 +74,7 @@ class TidyRow:
 NamedRows = tuple[list[str], list[tuple[Any, ...]]]
 """The names of the columns, and the rows."""
 
-# A verdict is surplus if another rater has the slot; an excluded rater has none.
+# A verdict is surplus if another rater has the slot; an excluded rater has no slot.
 _VERDICTS = """
     SELECT pair.id AS pair_id, pair.dataset, pair.prompt_id, pair.method_a, pair.method_b,
         rater.name AS rater, verdict.criterion,
@@ -146,8 +146,8 @@ def read_tidy_rows(
 ) -> list[TidyRow]:
     """Return the study's current verdicts with methods, sorted by position, rater and criterion.
 
-    Gold pairs and repeats are not part of the study. Surplus verdicts and those of excluded raters are left
-    out by default.
+    Gold pairs and repeats are not part of the study. By default, surplus verdicts and verdicts of excluded
+    raters are left out.
     """
     rows = _read_rows(store, _CURRENT, "place", "pair_id", "rater", "presentation", "criterion")
     return [
@@ -167,10 +167,10 @@ def read_counted_verdicts(db: Connection, criterion: str) -> list[SqlRow]:
 
 
 def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
-    """Return the verdicts of a query in the order of these columns."""
+    """Return the verdicts of a query, sorted by these columns."""
     with store.read() as db:
         rows = statement(db).all()
-    # sorted here because databases disagree on how text sorts
+    # sorted here, because databases sort texts differently
     return [_make_row(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
@@ -195,7 +195,7 @@ def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
 
 
 def read_choices(store: Store) -> NamedRows:
-    """Return all revisions of all choices, without an order.
+    """Return all revisions of all choices, in no fixed order.
 
     `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or the whole
     time if the active time is unknown.
@@ -204,9 +204,9 @@ def read_choices(store: Store) -> NamedRows:
 
 
 def read_pairs(store: Store, pool: str) -> NamedRows:
-    """Return the study's pairs. `characters` are the lengths of texts; people rate pairs `for_people`.
+    """Return the study's pairs. `characters` are the texts' lengths; people rate the pairs `for_people`.
 
-    Comparisons may have stopped for raters of one pool.
+    `pool` is needed because a comparison may have stopped for the raters of one pool only.
     """
     return _read_tuples(store, _PAIRS, pool=pool)
 
@@ -214,5 +214,5 @@ def read_pairs(store: Store, pool: str) -> NamedRows:
 def _read_tuples(store: Store, statement: Query, **values: str) -> NamedRows:
     with store.read() as db:
         result = statement(db, **values)
-        cursor = result.cursor  # the driver's tuples: SQLAlchemy's rows take as long again
+        cursor = result.cursor  # the driver's tuples, because SQLAlchemy's rows take twice as long
         return list(result.keys()), [] if cursor is None else list(cursor.fetchall())

@@ -1,6 +1,6 @@
-"""Verdicts by the letters on the screen. They are appended and never changed.
+"""Store verdicts by the letters on the screen. Verdicts are appended and never changed.
 
-A presentation that was not handed to the named rater raises a `StudyError`.
+The functions raise a `StudyError` if a presentation was not handed to the given rater.
 """
 
 import math
@@ -65,25 +65,26 @@ def save(
     problem: str | None = None,
     then: HandOutPlan | None = None,
 ) -> BlindPair | None:
-    """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
+    """Append a verdict on each criterion, with remarks. All are on disk when this function returns.
 
-    With `then`, the rater's next pair is handed out by that plan in the same transaction, and returned. So
+    With the plan `then`, the rater's next pair is handed out in the same transaction, and returned, so that
     one write to disk is enough.
 
-    A repeated choice or remark adds nothing. An empty remark removes the last one, None keeps it. A duration
-    that is negative or not finite is stored as unknown. One that was measured `by_browser` is cut to the time
-    since the pair was handed out. `ends_seen` is how many of the three texts were on the screen to their end.
+    A repeated choice or remark adds nothing. An empty remark removes the last one; None keeps it. A duration
+    that is negative or not finite is stored as unknown. A duration that was measured `by_browser` is limited
+    to the time since the pair was handed out. `ends_seen` is the number of the three texts that were shown to
+    their end.
 
     Raises:
-        StudyError: The presentation was not handed to this rater, the rater is revoked, no choice or an
-            unknown one is given, or a remark is too long.
+        StudyError: The presentation was not handed to this rater, the rater is revoked, there is no choice or
+            an unknown choice, or a remark is too long.
     """
     _check_choices(choices)
     with store.write() as (db, now):
         rows = _SHOWN(db, number=number if 0 < number < 2**31 else 0, rater=rater.id, name=rater.name)
         row = rows.one_or_none()
         if row is None:
-            notes.check_owner(db, rater, number)  # says what is wrong
+            notes.check_owner(db, rater, number)  # raises an error with the reason
             notes.check_admitted(db, rater)
         assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
@@ -109,9 +110,9 @@ def save_judged(
     now: datetime,
     declared: Mapping[str, str],
 ) -> None:
-    """Append a judge's verdicts on the questions it was asked, within a transaction.
+    """Append a judge's verdicts on questions, within a transaction.
 
-    The first verdict on a question makes its presentation. A repeated choice adds nothing.
+    The first verdict on a question makes the question's presentation. A repeated choice adds nothing.
 
     Raises:
         StudyError: The judge is revoked or excluded, or a choice is unknown.
@@ -133,27 +134,27 @@ def save_judged(
 
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
-    """Return the latest choices by criterion; an empty dict if there is no verdict yet."""
+    """Return the latest choice on each criterion; an empty dict if there is no verdict yet."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return {name: choice for (_, name), (_, choice) in _read_latest(db, [number]).items()}
 
 
 def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
-    """Return the rater's rated presentations of all visits, including checks, in the order shown."""
+    """Return the presentations that the rater has rated, with checks, from all visits in the order shown."""
     with store.read() as db:
         return list(_RATED_BY(db, rater=rater.id).scalars())
 
 
 def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
-    """Return an earlier presentation of the rater, on the same sides."""
+    """Return an earlier presentation of the rater, with the texts on the same sides."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return handout.read_blind_pairs(db, [number])[0]
 
 
 def _check_choices(choices: Mapping[str, Choice]) -> None:
-    """Check that there is a choice, that all choices are valid, and that each criterion has a name."""
+    """Check that there is at least one choice, all choices are valid, and each criterion has a name."""
     if not choices:
         raise StudyError("the verdict is empty; choose for at least one criterion")
     for criterion, choice in choices.items():
@@ -167,7 +168,7 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
 def _append_choices(
     db: Connection, entries: Mapping[int, Mapping[str, Choice]], *, now: datetime, **measured: float | None
 ) -> None:
-    """Append the choices that differ from the current ones, by presentation."""
+    """Append each presentation's choices that differ from the current ones."""
     latest = _read_latest(db, list(entries))
     rows = []
     for number, choices in entries.items():
@@ -182,7 +183,7 @@ def _append_choices(
 
 
 def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str], tuple[int, Choice]]:
-    """Return the latest revision and its choice, by presentation and criterion."""
+    """Return the latest revision and choice for each presentation and criterion."""
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)
         for row in _LATEST(db, numbers=list(numbers))
@@ -190,7 +191,7 @@ def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str]
 
 
 def _limit_duration(seconds: float | None, longest: float) -> float | None:
-    """Return a duration, at most `longest`; None if either is negative, or it is not finite."""
+    """Limit a duration to `longest`; return None if either is negative, or the duration is not finite."""
     if seconds is None or not math.isfinite(seconds) or min(seconds, longest) < 0:
         return None
     return min(seconds, round(longest, 3)) if longest < math.inf else seconds

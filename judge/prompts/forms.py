@@ -12,7 +12,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
 
 _GUESSES = ("seed", "temperature", "system")
-"""Parts that a server may refuse without a word of them, the least important first."""
+"""Parts that a server may refuse without naming them, the least important first."""
 
 _OPEN = (None, "auto", "default")
 
@@ -29,7 +29,7 @@ def choose_first_form(judge: Judge) -> Form:
 def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
     """Yield simpler forms for a server that does not say what it refuses.
 
-    One part is dropped at a time. Only then are several dropped together.
+    First, each part is left out by itself; then several parts are left out together.
     """
     fixed = find_fixed_parts(judge)
     unsent = {"seed"} if form.interface == "responses" else set()
@@ -69,7 +69,7 @@ def make_schema(judge: Judge) -> JsonObject:
 
 
 def choose_temperature(judge: Judge) -> float | None:
-    """Return study.toml's temperature; else 0, unless the model reasons or several samples are drawn."""
+    """Return study.toml's temperature; otherwise 0, but None for reasoning or several samples."""
     if judge.temperature is not None:
         return None if judge.temperature == "default" else judge.temperature
     return None if judge.asks_to_reason or judge.samples > 1 else 0.0
@@ -82,17 +82,18 @@ def build_request(
 
     Args:
         judge: The study's settings for this judge.
-        messages: What the judge reads, the system's message first.
-        form: The form that the server takes.
+        messages: The messages to the judge, the system message first.
+        form: The form of the request.
         seed: The request's own seed.
-        max_output_tokens: The longest answer.
+        max_output_tokens: The token limit of the answer.
     """
     chat = form.interface == "chat"
     body: JsonObject = {"model": judge.model}
     if chat:
         body[form.limit] = max_output_tokens
     else:
-        body |= {"max_output_tokens": max_output_tokens, "store": False}  # the texts are the study's
+        # The server should not keep the study's texts.
+        body |= {"max_output_tokens": max_output_tokens, "store": False}
     if form.output == "json_schema":
         schema = {"name": "verdict", "strict": True, "schema": make_schema(judge)}
         if chat:

@@ -1,8 +1,8 @@
 """Read a server's bytes as choices, or as a failure.
 
-The verdict is read from the schema's fields of the message's content, or from a block that carries the
-comparison's code, and from nowhere else: not from prose, not from reasoning, not from a piece of JSON inside
-other text. A failure is never a verdict and never a tie.
+A verdict is read only from the schema's fields in the message's content, or from a block with the
+comparison's code. It is never read from prose, from reasoning, or from JSON inside other text. A failure
+never counts as a verdict or a tie.
 """
 
 import json
@@ -41,7 +41,7 @@ _SIDE = re.compile(
     r"|alike)\b)"
 )
 _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?\W*\Z", re.IGNORECASE)
-"""Words after a judgment that may speak for another one: a claim always, a side unless a cause is given."""
+"""Words after a judgment that may contradict it: a claim always, a side unless a cause is given."""
 
 _OVERALL = re.compile(
     r"\W*(?:in (?:summary|total|conclusion|short)|all in all|(?:(?:final|overall)\b\W*)*"
@@ -49,7 +49,7 @@ _OVERALL = re.compile(
     r"|rating|choice|score|total)|final|overall)\b\W*|(?=.*\boverall\W*\Z)",
     re.IGNORECASE,
 )
-"""The beginning of a line that sums up the others, or all of a line that ends so."""
+"""The beginning of a line that sums up other lines, or a whole line with such an ending."""
 
 _NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
 _TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
@@ -91,7 +91,7 @@ def read_block(
 
 
 def _match_tag(name: str, code: str) -> str:
-    """Return a pattern for a tag after its bracket. Further digits of the code may follow."""
+    """Return a pattern for a tag without the opening bracket. Further digits of the code may follow."""
     return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
 
@@ -159,14 +159,14 @@ def parse_response(
     Args:
         body: The bytes of an HTTP 200 answer of either interface, or a line of a batch's results.
         names: The criteria that were asked; other fields are not read.
-        code: What a verdict block must carry; None where there can be none.
-        titles: What criteria are called in a block, by name, unless by their names.
+        code: The code that a verdict block must contain; None if no block is possible.
+        titles: The titles of criteria in a block, by name. Default: their names.
     """
     answer = read_answer(body)
     if answer is None:
         withheld = object_or_empty(read_json(body).get("error")).get(
             "message"
-        )  # what the model wrote is no JSON
+        )  # the model's own text is not JSON
         words = str(withheld or f"no answer: {body.decode(errors='replace')}")
         return RequestFailure(kind="unparseable" if withheld else "unreadable", detail=shorten(words))
     if answer.ended == "content_filter":

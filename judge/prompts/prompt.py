@@ -107,7 +107,7 @@ Method B:
 </method-b-{nonce}>
 
 """
-"""Where the prompt and the two texts stand."""
+"""The frame for the prompt and the two texts."""
 
 JSON_CLOSING = """\
 The data with the code {nonce} end here. Compare Method A and Method B on each metric and answer with the \
@@ -229,7 +229,7 @@ class JudgePrompt:
 
 
 RATIONALE = "rationale"
-"""What a rationale's field and tag are called; no criterion has this name."""
+"""The name of a rationale's field and tag; no criterion has this name."""
 
 
 def make_prompt(judge: Judge) -> JudgePrompt:
@@ -346,7 +346,7 @@ def make_nonce(blind: BlindPair, seed: int) -> str:
 
 
 PROMPT_VERSION = hash_paper_prompt()
-"""Names the wording of the paper's prompt and of our additions: it changes with any word of them."""
+"""The version of the paper's prompt and our additions, which changes with every change of a word."""
 
 
 def make_code(blind: BlindPair, seed: int) -> str:

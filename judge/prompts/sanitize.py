@@ -79,7 +79,7 @@ CONTROL_TOKEN = re.compile(
     r"<\|[^\s|<>][^<>|]{0,60}\|?>|<[^\s|<>][^<>|]{0,60}\|>"
     rf"|</?(?!(?i:prompt|method|verdict|rationale))(?:(?i:{WORDS})|{FAMILIES})>|\[/?(?:{SQUARES})\]"
 )
-"""A whole control token in an answer, our own tags apart."""
+"""A whole control token in an answer, except our own tags."""
 
 HARMLESS = {"<": "‹", ">": "›", "[": "⟦", "]": "⟧", "◁": "◃", "/": "∕"}
 

@@ -1,1 +1,1 @@
-"""What the study keeps about LLM judges: questions, requests, answers, calibration and costs."""
+"""The study's data about LLM judges: questions, requests, answers, calibration and costs."""

@@ -1,4 +1,4 @@
-"""The questions of a judge's calibration, and its answers. None of them is a verdict of the study."""
+"""Store the questions and answers of a judge's calibration. The answers never count as verdicts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -70,14 +70,14 @@ def keep_answers(
 
 
 def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
-    """Return the calibration questions that a judge with these settings answered, as pair and number."""
+    """Return the answered calibration questions of a judge with these settings, as pair and number."""
     return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
 
 
 def read_calibration(db: Connection) -> list[JsonObject]:
     """Return the results of each judge's last calibration, as `JudgeUsage.checked`.
 
-    Answers to requests of other settings do not count.
+    Answers to requests with other settings do not count.
     """
     groups: dict[tuple[str, str, str, str, int], list[str]] = {}
     for row in _CALIBRATION(db):

@@ -1,4 +1,4 @@
-"""Put simultaneous writes of many tasks into one transaction."""
+"""Combine the simultaneous writes of many tasks in one transaction."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from guard_eval.errors import StudyError
 from guard_eval.store.sql.database import Store
 
 GATHER_SECONDS = 0.015
-"""Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
+"""Seconds in which writes are collected for one transaction: short, compared with the wait for an answer."""
 
 Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
-"""A write of several workers at once: a result for each of their arguments, or none."""
+"""A function that writes for several workers at once. It returns a result for each argument, or None."""
 
 
 class GroupCommit:
-    """Collects the writes of one event loop."""
+    """Combines the writes of one event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class GroupCommit:
             return await asyncio.to_thread(self._call, writes)
 
     def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
-        """Return results and errors by the number of the write. A failed write does not affect the others."""
+        """Run the writes; return results and errors by number. A failed write does not affect the others."""
         results: dict[int, Any] = {}
         groups: dict[Write, dict[int, Any]] = {}
         for index, (function, argument) in enumerate(writes):
@@ -57,7 +57,7 @@ class GroupCommit:
                 try:
                     values = function(db, now, list(arguments.values())) or ()
                     savepoint.commit()
-                except StudyError as error:  # an error of the database itself ends all of the transaction
+                except StudyError as error:  # an error of the database itself ends the whole transaction
                     savepoint.rollback()
                     values = [error] * len(arguments)
                 results.update(zip(arguments, values, strict=False))

@@ -1,11 +1,12 @@
-"""The judges' requests: one row each, written before it is sent and completed once.
+"""Store the judges' requests: a row for each, written before the request is sent and completed once.
 
-A partial unique index lets one request of a key be open or answered, so nothing is paid twice. `cost` is the
-most that a request can cost until its answer says what it did cost. The transaction that inserts a row checks
-the sum of all costs, so a budget holds for all processes together. A run renews the lease of its open rows;
-one update closes the rows of runs that were killed, and their money stays set aside.
+A partial unique index allows only one open or answered request per key, so no request is paid twice. `cost`
+is the highest possible cost until the answer gives the real cost. The transaction that inserts a row checks
+the sum of all costs, so a budget holds for all processes together. A run renews the lease of its open rows.
+One update closes the rows of killed runs, and their cost stays reserved.
 
-The requests of a batch are rows with its name. They stay open after their run, and the next run adopts them.
+The rows of a batch's requests contain the batch's name. They stay open after their run, and the next run
+takes them over.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
 from guard_eval.store.sql.schema import SqlRow, query, split_chunks
 
 LEASE = timedelta(seconds=30)
-"""The open requests of a run that has not renewed them for so long are lost: the run was killed."""
+"""An open request that was not renewed within this time belongs to a killed run, and is lost."""
 
 _JUDGED = query("""
     SELECT presentation.pair_id, presentation.number
@@ -76,7 +77,7 @@ _INSERT = query("""
 
 _RENEW = query("UPDATE request SET leased_until = :until WHERE run = :run AND state = 'open'")
 
-# A lease that ended while the answer was on its way stays ended: another run may have the key.
+# A lease that ended before the answer came stays ended, because another run may use the key now.
 _SETTLE = query("""
     UPDATE request SET state = CASE state WHEN 'lost' THEN 'lost' ELSE :state END, response = :response,
         model = :model, fingerprint = :fingerprint, input_tokens = :input_tokens,
@@ -143,9 +144,9 @@ class Check:
 
     Attributes:
         check: The name of the check.
-        target: The side of the text that the check is about: the whole one, the padded one, or the study's
-            first method; of identical texts the one shown first.
-        orders: In how many orders the same texts are shown.
+        target: The side of the text that the check is about: the unshuffled text, the padded text, the text
+            of the study's first method, or, for identical texts, the first text.
+        orders: The number of orders in which the same texts are shown.
     """
 
     check: str
@@ -159,10 +160,11 @@ class Question:
 
     Attributes:
         pair_id: The study's pair.
-        number: Twice the sample, plus 1 for the other order; in a calibration, which of the pair's questions.
-        first: Which text of the pair is shown as A.
+        number: Twice the sample, plus 1 for the other order. In a calibration, the number of the pair's
+            question.
+        first: The text of the pair that is shown as A.
         blind: The two texts in the order in which they are shown.
-        check: What a question of the judge's calibration is for; None if the study wants a verdict.
+        check: The purpose of a calibration question; None if the question is for a verdict of the study.
     """
 
     pair_id: str
@@ -173,13 +175,13 @@ class Question:
 
     @property
     def purpose(self) -> Literal["study", "calibration"]:
-        """Return whether the question is for a verdict of the study or for the judge's calibration."""
+        """Return the question's purpose: a verdict of the study, or the judge's calibration."""
         return "study" if self.check is None else "calibration"
 
 
 @record
 class Instruction:
-    """The request without the texts, in one form: a row of its table."""
+    """A request in one form, without the texts: a row of the table `instruction`."""
 
     id: str
     settings: str
@@ -192,7 +194,7 @@ class Instruction:
 
 @record
 class PlannedRequest:
-    """A request to be sent. `cost` is its highest possible cost in billionths of a US dollar."""
+    """A request that is not sent yet. `cost` is the highest possible cost in billionths of a US dollar."""
 
     question: Question
     key: str
@@ -202,7 +204,7 @@ class PlannedRequest:
     cost: int | None
 
     def row(self) -> dict[str, object]:
-        """Return the values of this request for its row."""
+        """Return the values for this request's row."""
         return {
             "key": self.key,
             "purpose": self.question.purpose,
@@ -217,7 +219,7 @@ class PlannedRequest:
 
 @record
 class AnsweredRequest:
-    """A request that was answered earlier: its row, the response, and its token limit."""
+    """A request that was answered earlier, with the row, the response and the token limit."""
 
     row: int
     response: bytes
@@ -226,7 +228,7 @@ class AnsweredRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReservedRequest:
-    """A request that may be sent now: its row."""
+    """The row of a request that may be sent now."""
 
     row: int
 
@@ -235,8 +237,8 @@ class ReservedRequest:
 class UnavailableRequest:
     """A request that may not be sent now.
 
-    `busy`: another process sends it, or open requests of this run may leave more of the budget. `batch`: it
-    is in a batch. `budget`: the budget is used up.
+    `busy`: another process is sending the request, or open requests of this run may cost less than reserved.
+    `batch`: the request is in a batch. `budget`: the budget is used up.
     """
 
     reason: Literal["busy", "batch", "budget"]
@@ -247,10 +249,11 @@ Reservation = ReservedRequest | AnsweredRequest | UnavailableRequest
 
 @record
 class RequestResult:
-    """The result of a request: its answer, or the reason why there is none.
+    """The result of a request: the answer, or the reason why there is none.
 
     An `unbilled` request certainly costs nothing. `cost` is in billionths of a US dollar; None keeps the
-    reserved amount. `failure` is a `guard_eval.servers.failures.FailureKind`, `detail` the same in words.
+    reserved amount. `failure` is a `guard_eval.servers.failures.FailureKind`; `detail` describes the failure
+    in words.
     """
 
     row: int
@@ -271,7 +274,7 @@ def check_judge(db: Connection, judge: Rater) -> None:
     """Check that a judge may rate.
 
     Raises:
-        StudyError: It is revoked or excluded.
+        StudyError: The judge is revoked or excluded.
     """
     if notes.find_rater(db, judge).is_out:
         raise StudyError(
@@ -284,11 +287,11 @@ def read_questions(
 ) -> list[Question]:
     """Return the open questions of the judge with this name. Questions that failed earlier come last.
 
-    Of a study in rounds these are questions of the rounds until now, and of the next ones `ahead`, for which
-    comparisons may stop.
+    In a study with rounds, these are the questions of all rounds until now, and of the next `ahead` rounds,
+    although some comparisons may stop before those.
 
-    The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
-    i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
+    The study's seed decides the order of pairs for each judge. Number 2k + i is the k-th sample in the i-th
+    order. A judge with one order gets only even or only odd numbers for a pair; neighbouring pairs alternate.
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
@@ -304,9 +307,10 @@ def read_questions(
 
 
 def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
-    """Return the questions for the judge with this name that are due now.
+    """Return the questions that are due now for the judge with this name.
 
-    A round is over when only failed questions remain. Its prompts with a failure are not counted.
+    A round is over when only failed questions remain. Prompts with a failed question do not count in the
+    round.
     """
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
     questions = read_questions(db, name, plan, ahead=1)
@@ -339,7 +343,7 @@ def keep_instruction(db: Connection, row: Instruction) -> None:
 def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
     """Return the forms in which a judge with these settings gave verdicts, the most frequent first.
 
-    Each form comes with the number of its verdicts and the highest token limit.
+    Each form is returned with the number of verdicts and the highest token limit.
     """
     return [(*row,) for row in _FORMS(db, settings=settings)]
 
@@ -356,10 +360,11 @@ def reserve_requests(
 ) -> list[Reservation]:
     """Insert the rows of requests that may be sent; return the outcome of each request.
 
-    It runs in a write transaction, of which there is one at a time. `limit` is what all requests of the study
-    may cost together, in billionths of a US dollar, and `batch` our name for the batch they are sent in.
+    Call this function within a write transaction; there is only one at a time. `limit` is the highest total
+    cost of all requests of the study, in billionths of a US dollar. `batch` is our name for the requests'
+    batch.
     """
-    # the runs whose lease has ended were killed, and their requests may have been paid
+    # runs with an expired lease were killed, and their requests may have cost money
     _LOSE(db, now=now)
     live: dict[str, Reservation] = dict(_read_active_requests(db, [request.key for request in planned]))
     spent = 0 if limit is None else _SPENT(db).scalar_one()
@@ -382,7 +387,7 @@ def reserve_requests(
 def _read_active_requests(
     db: Connection, keys: Sequence[str]
 ) -> Iterator[tuple[str, AnsweredRequest | UnavailableRequest]]:
-    """Yield requests with these keys: first those under way or in a batch, then answered ones."""
+    """Yield requests with these keys: first the ones under way or in a batch, then the answered ones."""
     for some_keys in split_chunks(keys):
         for row in _LIVE(db, keys=some_keys):
             if row.response is None:
@@ -398,13 +403,13 @@ def renew_lease(db: Connection, run: str, until: datetime) -> None:
 
 
 def settle_requests(db: Connection, _now: datetime, settled: Sequence[RequestResult]) -> None:
-    """Complete rows: an answer counts with its cost, and an unbilled request frees its reserved amount."""
+    """Complete rows: store each answer's cost, and free the reserved amount of each unbilled request."""
     if rows := [result.values() for result in settled]:
         _SETTLE(db, rows)
 
 
 def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
-    """Note why answers gave no verdict: the row, the kind of failure, and a sentence."""
+    """Store why answers gave no verdict. Each failure is a row, a kind of failure, and a sentence."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
         _NOTE_FAILURE(db, rows)
 
@@ -417,14 +422,14 @@ def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredReque
 
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
-    """Return the criteria on which the judge of that name has given verdicts."""
+    """Return the criteria on which the judge with this name has given verdicts."""
     return set(_CRITERIA(db, judge=judge).scalars())
 
 
 def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
-    """Return the last failure of each question without a verdict: its kind and a sentence.
+    """Return the last failure of each question without a verdict, as a kind and a sentence.
 
-    The keys are judge, pair and number.
+    The keys are the judge, the pair and the question's number.
     """
     rows = _FAILURES(db)
     return {(row.judge, row.pair_id, row.number): (row.failure, row.detail) for row in rows}
@@ -432,7 +437,7 @@ def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]
 
 @record
 class Attempt(Usage):
-    """A request as it was sent, and its result. Until the answer arrives, `cost` is the reserved amount."""
+    """A request that was sent, and the result. Until the answer arrives, `cost` is the reserved amount."""
 
     judge: str
     question: Question
@@ -452,7 +457,7 @@ _ATTEMPT = {column.name for column in fields(Attempt)} - {"question"}
 
 
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
-    """Return the requests of the study about these pairs, oldest first."""
+    """Return the study's requests about these pairs, oldest first."""
     attempts = []
     for row in _ATTEMPTS(db, pairs=pair_ids):
         values = {name: getattr(row, name) for name in _ATTEMPT}
@@ -462,14 +467,14 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
 
 @record
 class Batch:
-    """A batch of requests. `provider_id` is None if the run ended before the provider had named it."""
+    """A batch of requests. `provider_id` is None if the run ended before the provider returned an id."""
 
     name: str
     provider_id: str | None
 
 
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
-    """Take over the judge's batches whose run has ended; return them, and the number of other batches."""
+    """Take over the judge's batches of ended runs; return these batches, and the number of other batches."""
     _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
     rows = _BATCHES(db, rater=judge.id).all()
     mine = [Batch(name=row.batch, provider_id=row.provider_id) for row in rows if row.run == run]
@@ -477,17 +482,17 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
 
 
 def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
-    """Return the open requests of a batch: by key, the row and the highest possible cost."""
+    """Return the row and the highest possible cost of each open request in a batch, by key."""
     return {row.key: (row.id, row.cost) for row in _BATCH(db, batch=batch)}
 
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
-    """Change the open requests of a batch: the provider's name of the batch, or their final state."""
+    """Change the open requests of a batch: set the provider's id of the batch, or the final state."""
     changes = ", ".join(f"{name} = :{name}" for name in values)
     of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
     query(of_batch)(db, batch=batch, **values)
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:
-    """Return the keys of the judge's requests in batches that are not done."""
+    """Return the keys of the judge's requests in unfinished batches."""
     return set(_IN_BATCHES(db, judge=judge).scalars())

@@ -1,4 +1,4 @@
-"""Summaries of the judges' requests, for the command and for the report."""
+"""Summarize the judges' requests for the command and for the report."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from guard_eval.store.sql.schema import MOMENT, SqlRow, query
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 
 
-# What each judge was sent besides the texts, in each answered form. `answers` counts all answers, and
-# `verdicts` the questions of the study that got their verdict in this form.
+# The instruction of each judge in each answered form. `answers` counts all answers. `verdicts` counts the
+# study's questions that got their verdict in this form.
 _INSTRUCTIONS = query("""
     SELECT rater.name AS judge, instruction.id, instruction.prompt, instruction.description,
         instruction.manner, instruction.text, count(*) AS answers,
@@ -54,7 +54,7 @@ _SPENDING = query("""
     GROUP BY rater.name ORDER BY rater.name
 """)
 
-# Which models each judge's answers came from, in the order first seen.
+# The models that gave each judge's answers, in the order in which they were first seen.
 _MODELS = query(
     """
     SELECT rater.name AS judge, request.model, request.fingerprint, count(*) AS answers,
@@ -70,7 +70,7 @@ _MODELS = query(
 
 
 def read_usage(store: Store) -> JsonObject:
-    """Return the fields of the report's `JudgeUsage`; none if no judge was asked."""
+    """Return the fields of the report's `JudgeUsage`; an empty object if no judge was asked."""
     with store.read() as db:
         spending = read_spending(db)
         if not spending:
@@ -85,10 +85,10 @@ def read_usage(store: Store) -> JsonObject:
 
 
 def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
-    """Count the reasons of missing verdicts, as `JudgeUsage.failed`: by judge, the most frequent first.
+    """Count the reasons for missing verdicts by judge, the most frequent first, as `JudgeUsage.failed`.
 
     A failure is a judge, a kind and a sentence. Sentences that differ only in numbers or in the name of a
-    request are one reason.
+    request count as the same reason.
     """
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for judge, kind, detail in failures:
@@ -100,15 +100,16 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
 
 
 def read_reasons(db: Connection) -> list[JsonObject]:
-    """Return the reasons of the study's questions that still have no verdict."""
+    """Return the reasons why questions of the study still have no verdict."""
     return count_reasons((key[0], *why) for key, why in read_failures(db).items())
 
 
 def read_spending(db: Connection) -> list[SqlRow]:
-    """Return the requests and costs of each judge over all runs, one row for each `judge`, by name.
+    """Return the requests and costs of all runs: one row for each `judge`, sorted by name.
 
-    Requests that were surely not billed are left out. Of the others, `lost` are those whose answer never
-    came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
-    in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
+    Requests that certainly cost nothing are left out. The columns count the other requests: `lost` ones never
+    got an answer, `open` ones are under way or in a batch, `unmetered` ones have an answer without token
+    counts, and `unpriced` ones are in no sum. `usd` is the lowest possible cost of the answers. `held_usd` is
+    the amount reserved for lost and open requests.
     """
     return list(_SPENDING(db))

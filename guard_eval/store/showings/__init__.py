@@ -1,1 +1,1 @@
-"""The planned showings of every pair: their slots, sides and rounds, and who is to rate them."""
+"""The planned showings of every pair: slots, sides, rounds and reserved raters."""

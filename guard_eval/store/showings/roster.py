@@ -1,12 +1,13 @@
 """Plan a roster before the first rating: which rater sees which pair on which side.
 
-Each pair goes to as many raters as it has slots. In each comparison, the numbers of pairs of two raters
-differ by at most one. Sides are even within one for each pair, and for each rater and comparison. Of several
-plans, the most even one for raters and methods is chosen.
+Each pair is given to one rater per slot. In each comparison, the numbers of pairs of any two raters differ by
+at most one. The numbers of showings on the two sides also differ by at most one, for each pair, and for each
+rater and comparison. Several plans are made, and the most even one for raters and methods is used.
 
-The sides are a two-colouring. Each showing is coupled with another of its pair, and with another of its rater
-in the same comparison; coupled showings have opposite sides. A showing has at most one coupling of each sort,
-so couplings form paths and even circles, and both can be coloured (Euler's splitting of a bipartite graph).
+The sides are a two-colouring. Each showing is coupled with another showing of the same pair, and with another
+showing to the same rater in the same comparison; coupled showings have opposite sides. A showing has at most
+one coupling of each sort, so couplings form paths and even cycles, which can all be coloured (Euler's
+splitting of a bipartite graph).
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
 _PLANS = 16
-"""How many plans are tried where none has every method within one."""
+"""The number of plans to make; the most even one is used."""
 
 _UNTOUCHED_PAIRS = query("""
     SELECT pair.id, pair.method_a, pair.method_b
@@ -43,18 +44,18 @@ _Seat = tuple[str, int]
 """A showing of a pair to a rater."""
 
 _Sides = dict[_Seat, int]
-"""1 with the comparison's first method as A, -1 with the second."""
+"""For each showing, 1 if the comparison's first method is A, and -1 if the second method is A."""
 
 
 def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
-    """Reserve the slots of all pairs that nobody has seen for these people; return their number.
+    """Reserve the slots of all unseen pairs for these people; return the number of slots.
 
-    Sides are then even within one for each rater and method (in the designs named above). A reserved slot
-    goes to another rater only if its rater skips the pair, or is revoked or excluded.
+    Sides are then as even as the module's docstring says. A reserved slot goes to another rater only if the
+    slot's rater skips the pair, or is revoked or excluded.
 
     Raises:
-        StudyError: A name is unknown, revoked, excluded, no person's, or given twice; no pair is left; or the
-            quota is too small.
+        StudyError: A name is unknown, revoked, excluded, given twice, or not a person's; no unseen pair
+            remains; or the quota is too small.
     """
     with store.write() as (db, _):
         rows = [raters.find_rater(db, name, "person") for name in names]
@@ -77,7 +78,7 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 
 
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
-    """Return which rater sees each pair on which side: the most even of several plans."""
+    """Make several plans of raters and sides, and return the most even one."""
     seats = _assign_raters(pairs, people, slots, seed)
     components = _alternate_sides(pairs, seats)
     plans = (_mirror_components(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
@@ -85,7 +86,7 @@ def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) 
 
 
 def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
-    """Return the raters of each pair: those with the fewest pairs of this comparison, then of all."""
+    """Choose raters for each pair: those with the fewest pairs of this comparison, then of all pairs."""
     load: Counter[int] = Counter()
     load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
     seats = []
@@ -103,7 +104,7 @@ def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) 
 
 
 def _alternate_sides(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
-    """Return the connected components with their sides: coupled showings have opposite sides."""
+    """Return connected components of showings with sides. Coupled showings have opposite sides."""
     links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
     waiting: dict[object, _Seat] = {}
     for seat in seats:
@@ -145,7 +146,7 @@ def _mirror_components(pairs: _Pairs, components: Sequence[_Sides], key: tuple[i
 
 
 def count_side_imbalance(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str]]:
-    """Return, by rater and method, how much more often the method is text A than text B."""
+    """Return, by rater and method, the number of showings as text A minus the number as text B."""
     leads: Counter[tuple[int, str]] = Counter()
     for (pair_id, who), side in sides.items():
         method_a, method_b = pairs[pair_id]
@@ -155,9 +156,9 @@ def count_side_imbalance(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str
 
 
 def _number_slots(sides: _Sides, slots: int) -> Iterator[dict[str, object]]:
-    """Yield the slots of all showings: even numbers for one side, and odd numbers for the other.
+    """Yield the slots of all showings, with even numbers for one side and odd numbers for the other.
 
-    So couples of slots fill up, and a slot without a reserved rater still balances its pair.
+    So slots 2k and 2k + 1 are filled together, and a slot without a reserved rater still balances the pair.
     """
     free: dict[str, dict[int, list[int]]] = {}
     for (pair_id, who), side in sides.items():

@@ -1,7 +1,7 @@
-"""Rounds in the database: which pairs are shown now, and the decisions after each round.
+"""Store rounds: find the pairs that are shown now, and record the decisions after each round.
 
-A decision is recorded once, so that all raters get the same pairs. The report says whether today's verdicts
-still support it.
+A decision is recorded only once, so that all raters get the same pairs. The report says whether the current
+verdicts still support the decision.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ PLAYING = """
             AND stopped.method_b = pair.method_b AND stopped.number < pair.round
     )
 """
-"""The condition of pairs that a part's raters are shown in the rounds until now, and in the next ones."""
+"""The condition for pairs that a part's raters may see in the rounds until now, and in the next rounds."""
 
 _CLOSED = query("SELECT grounds FROM closed_round WHERE part = :part ORDER BY number")
 
@@ -40,27 +40,27 @@ _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.roun
 
 
 def count_active_pairs(db: Connection, group: str, *, after: int = -1) -> int:
-    """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
+    """Return the number of pairs that raters may see in all rounds, or in the rounds after `after`."""
     return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after).scalar_one())
 
 
 def count_closed(db: Connection, group: str) -> int:
-    """Return the number of rounds that are over."""
+    """Return the number of finished rounds."""
     return len(_CLOSED(db, part=group).all())
 
 
 def read_stopping_rounds(db: Connection, group: str) -> dict[Couple, int]:
-    """Return the last round of each couple that has stopped."""
+    """Return the last round of each couple whose comparison has stopped."""
     return {(a, b): number for a, b, number in _STOPPED(db, part=group)}
 
 
 def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
-    """Return the verdicts on the rounds that are over, and on the next `now` ones.
+    """Return the verdicts of the finished rounds and of the next `now` rounds.
 
     Args:
         db: The study's database.
-        group: Whose verdicts: those of people, of simulated raters, or of one judge.
-        plan: How comparisons stop; by default as it was when the last round was over.
+        group: The raters: people, simulated raters, or one judge.
+        plan: The rule by which comparisons stop. Default: the rule at the end of the last finished round.
         now: The number of further rounds to read.
     """
     closed = _CLOSED(db, part=group).scalars().all()

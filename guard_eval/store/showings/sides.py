@@ -1,7 +1,7 @@
-"""Choose the open slot that a rater sees next, and its side: a function of values alone.
+"""Choose the open slot that a rater sees next, and the side, without access to the database.
 
 Sides should be even for each method and each rater, and nobody should be able to predict them. So a coin
-draws the side, unless a method would lead by too much.
+draws the side, unless a method would be on one side too often.
 """
 
 from collections import Counter
@@ -11,19 +11,19 @@ from typing import Literal
 from guard_eval.frozen import record
 
 Side = Literal["a", "b"]
-"""Which of a pair's texts is shown as A."""
+"""The text of a pair that is shown as A."""
 
 MOST_LEAD = 5
-"""No showing makes a method lead on one side by more than this, or one more: a coin draws which.
+"""A method may lead on one side by at most this number, or by one more; a coin draws which limit applies.
 
-A bound that is always odd would be met after odd numbers of pairs alone, and the side of the next be known.
+A limit that is always odd could be reached only after an odd number of pairs, and would reveal the next side.
 """
 
 LAST_SLOTS = 16
-"""A rater for whom fewer slots are open is near the end: the sides of those are foreseen."""
+"""With fewer open slots, a rater is near the end, and the sides of the last slots are planned ahead."""
 
 DRAWS = 16
-"""The number of different draws: two bounds times eight steps of the coin."""
+"""The number of different draws: two limits times eight steps of the coin."""
 
 
 @record
@@ -31,9 +31,9 @@ class OpenSlot:
     """A slot that a rater can be shown.
 
     Attributes:
-        side: The only side on which it can be shown; None if both are possible.
-        reserved: Whether a roster reserves it for the rater.
-        was_read: Whether the rater has just read its prompt, in another pair.
+        side: The only side on which the slot can be shown; None if both sides are possible.
+        reserved: Whether a roster reserves the slot for the rater.
+        was_read: Whether the rater has just read the same prompt in another pair.
     """
 
     id: int
@@ -47,7 +47,7 @@ class OpenSlot:
 
 
 def compute_imbalance_change(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
-    """Return how a showing on this side changes the side imbalance of each method.
+    """Return the change in each method's side imbalance if a pair is shown on this side.
 
     >>> compute_imbalance_change("guard", "greedy", "b")
     {'guard': -1, 'greedy': 1}
@@ -59,16 +59,17 @@ def compute_imbalance_change(method_a: str, method_b: str, side: Side, times: in
 def choose_slot(
     open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int
 ) -> tuple[OpenSlot, Side] | None:
-    """Return the slot to show next and its side; None if no slot is open.
+    """Return the next slot to show, and the side; None if no slot is open.
 
-    A slot that a roster keeps for the rater comes first. Of each pair the first slot is taken, so that its
-    sides are even whenever a couple is full. A slot whose side is fixed comes before one of a pair that
-    nobody was shown, and the coin leans to the side on which more of them are fixed: so the last raters find
-    pairs that they can be shown on either side. A prompt that the rater has just read waits if it can.
+    A slot that a roster reserves for the rater comes first. The first slot of each pair is used, so that the
+    pair's sides are even whenever slots 2k and 2k + 1 are full. Slots with a fixed side come before slots of
+    pairs that nobody has seen, and the coin prefers the side on which more slots are fixed. So pairs that can
+    be shown on either side remain for the last raters. A prompt that the rater has just read comes later, if
+    possible.
 
     Args:
         open_slots: The slots in the order of hand-out.
-        lead: How often each method was text A less how often it was text B on the rater's screen.
+        lead: For each method, the times this rater saw it as text A minus the times as text B.
         draw: A random number below `DRAWS`.
     """
     slots = [slot for slot in open_slots if slot.reserved] or open_slots

@@ -1,11 +1,12 @@
 """Make, open, hold and release slots, the planned showings of every pair.
 
-A slot is free while no presentation holds it. A rater's open pair holds its slot for a lease; then another
-rater may take it, and the verdict of the first one, if it still comes, is *surplus*: kept, and not counted.
-If nobody took it, the first one has it back. Slots 2k and 2k + 1 of a pair show opposite sides.
+A slot is free while no presentation holds it. A rater's open pair holds its slot for a lease. After the
+lease, another rater may take the slot; a later verdict of the first rater is then *surplus*: stored, but not
+counted. If no other rater took the slot, the first rater gets it back. Slots 2k and 2k + 1 of a pair show
+opposite sides.
 
-To find open slots costs about the same in a study of 100 pairs and of 100 000: they are an index, and it is
-entered at a position that the seed draws for each rater and showing.
+The time to find open slots is about the same with 100 pairs and with 100 000: open slots are in an index, and
+the search starts at a position that the seed draws for each rater and showing.
 """
 
 from collections.abc import Sequence
@@ -27,15 +28,15 @@ POOLS = {"person": PEOPLE, "simulated": "simulated"}
 """The pool of slots of each kind of rater. A model sees every pair and needs no slots."""
 
 MOST_SKIPS = 3
-"""No new rater gets a pair that this many raters have skipped."""
+"""If this many raters have skipped a pair, no new rater gets it."""
 
 Kept = Literal["all", "rated", "nothing"]
-"""Which slots a rater keeps: all and those it has rated and lost, those it has rated, or none."""
+"""The slots that a rater keeps: all, including rated slots that were lost; only the rated ones; or none."""
 
 _RING_END = 2**31 - 1
 
-# `side` is the only one on which a slot can be shown: its own, or the other one than that of its partner.
-# The condition on `shuffle` makes SQLite take the index for the slots of a roster, too.
+# `side` is the only side on which a slot can be shown: its own, or the opposite of its partner's side.
+# The condition on `shuffle` makes SQLite use the index for the slots of a roster, too.
 OPEN_SLOTS = query("""
     WITH candidate AS NOT MATERIALIZED (
         SELECT slot.id, slot.pair_id, slot.number, slot.for_rater, slot.shuffle, pair.method_a, pair.method_b,
@@ -108,7 +109,7 @@ _LACKING = query("""
     )
 """)
 
-# Skips of raters who are excluded say nothing.
+# Skips by excluded raters do not count.
 _OPEN = query(f"""
     UPDATE slot SET open = id IN (
         SELECT id FROM (
@@ -131,7 +132,7 @@ _OPEN = query(f"""
     WHERE pool = :pool AND pair_id IN :pairs
 """)  # noqa: S608 (constants)
 
-# What holds no lease and is held is rated.
+# A slot that is held without a lease is rated.
 _COUNT_UNRATED = query("""
     SELECT count(*) FROM (
         SELECT id FROM slot
@@ -173,17 +174,17 @@ _TAKE_BACK = query("""
 """)
 
 
-# What the owner's plan asks for.
+# Make and open the slots of the owner's plan.
 
 
 def apply_plan(store: Store, plan: HandOutPlan) -> None:
-    """Apply a plan from now on: make missing slots, and close those beyond the plan.
+    """Apply a plan from now on: make missing slots, and close slots beyond the plan.
 
-    The owner's commands and the start of the app do this. The hand-out follows the plan that was applied
+    The owner's commands and the start of the app call this. The hand-out follows the plan that was applied
     last: a server that started with an older study.toml neither closes nor opens slots.
 
     Raises:
-        StudyError: The plan has rounds, and pairs have none.
+        StudyError: The plan has rounds, but the pairs have none.
     """
     with store.write() as (db, _):
         if plan.rounds is not None and _COUNT_UNPLACED(db).scalar_one():
@@ -195,10 +196,10 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
 
 
 def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = PEOPLE) -> None:
-    """Make the slots of a pool if there are none, and open those of the next round if it is due.
+    """Make the slots of a pool if there are none, and open the slots of the next round if it is due.
 
-    A round is over when all its slots that may be handed out are rated. Those of a pair that too many raters
-    skipped may not, and its prompt is not counted.
+    A round is over when all its available slots are rated. The slots of a pair that too many raters have
+    skipped are not available, and the pair's prompt does not count.
     """
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
@@ -224,7 +225,7 @@ def _open_all_slots(db: Connection, pool: str) -> None:
 
 
 def make_missing_slots(db: Connection) -> None:
-    """Make the missing slots of pairs for all plans that were used so far."""
+    """Make the missing slots of pairs for all plans that have been used so far."""
     for pool in POOLS.values():
         for number in range(_read_planned(db, pool)):
             lacking = _LACKING(db, pool=pool, number=number).scalars()
@@ -234,21 +235,21 @@ def make_missing_slots(db: Connection) -> None:
 
 
 def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
-    """Open the planned number of slots of each pair, first those that are rated or held; close the others.
+    """Open the planned number of slots of each pair, rated or held slots first; close the others.
 
-    No slot is open of pairs that too many raters skipped, of pairs of later rounds, and of couples that have
-    stopped.
+    All slots are closed if too many raters have skipped the pair, if the pair belongs to a later round, or if
+    the comparison has stopped.
     """
     planned = _read_planned(db, pool)
     for some_pairs in split_chunks(pair_ids):
         _OPEN(db, pool=pool, part=pool, ahead=1, planned=planned, most_skips=MOST_SKIPS, pairs=some_pairs)
 
 
-# What a rater can be shown.
+# Find the slots that a rater can see.
 
 
 def draw_position(*key: object) -> int:
-    """Draw a position in the order of hand-out: of a pair, or of the start of a rater's search."""
+    """Draw a position in the order of hand-out, for a pair or for the start of a rater's search."""
     return int(content_id("ring", *key)[:8], 16) % _RING_END
 
 
@@ -257,7 +258,7 @@ def find_open_slots(
 ) -> list[OpenSlot]:
     """Return a few open slots of pairs that the rater has not seen, starting at a position in the order.
 
-    Expired leases end only when few slots are open: until then nobody needs their slots.
+    Expired leases are ended only when few slots are open: before then, nobody needs these slots.
     """
     rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
     if len(rows) < LAST_SLOTS:
@@ -272,7 +273,7 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
 
 
 def count_free(db: Connection) -> int:
-    """Count the slots of people that are open for any rater."""
+    """Count the open slots for people that no rater holds and no roster reserves."""
     return int(_COUNT_FREE(db).scalar_one())
 
 
@@ -282,16 +283,16 @@ def count_unrated(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
 
 
 def find_next_lease_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
-    """Return when the first lease ends on a pair that others have open and the rater has not seen."""
+    """Return the first end of a lease on a pair that others have open and the rater has not seen."""
     end: datetime | None = _NEXT_END(db, pool=pool, rater=rater_id, now=now).scalar_one()
     return end
 
 
-# Who holds a slot.
+# Let presentations hold slots, and release them.
 
 
 def hold_slot(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
-    """Let a presentation hold its slot until its lease ends. The lease of a rated one is None."""
+    """Let a presentation hold the slot until the lease ends at `until`; None if the presentation is rated."""
     _HOLD(db, slot=slot_id, presentation=number, side=side, until=until)
 
 
@@ -304,16 +305,16 @@ def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
 
 
 def release_slots(db: Connection, presentations: Sequence[int]) -> None:
-    """Free the slots of presentations. A verdict that arrives later may be surplus."""
+    """Free the slots of these presentations. A verdict that arrives later may be surplus."""
     for some_presentations in split_chunks(presentations):
         _RELEASE(db, presentations=some_presentations)
 
 
 def update_slots_of_rater(db: Connection, rater_id: int, keep: Kept) -> None:
-    """Let a rater keep the slots that it may keep, free the others, and reopen slots of its pairs.
+    """Let a rater keep some slots (see `Kept`), free the others, and reopen slots of the rater's pairs.
 
-    A rater who keeps all regains the slots of its rated presentations, unless another rater has taken them.
-    Other raters lose their slots of a roster.
+    With "all", the rater also regains the slots of rated presentations, unless another rater has taken them.
+    Otherwise, the rater loses slots that a roster reserves.
     """
     presentations = _SHOWN(db, rater=rater_id).all()
     if keep == "all":

@@ -1,1 +1,1 @@
-"""The database itself: its tables, its queries, its transactions, and damage in its file."""
+"""The database: tables, queries, transactions, and damage in the file."""

@@ -1,4 +1,4 @@
-"""The database of one study: open it, and run transactions on SQLite or PostgreSQL."""
+"""Open the database of one study, and run transactions on SQLite or PostgreSQL."""
 
 import importlib.util
 import shutil
@@ -32,21 +32,21 @@ from guard_eval.store.sql.sqlite_files import (
 )
 
 BUSY_SECONDS = 60
-"""How long a write waits for another process: thousands of ratings, which take a few milliseconds each."""
+"""Seconds that a write waits for other processes. A rating takes only a few milliseconds."""
 
 _LOCK = func.pg_advisory_xact_lock(literal(0x67756172), func.hashtext(func.current_schema()))
-"""PostgreSQL's lock for writers of one study; its first half keeps other programs' locks apart."""
+"""PostgreSQL's lock for the writers of one study. Its first number differs from other programs' locks."""
 
 _DURABLE = func.set_config(
     "synchronous_commit", func.replace(func.current_setting("synchronous_commit"), "off", "on"), True
 )
-"""Only `off` lets a commit return before it is on disk; the stronger settings of a replicated server stay."""
+"""Replaces `off`, with which a commit returns before it is on disk. Stronger settings stay."""
 
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
 
 FULL_BYTES = 100_000
-"""A disk with less free space is full: SQLite puts files of 32 kB and more beside a database."""
+"""A disk with fewer free bytes counts as full: SQLite makes files of at least 32 kB beside a database."""
 
 _REMEDIES = {
     "readonly": "make the file and its folder writable",
@@ -58,18 +58,19 @@ _REMEDIES = {
     "password": "set PGPASSWORD in the environment",
     "": "check that it exists and that no other program locks it, then try again",
 }
-"""What to do, by words of the driver's message."""
+"""The remedy for each text in the driver's message."""
 
 
 class Store:
     """A study's database. Threads may share it; each process opens its own.
 
-    The functions of this package take it as their first argument. Each call is one transaction, or a part of
-    the one that the same thread has open. All of them raise `StudyError` if the database cannot be used.
+    The functions of this package take a store as their first argument. Each call is one transaction, or a
+    part of the transaction that the same thread has open. All functions raise a `StudyError` if the database
+    cannot be used.
 
     Attributes:
-        name: The name in messages: the file, or the server with the database's name there.
-        declared_now: `Study.declared`, of which each part is stored with the first verdict of its raters.
+        name: The name in messages: the file, or the server and the database's name there.
+        declared_now: `Study.declared`. Each part is stored with the first verdict of the part's raters.
     """
 
     def __init__(
@@ -112,14 +113,14 @@ class Store:
 
         Args:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
-            create: Make the file and the tables where they are missing.
-            to_write: Raise an error at once if the database cannot be written. By default it is then read.
-            declared: `Study.declared`, of which each part is stored with the first verdict of its raters.
-            clock: The source of the time, with a time zone. Default: this machine, or the database's server.
+            create: Make the file and the tables if they are missing.
+            to_write: Raise an error at once if the database is read-only. By default, it is then only read.
+            declared: `Study.declared`. Each part is stored with the first verdict of the part's raters.
+            clock: The source of the time, with a time zone. Default: this machine or the database's server.
 
         Raises:
-            StudyError: There is no such database, it is not a study's, another version of this package made
-                it, or it cannot be read. No message holds a password.
+            StudyError: The database does not exist, does not belong to a study, was made by another version
+                of this package, or cannot be read. No message contains a password.
         """
         store = cls(url, declared=declared, clock=clock)
         try:
@@ -130,7 +131,7 @@ class Store:
         return store
 
     def _connect(self) -> sqlite3.Connection:
-        """Connect to the file, or to the copy that is read in its place."""
+        """Connect to the file, or to a copy that is read instead."""
         return sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
@@ -139,7 +140,7 @@ class Store:
         )
 
     def close(self) -> None:
-        """Close all connections, and remove a copy that was read."""
+        """Close all connections, and remove the copy if there is one."""
         self.engine.dispose()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -155,7 +156,7 @@ class Store:
             self.close()
 
     def _report_damage(self, error: Exception) -> None:
-        """Raise a `StudyError` in place of an unexpected error if the database is damaged."""
+        """Raise a `StudyError` instead of an unexpected error if the database is damaged."""
         damage = find_damage(self.engine) if self.is_sqlite else None
         if damage is not None:
             raise StudyError(
@@ -171,11 +172,11 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[tuple[Connection, datetime]]:
-        """Open the one transaction that writes, with the time at which it began.
+        """Open the only transaction that writes, and return its start time, too.
 
-        All changes are on disk when the block ends, and undone if the block raises. Writers wait for their
-        turn: in one process at a lock, because SQLite's own waiting is unfair, and between processes at the
-        database. A block within another one is a part of it.
+        All changes are on disk when the block ends, and are undone if the block raises an error. Writers wait
+        for their turn: in one process at a lock, because SQLite's own waiting is unfair, and between
+        processes at the database. A block inside another block belongs to the outer transaction.
         """
         with self._lock:
             if self._transaction is not None:
@@ -204,31 +205,31 @@ class Store:
 
     @contextmanager
     def explain_errors(self) -> Iterator[None]:
-        """Turn a driver's error about an unusable database into a `StudyError`."""
+        """Convert a driver's error about an unusable database to a `StudyError`."""
         try:
             yield
         except DatabaseError as error:
-            # a server that ended the connection may call it anything; without a statement there was none yet
+            # a closed connection has many names; an error without a statement came before the connection
             unusable = isinstance(error, OperationalError) or error.connection_invalidated
             damaged = self.is_sqlite and type(error) is DatabaseError
             if not (unusable or damaged or error.statement is None):
                 raise
-            reason = " ".join(str(error.orig).split())  # SQLAlchemy's own text carries the statement
+            reason = " ".join(str(error.orig).split())  # SQLAlchemy's own text contains the statement
             remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
             if self._is_disk_full():
                 remedy = f"its disk is full: {_REMEDIES['disk is full']}"
             raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
 
     def _is_disk_full(self) -> bool:
-        """Return whether SQLite finds no room for its files: it may call the database read-only then."""
+        """Return whether the disk is too full for SQLite's files. SQLite may then report a read-only file."""
         if self.file is not None:
-            with suppress(OSError):  # of a folder that does not exist
+            with suppress(OSError):  # the folder may be missing
                 disk = shutil.disk_usage(self.file.parent)
                 return disk.free < min(FULL_BYTES, disk.total)  # /proc and others have no size
         return False
 
     def _prepare(self, *, create: bool, read_only: bool) -> None:
-        """Check that the database holds this package's tables; with `create`, make what is missing."""
+        """Check that the database contains this package's tables. With `create`, make missing tables."""
         if self.file is not None:
             check_database_file(self.file)
         if self.file is not None and self.file.exists():
@@ -257,9 +258,9 @@ class Store:
             _KEEP_SCHEMA(db, value=SCHEMA)
 
     def _choose_file_to_read(self, file: Path) -> None:
-        """Choose the file to read, or a copy of it, if nothing can be written beside the file.
+        """Choose the file to read, or a copy if nothing can be written beside the file.
 
-        In WAL mode a reader writes, too: it makes the files -wal and -shm.
+        In WAL mode even a reader writes: it makes the files -wal and -shm.
         """
         if can_open(file):
             return
@@ -269,7 +270,7 @@ class Store:
         self._uri = make_read_only_uri(file)
 
     def _use_log(self, *, read_only: bool) -> None:
-        """Let readers and a writer work at once. A file that is only read may stay as it is."""
+        """Let readers and a writer work at the same time. A file that is only read may stay as it is."""
         with self.explain_errors(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
@@ -278,7 +279,7 @@ class Store:
                     raise
 
     def _has_schema(self, db: Connection) -> bool:
-        """Return whether the database holds a study. Refuse the database of another program."""
+        """Return whether the database contains a study. Refuse the database of another program."""
         tables = set(inspect(db).get_table_names())
         version = None
         if {"setting", "presentation"} <= tables:
@@ -304,10 +305,10 @@ class Store:
 
 
 def parse_url(address: str) -> URL:
-    """Return a database's URL with the driver the store uses.
+    """Return a database's URL with the driver that the store uses.
 
     Raises:
-        StudyError: It is not plain, or an SQLite database without a file.
+        StudyError: The URL is not plain, or means an SQLite database without a file.
         MissingExtraError: PostgreSQL's driver is not installed.
     """
     url = make_url(check_url(address))
@@ -322,7 +323,7 @@ def parse_url(address: str) -> URL:
 
 def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     """Set up a new connection to a file."""
-    # sqlite3 would otherwise begin transactions by itself, late, and never IMMEDIATE
+    # otherwise, sqlite3 would begin transactions by itself, too late and never as IMMEDIATE
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys = ON")

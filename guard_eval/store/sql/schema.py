@@ -1,8 +1,8 @@
 """The tables of a study.
 
-A *slot* is one planned showing of a pair: to one of several people, on a side that is fixed. A *presentation*
-is a pair as one rater was shown it; it holds its slot while `slot.held_by` is its id. Letters on the screen
-become methods in `guard_eval.store.unblind` alone.
+A *slot* is one planned showing of a pair, to one person and on a fixed side. A *presentation* is a pair as
+one rater saw it; it holds its slot while `slot.held_by` is the presentation's id. Only
+`guard_eval.store.unblind` turns letters on the screen into methods.
 
 `verdict`, `note`, `closed_round` and `stopped` are append-only: triggers refuse UPDATE and DELETE, except
 while a person is erased. A *request* to a judge is a row that is written before it is sent and completed
@@ -37,13 +37,13 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from guard_eval.errors import StudyError
 
 SCHEMA = "1"
-"""The number of these tables, in `setting`."""
+"""The version of these tables, stored in `setting`."""
 
 LONGEST_NAME = 200
-"""The most characters of a name; an entry of PostgreSQL's indexes has at most 2700 bytes."""
+"""The most characters of a name, because an entry in a PostgreSQL index has at most 2700 bytes."""
 
 ERASING = "erasing"
-"""The key in `setting` that lets rows of append-only tables go, while a person is erased."""
+"""The key in `setting` that allows changes of append-only tables while a person is erased."""
 
 SqlRow = Row[Any]
 """A row of a query: its attributes are the columns."""
@@ -54,7 +54,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def make_storable(text: str) -> str:
-    r"""Return `text` with U+FFFD in place of NUL and lone surrogates, which databases refuse.
+    r"""Replace NUL and lone surrogates, which databases refuse, with U+FFFD.
 
     >>> make_storable("a\x00b")
     'a�b'
@@ -68,7 +68,7 @@ def split_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise a `StudyError` if the name of a `what` is blank or longer than `LONGEST_NAME`."""
+    """Raise a `StudyError` if a name is blank or longer than `LONGEST_NAME`. The message names `what`."""
     if not name.strip() or len(name) > LONGEST_NAME:
         raise StudyError(
             f"the {what} {name[:40]!r} is empty or too long; write 1 to {LONGEST_NAME} characters"
@@ -238,9 +238,9 @@ CREATE TABLE calibration (
 );
 CREATE INDEX ix_calibration_rater ON calibration (rater_id);
 """
-"""The tables as PostgreSQL makes them, apart from AUTOINCREMENT; SQLite knows no SERIAL.
+"""The tables for PostgreSQL, apart from AUTOINCREMENT, because SQLite has no SERIAL.
 
-SQLite uses a partial index for queries with the same words as its condition.
+SQLite uses a partial index only for queries that contain the index's condition word for word.
 """
 
 TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
@@ -251,7 +251,7 @@ _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
 
 
 def write_schema(*, sqlite: bool) -> list[str]:
-    """Return the statements that create the tables and the triggers that forbid changes of rows."""
+    """Return the statements that create the tables, and the triggers that forbid changes of rows."""
     tables = TABLES.replace("SERIAL", "INTEGER") if sqlite else TABLES.replace(" AUTOINCREMENT", "")
     write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
     statements = re.sub(r" --.*", "", tables).strip().removesuffix(";").split(";\n")
@@ -284,7 +284,7 @@ def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list
 
 
 class ConvertedColumn(TypeDecorator[Any]):
-    """A column's type whose values are converted when they are written and read."""
+    """A column type that converts values when they are written and read."""
 
     impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
     cache_ok = True
@@ -298,11 +298,11 @@ class ConvertedColumn(TypeDecorator[Any]):
         self.read = from_database
 
     def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
-        """Return the value for the database."""
+        """Convert a value for the database."""
         return None if value is None else self.write(value)
 
     def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
-        """Return the value for Python."""
+        """Convert a value from the database for Python."""
         return None if value is None else self.read(value)
 
 
@@ -317,7 +317,7 @@ def _check_text(text: object) -> str:
 
 
 MOMENT = ConvertedColumn(DateTime(timezone=True), _to_utc, _to_utc)
-"""A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite, which drops the zone."""
+"""A time in UTC: `timestamptz` on PostgreSQL, and on SQLite a text without a zone that sorts by time."""
 
 _COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
     "TEXT": ConvertedColumn(Text(), make_storable, _check_text),
@@ -325,7 +325,7 @@ _COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
     "BYTEA": ConvertedColumn(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),
 }
-"""The conversions of values. Texts may hold any characters (see `make_storable`); bytes are compressed."""
+"""The column types that convert values. Texts are made storable (`make_storable`); bytes are compressed."""
 
 _TYPES = {
     name: _COLUMN_TYPES[kind]
@@ -336,13 +336,13 @@ _TYPES |= dict.fromkeys(("for_people", "excluded", "surplus", "is_out"), Boolean
 
 
 class Query:
-    """A statement whose parameters and results have the types of the schema's columns with these names.
+    """A statement. Parameters and results have the types of the schema's columns with the same names.
 
-    A parameter after IN is a list. To make a statement takes as long as to run it.
+    A parameter after IN is a list. Making a statement takes as long as running it.
     """
 
     def __init__(self, sql: str, **types: TypeEngine[Any]) -> None:
-        """Make a statement. `types` adds types of other names."""
+        """Make a statement. `types` gives the types of names that are not columns."""
         names = set(re.findall(r"\w+", sql))
         column_types = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
         lists = re.findall(r"\bIN :(\w+)", sql)
@@ -361,11 +361,11 @@ class Query:
 
 
 query = cache(Query)
-"""Make a statement, or return the one that was made of the same words."""
+"""Make a statement, or return the earlier statement with the same words."""
 
 
 def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert rows that all have the columns of the first row."""
+    """Insert rows, which must all have the same columns as the first row."""
     if rows:
         columns = ", ".join(rows[0])
         values = ", ".join(f":{column}" for column in rows[0])

@@ -1,6 +1,6 @@
-"""Find damage in a database that another program, a disk or a stranger has changed.
+"""Find damage that another program, a disk or a stranger has caused in a database.
 
-The search starts after an unexpected error, so that a command ends with a reason and a remedy.
+The search starts after an unexpected error, so that the command can end with a reason and a remedy.
 """
 
 import json
@@ -37,7 +37,7 @@ _WORDS: dict[str, Collection[str]] = {
     "note.kind": get_args(NoteKind),
 }
 _TEXTS = {"comment", "problem", "skip"}
-"""The kinds of notes whose detail is a text; all others hold an object of JSON."""
+"""The kinds of notes whose detail is plain text. The other kinds contain a JSON object."""
 
 
 def find_damage(engine: Engine) -> str | None:

@@ -1,6 +1,6 @@
-"""SQLite's files: choose where to read a database, and check that it is a study's.
+"""Choose the SQLite file to read, and check that it contains a study.
 
-A study can lie on storage that cannot be written, and its database can come from a stranger.
+A study may be on read-only storage, and its database may come from a stranger.
 """
 
 import shutil
@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store.sql.schema import TABLE_NAMES, Query, query, write_schema
 
 LONGEST_ID = 1000
-"""In characters. Each verdict that is read repeats the names of its pair and of its rater."""
+"""The most characters of an id. Every verdict that is read repeats the ids of its pair and its rater."""
 
 _COLUMNS = 'SELECT name, type, dflt_value, hidden, "notnull" FROM pragma_table_xinfo(?)'
 
@@ -34,12 +34,12 @@ SELECT 'rater' FROM rater WHERE max(length(name), ifnull(length(external_id), 0)
 
 def is_unwritable(error: BaseException | None) -> bool:
     """Return whether SQLite could not write the files that even a reader needs beside a database."""
-    code = getattr(error, "sqlite_errorcode", 0)  # its low byte is the kind of error
+    code = getattr(error, "sqlite_errorcode", 0)  # the low byte is the kind of error
     return isinstance(error, sqlite3.Error) and code & 0xFF in _UNWRITABLE
 
 
 def can_open(file: Path) -> bool:
-    """Return whether SQLite can use a database in its folder. Only errors of the storage count as no."""
+    """Return whether SQLite can use a database in its folder. Only storage errors mean that it cannot."""
     try:
         with closing(sqlite3.connect(file)) as probe:
             probe.execute("SELECT count(*) FROM sqlite_master")
@@ -49,12 +49,12 @@ def can_open(file: Path) -> bool:
 
 
 def make_read_only_uri(file: Path) -> str:
-    """Return the URI with which SQLite reads a database and writes nothing beside it."""
+    """Return the URI with which SQLite reads a database without writing files beside it."""
     return f"{file.absolute().as_uri()}?immutable=1"
 
 
 def find_logs(file: Path) -> list[Path]:
-    """Return the logs beside a database. After a killed program they hold its newest changes."""
+    """Return the logs beside a database. After a program was killed, the logs contain the newest changes."""
     logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
     return [path for path in logs if path.exists() and path.stat().st_size]
 
@@ -63,14 +63,14 @@ def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
     """Copy a database and its logs into a new folder, under the same name.
 
     Raises:
-        StudyError: It cannot be copied.
+        StudyError: The database cannot be copied.
     """
     try:
         scratch = TemporaryDirectory(prefix="guard-eval-", ignore_cleanup_errors=True)
         for path in (file, *logs):
             shutil.copyfile(path, Path(scratch.name, path.name))
         with closing(sqlite3.connect(Path(scratch.name, file.name))) as database:
-            database.execute("PRAGMA journal_mode = DELETE")  # what the log holds goes into the file
+            database.execute("PRAGMA journal_mode = DELETE")  # moves the log's changes into the file
     except (OSError, sqlite3.Error) as error:
         raise StudyError(
             f"nothing can be written beside {file}, and it cannot be copied ({error}); set TMPDIR to a "
@@ -113,7 +113,8 @@ def check_schema(db: Connection, name: str) -> None:
     A view, a computed column or a default can make a few kilobytes stand for gigabytes.
 
     Raises:
-        StudyError: A table is not as this package makes it, or a name is longer than any of ours.
+        StudyError: A table differs from this package's definition, or a name is longer than this package
+            allows.
     """
     views = "SELECT name FROM sqlite_master WHERE type = 'view' OR sql LIKE 'CREATE VIRTUAL%'"
     strange = list(db.exec_driver_sql(views).scalars())
