@@ -118,7 +118,7 @@ def _check_beams(
 
 
 class _Amateur:
-    """A function that scores hypotheses by the contrast of expert and amateur. It has the amateur's cache."""
+    """Score hypotheses by the contrast of an expert and an amateur. The amateur has a separate cache."""
 
     def __init__(
         self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor, limit: int
@@ -140,9 +140,8 @@ class _Amateur:
         else:
             amateur, _ = self._rows.read_prompts()
         self._written = written
-        shared = min(
-            scores.shape[1], amateur.shape[1]
-        )  # the larger embedding has further rows, which are only padding
+        # The further rows of the larger embedding are only padding.
+        shared = min(scores.shape[1], amateur.shape[1])
         contrasted = contrast_models(
             scores[:, :shared],
             amateur[:, :shared],
