@@ -61,11 +61,7 @@ def can_pack() -> bool:
     """Return whether oneDNN can multiply by packed weights on this CPU. A small product is tried."""
     try:
         product = PackedLinear(torch.eye(2, 3), None)(torch.ones(4, 3))
-    except (
-        AttributeError,
-        NotImplementedError,
-        RuntimeError,
-    ):  # torch has no oneDNN, or the processor is not supported
+    except (AttributeError, NotImplementedError, RuntimeError):  # no oneDNN, or an unsupported processor
         return False
     return bool(torch.equal(product, torch.ones(4, 2)))
 
