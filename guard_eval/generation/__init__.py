@@ -1,1 +1,1 @@
-"""From prompts to texts: the strategies, how each chooses a token, and the engines that run them."""
+"""Generate texts from prompts: the strategies, the choice of each token, and the engines that run models."""

@@ -1,4 +1,4 @@
-"""The command `generate`: write continuations of a study's prompts by each of its systems."""
+"""The command `generate`: write a continuation of each prompt of a study with each of its systems."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def generate_texts(
 
 
 def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
-    """Return the systems whose texts are generated, in the study's order, or only those named in `only`."""
+    """Return the systems to generate texts with, in the study's order. `only` selects systems by name."""
     named = {name: system for name, system in study.settings.systems.items() if system.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
@@ -134,7 +134,7 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
 
 
 def _normalise_name(name: str, study: Study) -> str:
-    """Return a strategy's signature. In a study with `[[system]]`, other names stay as they are."""
+    """Return a strategy's signature. In a study with `[[system]]`, names of systems stay unchanged."""
     try:
         return signature(parse(name))
     except StudyError:
@@ -144,7 +144,7 @@ def _normalise_name(name: str, study: Study) -> str:
 
 
 def _describe_tuning(study: Study) -> Iterator[str]:
-    """Yield the numbers of settings and of prompts for tuning, until a setting of each strategy is chosen."""
+    """Describe the settings and prompts to tune. Yield nothing if each strategy's setting is chosen."""
     grids = study.settings.grids
     if grids and study.current_choice is None:
         choosing, compared = split_prompts(study)
@@ -159,7 +159,7 @@ def _plan_models(
     systems: Sequence[System],
     *,
     shard: Shard,
-    **options: Any,  # noqa: ANN401 (those of a `GenerationPlan`)
+    **options: Any,  # noqa: ANN401 (fields of `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield the plan of each local model for these systems."""
     for model_study, (names, prompts) in product(study.split_by_model(), plan_texts(study)):
@@ -181,7 +181,7 @@ def _plan_models(
 
 
 def _find_expected_facts(study: Study) -> Known:
-    """Return the `revision` and `dtype` that the study's model will have, or None if they are not known."""
+    """Return the `revision` and `dtype` of the study's model before it is loaded. Unknown facts are None."""
     model = study.settings.model
     revision = model_revision(study)
     if revision is None:
@@ -193,7 +193,7 @@ def _find_expected_facts(study: Study) -> Known:
 
 
 def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> GenerationResult:
-    """Write the missing texts of one local model. Each batch is on disk before the next one begins."""
+    """Write the missing texts of one local model. Each batch is saved before the next batch begins."""
     written: Counter[str] = Counter()
     if plan.refused_strategies:
         problems[plan.describe_refusal()] = [plan.systems[name] for name in plan.refused_strategies]
@@ -213,7 +213,7 @@ def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Proble
             system = plan.systems[name]
             with progress.task(system, total=len(texts), unit="texts") as advance:
                 for batch in _yield_until_refusal(system, engine.write(name, texts), problems):
-                    if batch.traces:  # traces come before their texts, so that no text is without its trace
+                    if batch.traces:  # traces are saved before texts, so that each text has its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
                     append_continuations(folder, batch.texts, plan.shard)
                     written[name] += len(batch.texts)
@@ -224,7 +224,7 @@ def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Proble
 def _yield_until_refusal(
     system: str, batches: Iterator[FinishedBatch], problems: Problems
 ) -> Iterator[FinishedBatch]:
-    """Yield a system's batches. If the engine refuses to write more, note its reason."""
+    """Yield a system's batches. If the engine stops with an error, add the reason to `problems`."""
     try:
         yield from batches
     except StudyError as error:
@@ -232,7 +232,7 @@ def _yield_until_refusal(
 
 
 def _describe_problems(problems: Problems, results: Sequence[GenerationResult]) -> str:
-    """Describe each problem in one sentence. It names its systems unless the problem affects all of them."""
+    """Describe each problem in one sentence. Name the affected systems, unless all systems are affected."""
     names = {name for result in results for name in result.existing}
     reasons = [
         problem if names <= set(refused) else f"{', '.join(refused)}: {problem}"
@@ -244,7 +244,7 @@ def _describe_problems(problems: Problems, results: Sequence[GenerationResult]) 
 
 
 def _forecast_texts(plan: GenerationPlan) -> GenerationResult:
-    """Return the number of missing texts, the downloads and the time, without writing a text.
+    """Return the number of missing texts, the downloads and the expected time. Write no texts.
 
     Raises:
         StudyError: A model is missing or cannot write any of the missing texts.
@@ -284,7 +284,7 @@ def _forecast_texts(plan: GenerationPlan) -> GenerationResult:
 def _join_results(
     study: Study, results: Sequence[GenerationResult], *, trace: bool, dry_run: bool
 ) -> GenerationResult:
-    """Join the results of all systems."""
+    """Combine the results of all systems into one result."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
     if study.settings.tuning is not None and study.current_choice is None:
         following = (study.command(*TUNE),)

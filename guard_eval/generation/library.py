@@ -1,4 +1,4 @@
-"""Write texts from a program or a notebook, and the command `try`.
+"""Write texts from a program or a notebook, and run the command `try`.
 
 A study with the same seed and settings writes the same text for a prompt with the same id.
 """
@@ -31,23 +31,23 @@ from guard_eval.study.toml import check_tables
 from guard_eval.texts.models import find_models
 
 MAX_PROMPT_TOKENS = 256
-"""The default number of a prompt's last tokens that are kept."""
+"""The default limit of a prompt's length, in tokens. A longer prompt keeps its end."""
 _SHADES = 10
-"""The number of colours, from none to the strongest."""
+"""The number of colours. The first is no colour, the last is the strongest."""
 _ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
 
 
 class _Settings(GenerationSettings):
-    """The settings that are arguments of `generate`, with their names in study.toml."""
+    """The settings that `generate` takes as arguments, with their names in study.toml."""
 
     seed: int
 
 
 class Texts(list[Continuation]):
-    """Continuations in the order of their prompts. The runs of a prompt come one after the other."""
+    """A list of continuations in the order of their prompts. All runs of a prompt are next to each other."""
 
     def __init__(self, prompts: Sequence[Prompt], continuations: Sequence[Continuation]) -> None:
-        """Store the continuations and their prompts, in the same order."""
+        """Store the continuations. `prompts` has the prompt of each continuation, in the same order."""
         super().__init__(continuations)
         self._prompts = prompts
 
@@ -56,7 +56,7 @@ class Texts(list[Continuation]):
         return zip(self._prompts, self, strict=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each text: prompt, strategy, run, text, number of tokens, reason of the end."""
+        """Return a row for each text: prompt, strategy, run, text, number of tokens, why it ended."""
         return pd.DataFrame(
             [
                 (p.id, p.text, text.recipe.strategy, text.run, text.text, text.new_tokens, text.finish)
@@ -66,7 +66,7 @@ class Texts(list[Continuation]):
         )
 
     def __repr__(self) -> str:
-        """Describe the texts by their number and their strategy."""
+        """Show the number of texts and their strategy."""
         names = ", ".join(sorted({text.recipe.strategy for text in self}))
         return f"<{len(self)} texts by {names}>"
 
@@ -89,22 +89,22 @@ def generate(
     progress: bool = True,
     on_step: Callable[[DecodedStep], None] | None = None,
 ) -> Texts:
-    """Return a continuation of each prompt, in their order.
+    """Write a continuation of each prompt, and return the continuations in the order of the prompts.
 
     Args:
-        prompts: One or several prompts, as text or as `Prompt`. The id of a text is a hash of it.
+        prompts: One or several prompts, as text or as `Prompt`. A prompt given as text gets a hash as its id.
         strategy: A strategy, such as `Guard()` or `"top_p(p=0.9)"`.
         model: A Hugging Face id, a folder, `bundled`, or the result of `load_model`.
-        amateur: The second model of contrastive decoding.
-        seed: The seed. Draws depend only on it, the prompt's id, the strategy and the run.
+        amateur: The second, smaller model of contrastive decoding.
+        seed: The seed. Random draws depend only on it, the prompt's id, the strategy and the run.
         runs: The number of texts for each prompt by a strategy that draws.
-        stop: A text ends before the first of these strings.
+        stop: Strings that end a text. The string itself is left out.
         max_new_tokens: The largest length of a text, in tokens.
         max_prompt_tokens: The largest length of a prompt, in tokens. A longer prompt keeps its end.
         chat: Send prompts through the model's chat template.
         device: The device; see `load_model`.
-        dtype: The arithmetic; see `load_model`.
-        batch_size: The number of rows at once. Default: as for `auto` in docs/study_toml.md.
+        dtype: The number format; see `load_model`.
+        batch_size: The number of texts that are written at once. Default: `auto` in docs/study_toml.md.
         progress: Whether to show a progress bar.
         on_step: A function that is called after each step of a batch. Strategies with beams do not call it.
 
@@ -150,7 +150,7 @@ def generate(
 
 
 def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
-    if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over them would give the names of columns
+    if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over one would give the names of its columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
     items: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
     by_id: dict[str, Prompt] = {}
@@ -170,7 +170,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
 def load_model(
     model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto"
 ) -> LoadedModel:
-    """Load a model that `generate` can use several times; see `loading.load`.
+    """Load a model, so that `generate` can use it several times; see `loading.load`.
 
     Args:
         model: A Hugging Face id, a folder, or `bundled`. A loaded model is returned as it is.
@@ -199,15 +199,15 @@ def load_model(
 
 @dataclass(frozen=True, kw_only=True)
 class ShownText(Result):
-    """One text, with the numbers of each of its tokens.
+    """A text with the entropy and probability of each token.
 
     Attributes:
         text: The text.
         strategy: The signature of its strategy.
-        finish: The reason of its end: `eos`, `length` or `stop`.
-        seconds: The time that it took.
-        tokens: For each token its text, its entropy (nats), its probability, and the values that the strategy
-            adapts. A strategy with beams has no tokens here.
+        finish: Why the text ended: `eos`, `length` or `stop`.
+        seconds: The generation time.
+        tokens: The text, entropy (nats) and probability of each token, and the values that the strategy
+            adapts. The list is empty for a strategy with beams.
     """
 
     text: str
@@ -249,7 +249,7 @@ def show_text(
     Raises:
         StudyError: The model or the strategy does not exist.
     """
-    parse(strategy)  # a wrong one is named before anything is loaded
+    parse(strategy)  # a wrong signature is reported before the model is loaded
     display.notice("loading the model")
     loaded = load_model(model, device=device)
     prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
@@ -301,7 +301,7 @@ def show_text(
 
 
 def _choose_colour(values: list[float]) -> str:
-    """Return the colour of the newest value, by its position between the lowest and the highest so far."""
+    """Return the colour of the last value, by its position between the lowest and the highest value."""
     low = min(values)
     high = max(values)
     if high <= low:

@@ -1,4 +1,4 @@
-"""Plan the texts of a study's local models: those that exist and those that are missing. No torch."""
+"""Plan the texts of a study's local models: find existing and missing texts. Torch is not imported."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from guard_eval.texts.shards import WHOLE, Shard
 PlannedText = tuple[Prompt, int]
 """A prompt, and the number of the text among the prompt's texts: 1, 2, …."""
 Problems = dict[str, list[str]]
-"""The systems that could not write all of their texts, by the reason."""
+"""The systems that could not write all their texts, by reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationResult(Result):
-    """The numbers of continuations that exist, that this run wrote and that are missing.
+    """The numbers of existing, newly written and missing texts.
 
     Attributes:
-        existing: The number of texts that exist now, by system. With `--shard`, only those of the shard.
+        existing: The number of texts that exist now, by system. With `--shard`, only the shard's texts count.
         written: The number of texts that this run wrote, by system.
         missing: The number of texts that are still missing.
     """
@@ -40,11 +40,12 @@ class GenerationResult(Result):
 
 
 class FinishedBatch(NamedTuple):
-    """Texts that were written together by one recipe.
+    """Texts that were written together with one recipe.
 
     Attributes:
         texts: The texts, at least one.
-        traces: The values that the strategy adapted for each text, if traces are requested and it adapts any.
+        traces: The values that the strategy adapted, for each text. Empty if traces are not requested or the
+            strategy adapts no values.
     """
 
     texts: list[Continuation]
@@ -55,9 +56,9 @@ class Engine(NamedTuple):
     """An engine that has loaded a model and can write texts.
 
     Attributes:
-        facts: `revision` and `dtype` of its model.
-        write: Yields finished batches of a strategy's planned texts. It raises a `StudyError` if the strategy
-            cannot write more. Another strategy may still work.
+        facts: The `revision` and `dtype` of the model.
+        write: A function that yields finished batches of a strategy's planned texts. It raises a `StudyError`
+            if the strategy cannot write more texts. Other strategies may still work.
     """
 
     facts: Known
@@ -67,24 +68,24 @@ class Engine(NamedTuple):
 def list_missing(
     study: Study, name: str, prompts: Sequence[Prompt], existing: Container[tuple[str, int]]
 ) -> list[PlannedText]:
-    """List the texts of a system or strategy that do not exist, in the order of the prompts."""
+    """List the missing texts of a system or strategy, in the order of the prompts."""
     runs = range(1, study.settings.count_runs(name) + 1)
     return [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationPlan:
-    """The texts that one model writes for a study.
+    """The plan of the texts that one model writes for a study.
 
     Attributes:
         study: The study.
-        systems: The names of the systems to write, by the signatures of their strategies.
+        systems: The name of each system, by the signature of its strategy.
         prompts: The prompts to continue.
-        shard: The part of the study's prompts that `prompts` has.
-        facts: `revision` and `dtype` of the model. Each is None if it is not known.
+        shard: The number of this part of the study's prompts, and the number of parts.
+        facts: The `revision` and `dtype` of the model. An unknown fact is None.
         engine: The `Recipe.engine` of new texts.
-        workers: The number of models at work at once with Ray, if the user sets it.
-        trace: Whether traces are requested.
+        workers: The number of models that Ray runs at the same time, if the user sets it.
+        trace: Whether to save the values that strategies adapt.
     """
 
     study: Study
@@ -98,7 +99,7 @@ class GenerationPlan:
 
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
-        """The texts that exist, by strategy."""
+        """The existing texts, by strategy."""
         return find_generated(self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine)
 
     @cached_property
@@ -117,13 +118,13 @@ class GenerationPlan:
 
     @cached_property
     def refused_strategies(self) -> list[str]:
-        """The strategies with missing texts that the engine cannot run. Transformers can run all of them."""
+        """The strategies with missing texts that vLLM cannot run. Transformers can run every strategy."""
         if self.engine is None:
             return []
         return [name for name in self.missing if not isinstance(parse(name), LogitStrategy)]
 
     def describe_refusal(self) -> str:
-        """Describe why strategies are refused, with the remedy. It is empty if none is refused."""
+        """Describe why strategies are refused, and the remedy. Return "" if no strategy is refused."""
         if not self.refused_strategies:
             return ""
         options = [text for name in self.refused_strategies for text in ("--strategy", name)]
@@ -133,10 +134,10 @@ class GenerationPlan:
         )
 
     def find_models(self) -> HubModels:
-        """Find the models on this machine or the Hub, before one is loaded.
+        """Find all models on this machine or the Hub, before any model is loaded.
 
         Raises:
-            StudyError: Models are missing and cannot be downloaded. All of them are named.
+            StudyError: Models are missing and cannot be downloaded. The message names all missing models.
         """
         study = self.study
         model = study.settings.model
@@ -149,7 +150,7 @@ class GenerationPlan:
         return matches
 
     def result(self, written: Counter[str], lines: Sequence[str] = ()) -> GenerationResult:
-        """Return the result after these numbers of texts were written, by strategy, with further lines."""
+        """Return the result. `written` has the number of new texts by strategy. `lines` are further lines."""
         existing = {name: len(texts) + written[name] for name, texts in self.existing.items()}
         return GenerationResult(
             existing={self.systems[name]: count for name, count in existing.items()},
@@ -159,7 +160,7 @@ class GenerationPlan:
         )
 
     def _describe(self, existing: Mapping[str, int]) -> Iterator[str]:
-        """Yield the number of each system's existing texts, and the other runs, which do not count."""
+        """Yield the number of existing texts of each system, and the other runs, whose texts do not count."""
         settings = self.study.settings
         of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():

@@ -1,8 +1,9 @@
-"""Request the texts of models behind servers. Each answer is on disk before it is counted.
+"""Request the texts of models behind servers. Each answer is saved before it is counted.
 
-Only one request is under way until the server has accepted one. If the server refuses a field by name that is
-not from study.toml (the name of the token limit, the seed), the rest of the run does without it. A run may be
-killed at any moment: the next run requests only missing texts, so only open requests are paid twice.
+Only one request is open until the server has accepted a request. If the server refuses the seed or the name
+of the token limit, later requests of the run leave the field out or rename it. A field from study.toml is
+always sent. A run may be killed at any moment: the next run requests only missing texts, so only open
+requests are paid twice.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ from guard_eval.texts.systems.served_files import (
 Fields = dict[str, Any]
 """The fields of a request or of a stored text."""
 _LOOK_SECONDS = 0.02
-"""The seconds between two checks whether an answer has made room in the budget."""
+"""The seconds between two checks whether the budget has room again."""
 
 ALIKE = 0.5
-"""If more than this share of two systems' texts are equal, they may be the same system."""
+"""If more than this share of the texts of two systems are equal, the systems may be the same."""
 
 _EXAMPLE_CHARACTERS = 600
 _REMARKS = {
@@ -64,7 +65,7 @@ _REMARKS = {
     "thought": "with thinking, which is cut out",
     "empty": "empty",
 }
-"""The words for each kind of text that a run counts."""
+"""The description of each kind of text that a run counts."""
 
 
 def request_texts(
@@ -76,7 +77,7 @@ def request_texts(
 ) -> list[GenerationResult]:
     """Request the missing texts of models behind servers.
 
-    If a server fails, the reason is added to `problems`, and the texts of other servers are still requested.
+    If a server fails, the reason is added to `problems`, and texts from other servers are still requested.
 
     Raises:
         StudyError: Nothing can be requested: a price is unknown, a key is missing, or nobody can confirm.
@@ -113,7 +114,7 @@ class ServedPlan:
     Attributes:
         study: The study.
         system: The system.
-        prompts: The prompts to answer.
+        prompts: The prompts to continue.
     """
 
     study: Study
@@ -122,7 +123,7 @@ class ServedPlan:
 
     @cached_property
     def existing(self) -> SystemTexts:
-        """The texts that exist. A `StudyError` says that their file cannot be used."""
+        """The existing texts. Raise a `StudyError` if the file of texts cannot be used."""
         return find_served(self.study, self.system, {prompt.id: prompt for prompt in self.prompts})
 
     @cached_property
@@ -132,26 +133,26 @@ class ServedPlan:
 
     @cached_property
     def price(self) -> Price | None:
-        """The price of the model's tokens; None if it is unknown."""
+        """The price of the model's tokens, or None if the price is unknown."""
         served = self.system.served_model
         return find_price(served, find_url(served))
 
     def body(self, prompt: Prompt, number: int) -> Fields:
-        """Return the body of a request."""
+        """Return the body of the request for a text. `number` counts the prompt's texts: 1, 2, …."""
         return build_request(self.study, self.system, prompt, number)
 
     def max_cost(self, body: Fields) -> int:
-        """Return the largest possible cost of a request, in billionths of a dollar."""
+        """Return the highest possible cost of a request, in billionths of a dollar."""
         tokens = self.study.settings.generation.max_new_tokens
         return 0 if self.price is None else self.price.max_cost(_encode_body(body), tokens)
 
     @property
     def max_total(self) -> int:
-        """The largest possible cost of all requests together, in billionths of a dollar."""
+        """The highest possible cost of all requests together, in billionths of a dollar."""
         return sum(self.max_cost(self.body(*text)) for text in self.missing)
 
     def forecast(self) -> GenerationResult:
-        """Describe the requests, the server and the price, and show the first request in full."""
+        """Describe the requests, the server and the price. Show the whole first request."""
         name = self.system.name
         served = self.system.served_model
         if not self.missing:
@@ -165,7 +166,7 @@ class ServedPlan:
         return self.result(0, lines)
 
     def result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> GenerationResult:  # noqa: ANN401
-        """Return the result after this number of texts was written, with further fields of the result."""
+        """Return the result. `count` is the number of new texts, and `facts` are further fields."""
         name = self.system.name
         existing = len(self.existing) + count
         missing = len(self.missing) - count
@@ -179,12 +180,12 @@ def _encode_body(body: Fields) -> bytes:
 
 @dataclass(kw_only=True)
 class Budget:
-    """The limit of the cost of requests over all runs, and the cost so far, in billionths of a dollar.
+    """The cost of the requests of all runs and its limit, in billionths of a dollar.
 
     Attributes:
-        limit: The largest cost, or infinity.
-        spent: The cost of all answers, plus the largest cost of open and lost requests.
-        under_way: The part of `spent` that is set aside for open requests.
+        limit: The highest cost that is allowed, or infinity.
+        spent: The cost of all answers, plus the highest possible cost of open and lost requests.
+        under_way: The part of `spent` that is reserved for open requests.
     """
 
     limit: float
@@ -192,7 +193,7 @@ class Budget:
     under_way: int = 0
 
     def reserve(self, cost: int) -> bool:
-        """Set aside the largest cost of a request. Return false if open requests must be answered first.
+        """Reserve the highest possible cost of a request. Return false if open requests must finish first.
 
         Raises:
             StudyError: The budget has no room for the request, and no request is open.
@@ -210,10 +211,10 @@ class Budget:
         )
 
     def record_real_cost(self, reserved: int, cost: int) -> None:
-        """Replace the amount that was set aside for a request by its real cost.
+        """Replace the amount that was reserved for a request by the real cost.
 
         Raises:
-            StudyError: There is a limit, and the request cost more than was set aside.
+            StudyError: There is a limit, and the real cost is higher than the reserved amount.
         """
         self.spent += cost - reserved
         self.under_way -= reserved
@@ -228,14 +229,14 @@ class Budget:
 def _confirm_requests(
     plans: Sequence[ServedPlan], *, budget_usd: float | None, send_key: set[tuple[str, str]]
 ) -> dict[str, Server] | None:
-    """Return the servers by system, or None if the user does not allow the keys or the cost.
+    """Return each system's server, or None if the user does not allow the keys or the cost.
 
-    A budget means that the user agrees to spend it. Without a budget, the user is asked at the terminal.
+    With a budget, the user agrees to the cost. Without a budget, the user is asked at the terminal.
 
     Raises:
         StudyError: A price is unknown, a key is missing, or there is no terminal to ask.
     """
-    import guard_eval.servers.client  # noqa: F401, PLC0415 (a missing extra is named before any question)
+    import guard_eval.servers.client  # noqa: F401, PLC0415 (a missing extra is reported before any question)
 
     servers = {}
     for plan in plans:
@@ -263,12 +264,12 @@ def _confirm_requests(
 
 
 class ServedRun:
-    """Requests the missing texts of one system.
+    """A run that requests the missing texts of one system.
 
     Attributes:
-        counts: The number of written texts, and the number of each kind in `_REMARKS`.
-        models: The names of models in the server's answers, with their numbers.
-        failures: The reasons why texts were not written, with their numbers.
+        counts: The number of written texts, and the number of texts of each kind in `_REMARKS`.
+        models: The number of the server's answers, by the name of the model in the answer.
+        failures: The number of texts that were not written, by reason.
         cost: The cost of the answers, in billionths of a dollar.
     """
 
@@ -286,7 +287,7 @@ class ServedRun:
         self._workers = Workers(server, concurrency=plan.system.served_model.concurrency)
 
     def describe(self) -> list[str]:
-        """Describe the written texts and the failures, line by line."""
+        """Return lines that describe the written texts and the failures."""
         counts = self.counts
         remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
         cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
@@ -344,7 +345,7 @@ class ServedRun:
             self._advance(1, note=f"{self.failures.total()} failed")
 
     def _count_failure(self, failure: RequestFailure | None) -> None:
-        """Count a text that was not written, if there is one.
+        """Count a failure. None means that the text was written.
 
         Raises:
             StudyError: The server failed too often in a row.
@@ -354,7 +355,7 @@ class ServedRun:
             return
         reason = f"{failure.kind} ({failure.detail})"
         self.failures[reason] += 1
-        # before the first text, a rejection says nothing about its prompt
+        # before the first text, a rejection may have a cause other than the prompt
         is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing)
         self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
@@ -388,7 +389,7 @@ class ServedRun:
         return None
 
     def _omit_refused_field(self, failure: RequestFailure) -> bool:
-        """Leave out a field that the server refuses. Return whether the request is worth another try.
+        """Leave out or rename a field that the server refuses. Return whether to send the request again.
 
         Raises:
             StudyError: The server refuses a field from study.toml.
@@ -405,7 +406,7 @@ class ServedRun:
         return is_new
 
     def _adapt_body(self, prompt: Prompt, number: int) -> Fields:
-        """Return the body of a request without the fields that the server refuses."""
+        """Return the body of a request, adapted to the fields that the server accepts."""
         body = self._plan.body(prompt, number)
         if "seed" in self._changes:
             del body["seed"]
@@ -446,7 +447,7 @@ class ServedRun:
             return self._write_answer(facts, result, max_cost=max_cost)
 
     def _write_answer(self, facts: Fields, body: bytes, *, max_cost: int) -> RequestFailure | None:
-        """Write an answer as a line. If it has no text, return the failure."""
+        """Save an answer as a line of the file. Return the failure if the answer has no text."""
         plan = self._plan
         answer = read_answer(body)
         usage = read_usage(body)
@@ -480,7 +481,7 @@ class ServedRun:
 
 
 def _find_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]) -> Iterator[str]:
-    """Warn of each served system whose texts for most prompts are equal to those of another system."""
+    """Yield a warning for each served system that has the same texts as another system for most prompts."""
     for first, second in combinations(texts, 2):
         both = texts[first].keys() & texts[second].keys()
         equal = sum(texts[first][key].text == texts[second][key].text for key in both)

@@ -1,1 +1,1 @@
-"""Automatic metrics, one subject a file; `coherence` alone needs torch."""
+"""Automatic metrics of texts. Each file has one subject."""

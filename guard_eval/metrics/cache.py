@@ -1,7 +1,7 @@
 """Store the values that models compute from texts, so that a model reads each text once.
 
 A key is a hash of everything that can change the value: the model's revision, the definition and the texts.
-So a stored value is never out of date. Each batch is committed, so a run that is stopped loses at most one.
+So a stored value is never out of date. Each batch is committed, so a stopped run loses at most one batch.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ScoringInput = tuple[str, ...]
 
 
 class ScoreCache:
-    """Values by key, in an SQLite file or in memory. A value is JSON or an array of float32."""
+    """A cache of values by key, in an SQLite file or in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Open the file, or create it.
+        """Open the file, or create it if it does not exist.
 
         Raises:
-            StudyError: It cannot be opened.
+            StudyError: The file cannot be opened.
         """
         self._path = path
         with self._name_file_in_errors():
@@ -56,7 +56,7 @@ class ScoreCache:
             return {key: _decode_value(value) for key, value in rows}
 
     def put(self, values: Mapping[str, Value]) -> None:
-        """Store values. When this function has returned, they survive a kill of the process."""
+        """Store values. When this function returns, the values are saved even if the process is killed."""
         with self._name_file_in_errors(), self._connection:
             rows = [(key, _encode_value(value)) for key, value in values.items()]
             self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
@@ -93,9 +93,9 @@ def compute_once(
     """Return a value for each item. Stored values are not computed again.
 
     Args:
-        definition: The name and the settings of the value. The name is shown on the progress bar.
+        definition: The name of the value, which the progress bar shows, and the settings.
         items: The texts. Texts of about the same length are computed together.
-        compute: Returns the values of a batch of items: JSON or arrays of float32.
+        compute: A function that returns the values of a batch of items: JSON or arrays of float32.
         cache: The stored values.
     """
     ordered = sorted(set(items), key=lambda item: (sum(map(len, item)), item))

@@ -1,4 +1,4 @@
-"""Measure texts: those of a study, of files, or what `generate` has just returned."""
+"""Measure the texts of a study, of files, or of a result of `generate`."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
     Source: TypeAlias = Path | Study | Texts
 else:
-    Source = Path  # what can be typed on a command line
+    Source = Path  # the command line has only paths
 
 DEFAULT_BASELINE = "greedy"
-"""The strategy that a study's others are compared with, if it has this one and names none."""
+"""The default baseline of a study, if the study has this strategy."""
 
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
-"""The metrics of texts that `generate` returned, unless the user names others."""
+"""The default metrics for texts that `generate` returned."""
 
 
 class FileSettings(SettingsTable):
@@ -133,7 +133,7 @@ def measure(
     options = {"prompts": prompts_by_id, "columns": column}
     measured = _measure_texts(
         [text for item in source for text in _read_texts(item, options)],
-        # Files may name a strategy in any way, so the baseline is not checked as in a study.
+        # Files can have any names of strategies, so the baseline is not checked as in a study.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
         folder=output,
@@ -145,7 +145,7 @@ def measure(
 
 
 def _is_study(files: Sequence[Path]) -> bool:
-    """Return whether the one path is a study's folder. A missing path without an ending is one, too."""
+    """Return whether a single path is given that is a folder, or that is missing and has no ending."""
     if len(files) != 1:
         return False
     path = files[0]
@@ -158,7 +158,7 @@ def _check_settings(tables: Mapping[str, Any], systems: Sequence[str] = ()) -> F
 
 
 def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
-    """Return the texts of a file, or of the result of `generate`."""
+    """Read the texts of a file, or of a result of `generate`."""
     if isinstance(source, str | Path):
         return read_generations(Path(source), **options)
     if not hasattr(source, "iterate_with_prompts"):
@@ -173,7 +173,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     systems: Iterable[str] = list_compared_systems(study)
     searches = {}
     if study.choice is not None and not study.choice.tuning.prompts:
-        # These prompts chose the settings, so the test must account for every setting that was tried.
+        # These prompts also chose the settings, so the test must account for all settings that were tried.
         systems = settings.systems
         searches = {study.choice.chosen[name]: tried for name, tried in settings.grids.items()}
     by_system = find_texts(study, systems, prompts)
@@ -199,7 +199,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
 
 
 def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
-    """Choose a setting of each strategy by its texts for the tuning prompts."""
+    """Choose a setting of each strategy by the texts for the tuning prompts."""
     settings = study.settings
     assert settings.tuning is not None
     prompts, _ = split_prompts(study)
@@ -221,7 +221,7 @@ def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
 
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
-    """Warn if the model that wrote the texts is the one that scores them."""
+    """Return a warning if the model that wrote the texts also scores them."""
     writers = [study.locate_model(model_study.settings.model.name) for model_study in study.split_by_model()]
     scorer = settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
@@ -244,9 +244,9 @@ def _measure_texts(
     question: str = "",
     searches: Searches = MappingProxyType({}),
 ) -> MeasurementResult:
-    """Measure texts. If there is a folder, write the results and the stored scores into it.
+    """Measure texts. If a folder is given, save the results and the cache of scores in it.
 
-    Without `write`, only the stored scores are written.
+    If `write` is false, only the cache is saved.
     """
     strategies = {text.strategy for text in generations}
     datasets = {text.dataset for text in generations}
@@ -259,7 +259,7 @@ def _measure_texts(
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
         )
-    if problem:  # metrics that do not use these models are still measured
+    if problem:  # metrics without these models are still measured
         progress.warn(problem)
     if folder:
         claim_folder(folder, ["scores.sqlite"])
@@ -312,8 +312,8 @@ def _find_models(
 ) -> HubModels:
     """Find the scoring models that are needed, on this machine or the Hub.
 
-    A dry run reports a missing folder of a model as a problem. Otherwise, only the metrics that need the
-    model fail.
+    A dry run reports a missing model folder as a problem. Otherwise, only the metrics that need the model
+    fail.
     """
     have_references = any(text.reference for text in generations)
     needed_models: dict[str, tuple[str, str]] = {}

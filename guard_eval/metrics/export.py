@@ -1,7 +1,7 @@
 """Write results as files: CSV, JSON, Markdown, LaTeX, HTML and figures. Each file is written atomically.
 
-Names of strategies and datasets, notes and settings are data: every format escapes text that its reader would
-read as markup, and CSV escapes text that a spreadsheet would read as a formula.
+Names of strategies and datasets, notes and settings are data: every format escapes text that could be read as
+markup, and CSV escapes text that a spreadsheet could read as a formula.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
 BRIEF_METRICS = 2
-"""The number of metrics whose differences a terminal shows."""
+"""A terminal shows differences for at most this number of metrics."""
 MAX_NAME = 80
-"""The largest number of characters of a name in a table. TeX refuses tables that are wider than 5.7 m."""
+"""The largest length of a name in a table, in characters. TeX refuses tables wider than 5.7 m."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
@@ -65,7 +65,7 @@ def write_results(measured: MeasurementResult, folder: Path) -> None:
 
 
 def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
-    """Return the files with every number, not rounded."""
+    """Return the contents of the data files, by file name. Numbers are not rounded."""
     counts = [replace_unwritable(format_counts(counts)) for counts in measured.scores["counts"]]
     facts = {
         "scores": measured.scores,
@@ -81,11 +81,11 @@ def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
 
 
 def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
-    """Return scores as one table: a row for each dataset and strategy, and a column for each metric.
+    """Return a table of scores: a row for each dataset and strategy, and a column for each metric.
 
     Args:
-        rows: The scores. If they have a single dataset, it is the table's caption.
-        intervals: Whether cells also have intervals.
+        rows: The scores. If there is only one dataset, its name is the table's caption.
+        intervals: Whether cells also show the intervals.
     """
     closest = find_closest_to_human(rows)
     names = dict.fromkeys(row.metric for row in rows)
@@ -117,7 +117,7 @@ def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Ta
 
 
 def make_terminal_tables(measured: MeasurementResult) -> tuple[Table, ...]:
-    """Return the tables for a terminal: the scores over all datasets, and differences in a few metrics."""
+    """Return the tables for a terminal: scores over all datasets, and differences for a few metrics."""
     scores = list_rows(measured.scores)
     differences = list_rows(measured.differences)
     overall = [row for row in scores if row.dataset == OVERALL] or scores
@@ -130,7 +130,7 @@ def make_terminal_tables(measured: MeasurementResult) -> tuple[Table, ...]:
 
 
 def make_difference_table(rows: Sequence[TableRow]) -> Table:
-    """Return the differences from the baseline as a table. The note below it names the tests."""
+    """Return a table of the differences from the baseline. The note below the table names the tests."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
     )
@@ -169,7 +169,7 @@ def _shorten(text: str) -> str:
 
 
 def render_metrics_page(measured: MeasurementResult, ending: str, figures: Sequence[Escaped] = ()) -> str:
-    """Return the results as a page that ends in `.html`, `.md` or `.tex`. LaTeX has no intervals."""
+    """Return the results as a page. `ending` is `.html`, `.md` or `.tex`. LaTeX has no intervals."""
     scores = list_rows(measured.scores)
     differences = list_rows(measured.differences)
     datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
@@ -205,9 +205,9 @@ def _make_list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, capti
 
 
 def collect_notes(rows: Sequence[TableRow]) -> list[tuple[str, str, str]]:
-    """Collect the notes and counts of rows: the metrics and the texts that have them, then the note.
+    """Collect the notes and counts of rows. Each item has the metrics, the texts and the note.
 
-    Each note is named once.
+    Each note occurs once.
     """
     metrics: dict[tuple[str, str], list[str]] = {}
     for row in rows:

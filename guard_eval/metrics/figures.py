@@ -1,7 +1,7 @@
-"""Draw figures of metrics: all strategies with their intervals.
+"""Draw a figure for each metric, with all strategies and their intervals.
 
-Words name the strategies, never colour alone. The names come from files, so they are shown as plain text and
-never read as markup or a formula. The same results give the same bytes.
+Labels name the strategies, so colours are not needed. Names come from files, so they are shown as plain text,
+never as markup or a formula. The same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COMPARED = ("diversity", "mauve", "coherence", "bertscore")
-"""The metrics with a figure."""
+"""The metrics that have a figure."""
 TITLE_CHARACTERS = 66
 
 
 def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
-    """Yield a figure of each compared metric. With several datasets, it shows the means over them."""
+    """Yield a figure of each compared metric. With several datasets, a figure shows means over datasets."""
     for metric in COMPARED:
         rows = list_rows(scores[scores["metric"] == metric])
         if drawing := draw_metric([row for row in rows if row.dataset == rows[-1].dataset]):
@@ -40,13 +40,13 @@ def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
 
 
 def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
-    """Draw the scores of a metric, the highest at the top, and a line at the score of people.
+    """Draw the scores of a metric, with the highest score at the top and a line at the human score.
 
     Args:
         rows: The scores of a metric on one dataset.
 
     Returns:
-        The figure, or None if only the references have a value.
+        The figure, or None if only the human references have a score.
     """
     valued = sorted((row for row in rows if is_finite(row.value)), key=lambda row: (-row.value, row.strategy))
     if {row.strategy for row in valued} <= {HUMAN}:

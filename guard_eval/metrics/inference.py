@@ -1,8 +1,8 @@
-"""Intervals of metrics, differences from a baseline, and their tests.
+"""Compute intervals of metrics, differences from a baseline, and tests of these differences.
 
-A metric of many texts is a smooth function of sums over prompts. To first order it is a mean of one
+A metric of many texts is a smooth function of sums over prompts. To first order, it is a mean with one
 contribution from each prompt: the jackknife's pseudo-values. Means over datasets and differences between
-strategies are means of the same contributions, so they all use one interval and one test.
+strategies are means of the same contributions, so all of them use the same interval and the same test.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ ScoreRow = dict[str, Any]
 Sides = Sequence[tuple[Outcome, Outcome]]
 """The outcomes of a strategy and of the baseline, for each dataset."""
 Searches = Mapping[str, Sequence[str]]
-"""All settings that were tried, by the chosen one."""
+"""All settings that were tried, by the chosen setting."""
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
     """Return the contribution of each prompt to a metric, `[prompts]`. Their mean is the metric.
 
-    They are the jackknife's pseudo-values, shifted so that their mean has no correction of bias.
+    Contributions are the jackknife's pseudo-values, shifted so that their mean is not corrected for bias.
 
     >>> contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), ratio)  # of a mean: the values themselves
     array([1., 2., 6.])
@@ -76,7 +76,7 @@ def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
 
 
 def _make_score_row(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
-    """Return the row of one outcome, or of the mean of a strategy's outcomes on several datasets."""
+    """Return the row of one outcome, or of the mean over several datasets of a strategy's outcomes."""
     row = vars(outcomes[0]) | {"level": level}
     estimate = Estimate()
     if len(outcomes) > 1:
@@ -98,9 +98,9 @@ def _make_score_row(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
 
 
 def _pool_contributions(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the contributions to the mean over datasets, and the dataset of each, `[prompts]` both.
+    """Return each prompt's contribution to the mean over datasets, and the number of its dataset.
 
-    All datasets have the same weight in the mean.
+    Both results have the shape `[prompts]`. All datasets have the same weight in the mean.
     """
     sizes = [len(values) for values in datasets]
     total = sum(sizes)
@@ -116,7 +116,7 @@ def _estimate_mean(
     null: float | None = None,
     bounds: Bounds = UNBOUNDED,
 ) -> Estimate:
-    """Return the mean over datasets of these contributions, with its jackknife interval."""
+    """Return the mean of contributions over datasets, with a jackknife interval."""
     values, strata = _pool_contributions(datasets)
     if not np.isfinite(values).all():
         return Estimate(level=level, n=len(values)).with_note(NEEDS_EACH)
@@ -130,16 +130,16 @@ def estimate_differences(
 ) -> pd.DataFrame:
     """Return a row of `DIFFERENCE_COLUMNS` for each strategy's difference from the baseline.
 
-    All tests of one metric are one family: those of every strategy, on every dataset and for the mean over
-    datasets. A test that is not possible counts in the family, too. A test has no p-value if its smallest
-    possible p-value is above one minus the level.
+    The tests of one metric are one family: the tests of all strategies, on each dataset and for the mean over
+    datasets. Impossible tests also count in the family. A test has no p-value if its smallest possible
+    p-value is above one minus the level.
 
     Args:
         outcomes: The outcomes by metric, dataset and strategy.
-        baseline: The strategy that others are compared with.
+        baseline: The strategy that other strategies are compared with.
         level: The confidence level.
         searches: All settings that were tried on these prompts, by the chosen setting. Only the chosen
-            setting has a row, and its test accounts for the search.
+            setting has a row, and the test accounts for the search.
     """
     rows: list[ScoreRow] = []
     unchosen = set(chain(*searches.values())) - searches.keys()
@@ -171,9 +171,10 @@ def estimate_differences(
 
 
 def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
-    """Return a strategy's difference from the baseline on one dataset or on all, before Holm's correction.
+    """Return a strategy's difference from the baseline, before Holm's correction.
 
-    If these prompts chose the strategy's setting, `tried` has all settings.
+    `pairs` has one dataset or all datasets. If the same prompts chose the strategy's setting, `tried` has all
+    settings.
     """
     first, second = pairs[0]
     shared = [_shared_prompts(ours, theirs) for ours, theirs in pairs]
@@ -202,10 +203,10 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     if estimate.value is None:
         return row | {"note": estimate.note}
     if tried:
-        # An interval would not be corrected for the search.
+        # There is no interval, because it would not be corrected for the search.
         estimate = replace(estimate, low=None, high=None, method="no interval")
         test = _test_best(pairs, tried)
-    elif any(side.noise for side in sides):  # flipped signs would not show what the seeds change
+    elif any(side.noise for side in sides):  # flipped signs would ignore the effect of the seeds
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
         test = sign_flip(_pool_contributions(gained)[0])
@@ -221,7 +222,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
 
 
 def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
-    """Test the difference of the best setting, with a correction for all settings that were tried."""
+    """Test the best setting's difference from the baseline, corrected for all settings that were tried."""
     method = f"max-T test, best of {len(tried)}, corrected for the search"
     defined = [
         setting for setting in tried if all(side.parts is not None for pair in setting for side in pair)
@@ -242,12 +243,12 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
 
 
 def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
-    """Return the positions of the prompts that both strategies continued."""
+    """Return the indices of the prompts that both strategies continued."""
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
 def _compute_contribution_differences(first: Outcome, second: Outcome) -> Floats:
-    """Return the contribution of each prompt to a difference. A difference that is only rounding is 0."""
+    """Return the contribution of each prompt to a difference. Rounding errors become 0."""
     shared = _shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
     sides = [contributions(parts[shared], function) for parts, function in defined]

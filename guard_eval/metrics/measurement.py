@@ -1,6 +1,6 @@
-"""All metrics of a set of texts: their values with intervals, differences, and the settings that made them.
+"""Measure all metrics of a set of texts: values with intervals, differences, and the settings.
 
-A metric that uses a model is imported only when it is measured, so the other metrics do not need torch.
+A metric that uses a model is imported only when it is measured, so other metrics do not need torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from guard_eval.metrics.scores import METRICS, MeasurementResult
 from guard_eval.texts.generations import Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000
-"""With fewer texts there is a warning: MAUVE's authors advise a few thousand."""
+"""The smallest number of texts without a warning. MAUVE's authors advise a few thousand texts."""
 MODULES = {
     "ngrams": ("diversity", "repetition", "distinct", "self_bleu"),
     "length": ("length", "speed"),
@@ -35,9 +35,9 @@ MODULES = {
     "mauve": ("mauve",),
     "bertscore": ("bertscore",),
 }
-"""The metrics that each module computes, by its function `outcomes`."""
+"""The metrics that each module's function `outcomes` computes, by module."""
 WITH_MODELS = ("coherence", "mauve", "bertscore")
-"""Modules that use a model. The setting `coherence_model`, for example, names it."""
+"""Modules that use a model. A setting such as `coherence_model` names the model."""
 AGAINST_REFERENCES = {"mauve", "bertscore"}
 """Modules that compare texts with references."""
 _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn")
@@ -50,9 +50,9 @@ def measure_generations(
     warnings: Sequence[str] = (),
     searches: Searches = MappingProxyType({}),
 ) -> MeasurementResult:
-    """Measure every metric of the settings, with intervals and with differences from the baseline.
+    """Measure all metrics of the settings, with intervals and differences from the baseline.
 
-    If the model or package of a metric is not available, `failures` names the metric. The others are
+    If a metric's model or package is not available, `failures` names the metric, and other metrics are still
     measured.
 
     Args:
@@ -63,7 +63,7 @@ def measure_generations(
             has scores.
 
     Raises:
-        StudyError: If there are no texts, or none by the baseline.
+        StudyError: There are no texts, or no texts of the baseline.
     """
     settings = tools.settings
     groups = group_texts(generations)
@@ -95,7 +95,7 @@ def measure_generations(
 def measure_groups(
     groups: Sequence[Group], humans: Sequence[Group], tools: MetricTools
 ) -> tuple[Outcomes, list[str]]:
-    """Return the outcomes by metric, dataset and strategy, in the order of tables, and the failures."""
+    """Return the outcomes by metric, dataset and strategy, in the order of the tables, and the failures."""
     outcomes: dict[tuple[str, str, str], Outcome] = {}
     failures = []
     for module, names in MODULES.items():
@@ -105,7 +105,7 @@ def measure_groups(
             continue
         try:
             if module in WITH_MODELS:
-                # If torch is missing, the error of this import names the extra.
+                # If torch is missing, this import raises an error that names the extra.
                 import_module("guard_eval.generation.engines")
             yield_outcomes = import_module(f"guard_eval.metrics.scorers.{module}").outcomes
             results = list(yield_outcomes(groups if against else [*groups, *humans], metrics, tools))
@@ -120,14 +120,14 @@ def measure_groups(
 
 
 def _score_references(humans: Group, metric: str) -> Outcome:
-    """Return the references' score for a metric that compares texts with references: 100 %."""
+    """Return 100 %, the references' own score for a metric that compares texts with references."""
     signature = f"{metric}|the references themselves"
     n = len(humans.texts)
     return outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
 
 
 def _read_package_versions() -> dict[str, str]:
-    """Return the versions of the installed packages that can change the numbers."""
+    """Return the versions of installed packages that can change the scores."""
     versions = {}
     for package in _LIBRARIES:
         with suppress(PackageNotFoundError):
@@ -136,7 +136,7 @@ def _read_package_versions() -> dict[str, str]:
 
 
 def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]) -> Iterator[str]:
-    """Warn of unequal numbers of texts, and of references that are missing or differ."""
+    """Yield warnings of unequal numbers of texts, and of missing or different references."""
     for dataset in dict.fromkeys(group.dataset for group in groups):
         sizes = {len(run) for group in groups if group.dataset == dataset for run in group.run_indices}
         if len(sizes) > 1:
@@ -159,7 +159,7 @@ def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequ
 
 
 def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
-    """Warn of few texts, and of strategies whose MAUVE used different numbers of buckets."""
+    """Yield warnings if there are few texts, or if strategies have different numbers of buckets."""
     by_dataset: dict[str, list[Outcome]] = {}
     for outcome in outcomes.values():
         if outcome.metric == "mauve" and outcome.parts is not None:

@@ -1,4 +1,4 @@
-"""The models that score texts, loaded when they are needed and only then."""
+"""The models that score texts. Each is loaded only when it is needed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 from guard_eval.study import Study
 
-if TYPE_CHECKING:  # metrics of texts alone need no torch
+if TYPE_CHECKING:  # metrics without models do not need torch
     from guard_eval.generation.engines.loading import LoadedModel, ModelKind
 
 REVISION_CHARACTERS = 12
-"""The number of characters of a revision in a signature."""
+"""A signature shows this number of characters of a revision."""
 
 
 @dataclass(frozen=True)
 class ScoringModel:
-    """A model that scores texts. Its name and revision are known before it is loaded.
+    """A model that scores texts. The name and revision are known before the model is loaded.
 
     Attributes:
         location: A folder or a Hub id.
-        name: Its name in the settings.
-        device: The device that it runs on, or `auto`.
+        name: The model's name in the settings.
+        device: The device that the model runs on, or `auto`.
         branch: A branch, tag or commit of the Hub.
-        kind: The class of transformers that loads it.
+        kind: The transformers class that loads the model.
     """
 
     location: str
@@ -36,33 +36,33 @@ class ScoringModel:
 
     @cached_property
     def revision(self) -> str:
-        """Return the Hub's commit or the hash of the folder's files."""
+        """Return the commit of the Hub, or the hash of the folder's files."""
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
         return ModelFiles.open(self.location, self.branch).revision
 
     @cached_property
     def dtype(self) -> str:
-        """Return its arithmetic: float32 on a CPU, bfloat16 on a GPU."""
+        """Return the number format: float32 on a CPU, bfloat16 on a GPU."""
         from guard_eval.generation.engines.loading import expected_device  # noqa: PLC0415
 
         return "float32" if expected_device(self.device) == "cpu" else "bfloat16"
 
     @property
     def signature(self) -> str:
-        """Return the model's part of a score's signature."""
+        """Return the part of a score's signature that describes the model."""
         revision = self.revision.removeprefix("sha256:")[:REVISION_CHARACTERS]
         return f"model:{self.name}|revision:{revision}|{self.dtype}"
 
     @property
     def identity(self) -> str:
-        """Return a text that differs for models with different numbers: the content and the arithmetic."""
+        """Return a text for cache keys, which differs if the model's content or number format differs."""
         name = "" if self.revision.startswith("sha256:") else self.location
         return f"{name}@{self.revision}:{self.dtype}"
 
     @cached_property
     def loaded_model(self) -> LoadedModel:
-        """Load the model once. All threads stay in use, because scoring reads texts in large batches."""
+        """Load the model once. Use all threads, because scoring reads texts in large batches."""
         import torch  # noqa: PLC0415
 
         from guard_eval.generation.engines.loading import load  # noqa: PLC0415
@@ -86,9 +86,9 @@ class ScoringModels:
     """The scoring models, by their names in the settings.
 
     Attributes:
-        locate: Returns the folder or Hub id of a name.
-        device: The device that they run on, or `auto`.
-        revisions: The branch, tag or commit of each name. Other models use `main`.
+        locate: A function that returns the folder or Hub id of a name.
+        device: The device that the models run on, or `auto`.
+        revisions: The branch, tag or commit of models, by name. Other models use `main`.
     """
 
     locate: Callable[[str], str]
@@ -103,5 +103,5 @@ class ScoringModels:
         return cls(study.locate_model, device=study.settings.model.one_device, revisions=revisions)
 
     def open(self, name: str, *, kind: ModelKind = "AutoModelForCausalLM") -> ScoringModel:
-        """Return a language model, or an encoder (`AutoModel`), that is not loaded yet."""
+        """Return a language model, or an encoder (`AutoModel`), without loading it."""
         return ScoringModel(self.locate(name), name, self.device, self.revisions.get(name, "main"), kind)

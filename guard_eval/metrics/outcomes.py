@@ -1,7 +1,7 @@
-"""Groups of texts with one dataset and strategy, and the outcome of a metric for a group.
+"""Groups of texts of one dataset and one strategy, and the outcome of a metric for a group.
 
-A group's prompts are sorted by their ids, so the order of the files does not matter. A metric is a function
-of sums over prompts. Its outcome has the value, and the part of each prompt in the sums.
+A group's prompts are sorted by id, so the order of the files does not matter. A metric is a function of sums
+over prompts. An outcome has the value of the metric, and the part of each prompt in the sums.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Group:
     Attributes:
         dataset: The dataset.
         strategy: The strategy, or `HUMAN`.
-        texts: Its generations, sorted by prompt id and run.
-        prompts: All prompts of the dataset that some strategy continued, sorted: the units of the statistics.
-        units: The unit of each prompt, by the prompt's id. The same words are one unit, whatever their ids.
+        texts: The strategy's generations, sorted by prompt id and run.
+        prompts: The units of the statistics, sorted: all prompts that any strategy continued.
+        units: The unit of each prompt, by prompt id. Prompts with the same words are one unit, even if their
+            ids differ.
     """
 
     dataset: str
@@ -53,7 +54,7 @@ class Group:
 
     @cached_property
     def run_indices(self) -> list[list[int]]:
-        """The indices of the texts of each run. In a run, a prompt has one text."""
+        """For each run, the indices of its texts. A prompt has one text in each run."""
         runs: dict[int, list[int]] = {}
         for index, text in enumerate(self.texts):
             runs.setdefault(text.run, []).append(index)
@@ -68,7 +69,7 @@ class Group:
         return flaws
 
     def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """Return the mean over runs of the rows of each prompt's texts, `[texts, m]` → `[prompts, m]`."""
+        """Return the mean over runs for each prompt, `[texts, m]` → `[prompts, m]`."""
         values = np.asarray(rows, dtype=np.float64)
         sums, runs = np.zeros((2, len(self.prompts), values.shape[1]))
         np.add.at(sums, self.prompt_indices, values)
@@ -78,10 +79,10 @@ class Group:
 
 
 def group_texts(generations: Iterable[Generation]) -> list[Group]:
-    """Group generations. Datasets are in alphabetical order, strategies in the order of the texts.
+    """Group texts by dataset, in alphabetical order, and by strategy, in the order of the texts.
 
     Raises:
-        StudyError: There are no texts, or a strategy has the name that means people.
+        StudyError: There are no texts, or a strategy has the name that is reserved for people.
     """
     texts: dict[tuple[str, str], list[Generation]] = {}
     units: dict[str, dict[str, str]] = {}
@@ -105,9 +106,9 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
 
 
 def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
-    """Return the references of each dataset as the texts of one more strategy: people.
+    """Return the references of each dataset as a group of texts, whose strategy is people.
 
-    If strategies have different references for a prompt, the first one is used and has a flaw.
+    If a prompt has different references, the first reference is used and marked with a flaw.
     """
     humans = []
     for dataset, any_group in {group.dataset: group for group in groups}.items():
@@ -123,7 +124,7 @@ def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
 
 
 def _make_reference(texts: Sequence[Generation]) -> Generation:
-    """Return the reference of a prompt's texts as a text by people."""
+    """Return the reference of a prompt as a text by people."""
     first = texts[0].reference or ""
     differs = any(text.reference != first for text in texts)
     flaws = ("reference differs between strategies",) if differs else ()
@@ -131,19 +132,19 @@ def _make_reference(texts: Sequence[Generation]) -> Generation:
 
 
 def ratio(sums: Floats) -> Floats:
-    """Divide the first sum by the second one, `[..., 2]` → `[...]`. It is NaN if the second is 0."""
+    """Divide the first sum by the second sum, `[..., 2]` → `[...]`. Return NaN if the second sum is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricTools:
-    """The settings, models and stored values that metrics use.
+    """The settings, models and cached values that metrics use.
 
     Attributes:
-        settings: The settings of metrics.
+        settings: The settings of the metrics.
         models: The scoring models, which only some metrics use.
-        cache: The values that models have computed before.
+        cache: The values that models have already computed.
     """
 
     settings: MetricSettings
@@ -157,13 +158,13 @@ class MetricTools:
         items: Iterable[ScoringInput],
         compute: Callable[..., Iterable[Value]],
     ) -> dict[ScoringInput, Value]:
-        """Return the value that a model gives for each item, by `compute` or from the cache.
+        """Return a model's value for each item, from the cache or else from `compute`.
 
         Args:
             definition: The name and the settings of the value; see `compute_once`.
-            model: The model. It is loaded only if a value is missing.
+            model: The model. It is loaded only if the cache has no value for an item.
             items: The texts.
-            compute: Returns the values of a batch of items, by the model and its tokenizer.
+            compute: A function of the model, the tokenizer and a batch of items that returns the values.
         """
         name, *settings = definition
         return compute_once(
@@ -181,18 +182,18 @@ class Outcome:
     Attributes:
         metric: One of `scores.METRICS`.
         dataset: The group's dataset.
-        strategy: Its strategy.
-        prompt_indices: The indices of the prompts that the strategy continued, among the dataset's prompts.
+        strategy: The group's strategy.
+        prompt_indices: The indices, in `Group.prompts`, of the prompts that the strategy continued.
         runs: The number of texts for each prompt.
-        value: The value, or None if it is undefined; then `note` gives the reason.
+        value: The value, or None if it is undefined. `note` then gives the reason.
         n: The number of texts with a value.
         counts: The number of texts that were left out, cut or repaired, by reason.
         note: A remark that the reader of the value must know.
-        signature: The definition with its settings.
-        parts: The part of each prompt in the sums, `[prompts, m]`. It is 0 for a prompt without a text. None
-            means that there is no interval.
+        signature: The definition of the metric, with the settings.
+        parts: The part of each prompt in the sums, `[prompts, m]`, which is 0 for a prompt without a text. If
+            `parts` is None, there is no interval.
         function: The metric as a function of the sums, `[..., m]` → `[...]`. An undefined value is NaN.
-        noise: The variance of the value from other sources than the prompts, such as the seed of k-means.
+        noise: The variance that does not come from the prompts, but for example from the seed of k-means.
     """
 
     metric: str
@@ -220,15 +221,15 @@ def outcome_of_runs(
     reason: str = "no text has what the metric needs",
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
-    """Return the outcome of a metric that is the mean of its values for several runs.
+    """Return the outcome of a metric. Its value is the mean of the values of several runs.
 
     Args:
         metric: The metric's name.
         group: The texts.
-        values: The value of each run, or one value of all runs. An undefined value is not a finite number.
-        counts: The number of texts that this metric left out or cut, by reason. The group's are added.
+        values: The value of each run, or one value for all runs. An undefined value is not a finite number.
+        counts: The number of texts that this metric left out or cut, by reason. The group's counts are added.
         note: A remark that the reader of the value must know.
-        reason: The note if no value is defined.
+        reason: The note if all values are undefined.
         **facts: Other fields of the outcome.
     """
     defined = [value for value in values if math.isfinite(value)]
@@ -257,7 +258,7 @@ def outcome_of_sums(
     function: Statistic = ratio,
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
-    """Return the outcome of a metric that is a function of sums over texts. Runs of a prompt are averaged.
+    """Return the outcome of a metric that is a function of sums. The runs of a prompt are averaged.
 
     Args:
         metric: The metric's name.
@@ -272,7 +273,7 @@ def outcome_of_sums(
 
 
 def mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401
-    """Return the outcome that is the mean of the finite values among those of the texts, `[texts]`."""
+    """Return the outcome of a metric that is the mean of the texts' finite values. `values` is `[texts]`."""
     numbers = np.asarray(values, dtype=np.float64)
     defined = np.isfinite(numbers)
     rows = np.stack([np.where(defined, numbers, 0.0), defined], axis=1)

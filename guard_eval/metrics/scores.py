@@ -1,4 +1,4 @@
-"""Tables of scores and of differences between strategies, and the format of each metric."""
+"""The tables of scores and of differences between strategies, and the format of each metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
 
 TableRow: TypeAlias = Any
-"""A row of scores or of differences. Its fields are the columns."""
+"""A row of scores or of differences. The fields of the row are the columns."""
 OVERALL = "all datasets"
 """The name in place of a dataset for the mean over datasets. All datasets have the same weight."""
 
@@ -24,28 +24,29 @@ SCORE_COLUMNS = (
     *("signature", "runs"),
 )
 """The columns of scores.csv. An undefined value is None, and `note` gives the reason. `n` is the number of
-texts with a value, and `counts` the numbers of those left out, cut or repaired, by reason. `signature` is the
-definition. `runs` is the number of texts for each prompt."""
+texts with a value, and `counts` is the number of texts that were left out, cut or repaired, by reason.
+`signature` is the definition. `runs` is the number of texts for each prompt."""
 DIFFERENCE_COLUMNS = (
     *("metric", "dataset", "strategy", "baseline", "level", "n", "value", "low", "high"),
     *("p_value", "p_holm", "family", "method", "note"),
 )
-"""The columns of differences.csv: the strategy's value minus the baseline's, prompt by prompt. `n` is the
-number of prompts that both continued. `p_holm` is corrected for `family` tests; tests that were not possible
-count, too. There is no p-value if the smallest possible one is above 1 − level; then `note` says so."""
+"""The columns of differences.csv. A difference is the strategy's value minus the baseline's value, prompt by
+prompt. `n` is the number of prompts that both strategies continued. `p_holm` is corrected for `family` tests,
+which include impossible tests. If the smallest possible p-value is above 1 − level, there is no p-value, and
+`note` gives the reason."""
 
 
 class Metric(NamedTuple):
     """The names, the unit and the format of a metric.
 
     Attributes:
-        label: Its short name, for the head of a column.
-        title: Its full name, for the title of a figure.
-        meaning: What it measures, in a sentence.
-        unit: The unit of its values, such as `%`. It is empty if there is no unit.
+        label: The short name, for the heading of a column.
+        title: The full name, for the title of a figure.
+        meaning: A sentence about what the metric measures.
+        unit: The unit of the values, such as `%`. Empty if there is no unit.
         digits: The number of decimals.
-        better: An arrow up if larger values are better, or down if smaller ones are. It is empty for a metric
-            whose best value is that of people's texts.
+        better: An arrow up if larger values are better, or an arrow down if smaller values are better. Empty
+            if the best value is the value of people's texts.
     """
 
     label: str
@@ -57,7 +58,7 @@ class Metric(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The head of a column: the label with the unit and the better direction."""
+        """The heading of a column: the label with the unit and the better direction."""
         unit = f"({self.unit})" if self.unit else ""
         return " ".join(filter(None, (self.label, unit, self.better)))
 
@@ -99,11 +100,11 @@ class MeasurementResult(Result):
     """The result of a measurement.
 
     Attributes:
-        scores: A row for each metric, dataset and strategy, in the order of tables; see `SCORE_COLUMNS`.
+        scores: A row for each metric, dataset and strategy, in the order of the tables; see `SCORE_COLUMNS`.
         differences: The differences from the baseline, if there is one; see `DIFFERENCE_COLUMNS`.
         settings: All settings by name, with the versions of packages.
         failures: The metrics that could not be measured, each with the reason and the remedy.
-        question: The study's question. It is empty for texts without a study.
+        question: The study's question. Empty for texts without a study.
         outcomes: An `Outcome` for each score, by metric, dataset and strategy.
     """
 
@@ -115,21 +116,21 @@ class MeasurementResult(Result):
     outcomes: Mapping[tuple[str, str, str], Any] = field(default_factory=dict, metadata={"json": False})
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the scores. A missing number is NaN."""
+        """Return the scores as a data frame. A missing number is NaN."""
         return self.scores.infer_objects()
 
 
 def list_rows(frame: pd.DataFrame) -> list[TableRow]:
-    """Return the rows of a table. Each column is a field of a row."""
+    """Return the rows of a data frame. Each column becomes a field of the row."""
     return list(frame.itertuples(index=False))
 
 
 def find_closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]:
-    """Return metric, dataset and strategy of each score that is nearest to the human score.
+    """Return metric, dataset and strategy of the scores that are nearest to the human score.
 
-    These are the bold scores of the paper's main table (`tab:ablation_resultglacs`): for each metric and
-    dataset, the strategies whose rounded value differs least from the rounded human value. All tied
-    strategies count.
+    These scores are bold in the paper's main table (`tab:ablation_resultglacs`). For each metric and dataset,
+    they belong to the strategies whose rounded value differs least from the rounded human value, with all
+    ties.
     """
     rounded = {
         (row.metric, row.dataset, row.strategy): round(row.value, METRICS[row.metric].digits)
@@ -161,7 +162,7 @@ def format_value(metric: str, value: float | None, *, sign: str = "") -> str:
 
 
 def format_interval(metric: str, low: float | None, high: float | None) -> str:
-    """Format limits in brackets. Return an empty text if there is no interval."""
+    """Format the limits of an interval in brackets. Return "" if there is no interval."""
     if not (is_finite(low) and is_finite(high)):
         return ""
     return f"[{format_value(metric, low)}, {format_value(metric, high)}]"
@@ -173,5 +174,5 @@ def format_level(level: float) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Format counts as one line."""
+    """Format counts and their names as one line."""
     return "; ".join(f"{name}: {number}" for name, number in counts.items())

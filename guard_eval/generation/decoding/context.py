@@ -1,4 +1,4 @@
-"""The texts so far, as a strategy sees them when it chooses the next tokens."""
+"""The input of a strategy besides the logits: the texts so far, random keys and the state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Context:
         step: The number of tokens written before: 0, 1, …. Draws depend on it and on the key.
         tokens: The prompt and the new tokens, `[B, P + t]`, with the last token at the end.
         written: Only the new tokens, `[B, t]`.
-        state: The numbers of `initial_state` after the step before, `[B, S]`, float64.
+        state: The numbers that the strategy remembers, after the step before, `[B, S]`, float64.
         breakers: The tokens at which DRY's sequences end, `[n]`.
         compiled: Whether PyTorch may compile the step.
     """

@@ -1,15 +1,15 @@
 """The scores of contrastive decoding, contrastive search and ACS.
 
-Contrastive decoding (Li et al. 2023, arXiv 2210.15097) prefers tokens that an expert model finds likelier
-than an amateur model.
+Contrastive decoding (Li et al. 2023, arXiv 2210.15097) prefers tokens that are likelier for an expert model
+than for an amateur model.
 Contrastive search (Su et al. 2022, arXiv 2202.06417) and its adaptive form ACS (Garces Arias et al. 2024)
 score a candidate v by (1 − α) p(v | x_<t) − α max_j cos(h_v, h_j), where h are the last hidden states and j
-runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t at every step.
+runs over the tokens so far, including the prompt's tokens. ACS sets k_t and α_t at every step.
 
-Where the authors' text does not define a detail of ACS, it is as in their program: k_t is rounded to the
-nearest whole number and α_t to two decimals (halves to even), medians are over all earlier steps, and the
-first step's deviation is 0. Unlike in that program, each text has its own history, and the argument of
-arctanh is clamped to where it is finite.
+Details of ACS that the authors' text does not define are as in their program: k_t is rounded to the nearest
+whole number and α_t to two decimals (halves to even), medians are over all earlier steps, and the first
+step's deviation is 0. There are two differences from that program: each text has a separate history, and the
+argument of arctanh is clamped, so that the result is finite.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guard_eval.generation.decoding.entropy import aggregate, arctanh, log_norma
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10
-"""ACS's k_t lies in 5 … 15."""
+"""ACS's k_t is from 5 to 15."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def unit_vectors(hidden: Tensor) -> Tensor:
 
 
 def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -> Tensor:
-    """Return the largest cosine between each candidate's hidden state and those of the tokens so far.
+    """Return the largest cosine between a candidate's hidden state and that of any token so far.
 
     Args:
         candidates: The candidates' unit vectors, `[B, k, D]`.
@@ -66,7 +66,7 @@ def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -
 
 
 def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
-    """Return the index of the best candidate, `[B]`, by the degeneration penalties `[B, k]`.
+    """Return the index of the best candidate, `[B]`. `penalty` has the degeneration penalties, `[B, k]`.
 
     Of equal scores, the smallest token id wins.
     """
@@ -76,11 +76,11 @@ def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
 
 
 class Proposer:
-    """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
+    """A function that proposes candidates for a batch of `rows` texts, for up to `steps` steps.
 
-    Contrastive search has the same k and α at every step. ACS has k_t and α_t, which depend on the entropies
-    so far, and `allowed` marks the first k_t candidates of a row. The number of candidates is the largest k_t
-    of the batch. On a GPU it is always 15, so that the host need not wait for k_t.
+    Contrastive search has the same k and α at every step. In ACS, k_t and α_t depend on the entropies so far,
+    and `allowed` marks the first k_t candidates of a row. The number of candidates is the largest k_t of the
+    batch. On a GPU there are always 15 candidates, so that the host does not wait for k_t.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Proposer:
         self._truncated = torch.zeros_like(self._entropies)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
-        """Return the candidates by the logits `[B, V]`, float32, of a step 0, 1, …."""
+        """Return the candidates of a step 0, 1, … for its logits `[B, V]`, float32."""
         if isinstance(self._strategy, ContrastiveSearch):
             values, ids = top_candidates(logits, self._strategy.k)
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
@@ -140,9 +140,9 @@ class Proposer:
 
 
 def contrast_models(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
-    """Return ln p_expert − ln p_amateur of the tokens with p_expert ≥ α · max p_expert, and −inf of others.
+    """Return ln p_expert − ln p_amateur for tokens with p_expert ≥ α · max p_expert, and −inf for others.
 
-    A token with p_amateur = 0 also has −inf, because it has no finite score. If a model gives no
+    A token with p_amateur = 0 also gets −inf, because the difference is not finite. If a model gives no
     probabilities (NaN or infinite logits), all scores of the row are NaN.
 
     Args:
@@ -158,7 +158,7 @@ def contrast_models(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_ta
     amateur = amateur.float() / amateur_tau
     best = expert.amax(-1, keepdim=True)
     likeliest = amateur.amax(-1, keepdim=True)
-    # The larger terms are subtracted first, because float32 has few digits.
+    # Large terms are subtracted first, because float32 has few digits.
     difference = (expert - best) - (amateur - likeliest)
     expert_rest = log_normaliser(expert) - best[:, 0]
     amateur_rest = log_normaliser(amateur) - likeliest[:, 0]

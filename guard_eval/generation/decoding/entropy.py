@@ -1,7 +1,7 @@
-"""Entropy at a step and over the steps so far, as used by ACS and GUARD. Logarithms are natural.
+"""Entropy at a step and over the steps so far, for ACS and GUARD. Logarithms are natural.
 
 The paper names the winsorized mean and the logarithmic map (`tab:median_selection`) without formulas. The
-formulas here are our reading of the names.
+formulas here are our interpretation of these names.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Tensor
 from guard_eval.generation.strategies import Aggregation, Mapping
 
 CLAMP = 1 - 1e-6
-"""The largest absolute argument of arctanh. The paper names none, but an argument can be above 1: the
-difference of entropies can be larger than ln k_t."""
+"""The largest absolute argument of arctanh. The paper has no limit, but an argument can be above 1, because
+the difference of entropies can be larger than ln k_t."""
 
 _NOTHING = -200.0
 """The smallest shifted logit. exp(−200) is 0 in float32, and 0 · −200 is 0, but 0 · −inf is NaN."""
@@ -28,17 +28,18 @@ SMOOTHING = 1e-5
 
 
 def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits). A token's ln p is its logit minus that.
+    """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits).
 
-    With the largest logit m, Z = Σ exp(x − m) and S = Σ exp(x − m)(x − m), the entropy is ln Z − S / Z. This
-    needs one pass over the logits and no table of probabilities.
+    A token's ln p is the token's logit minus ln Σ exp(logits). With the largest logit m, Z = Σ exp(x − m) and
+    S = Σ exp(x − m)(x − m), the entropy is ln Z − S / Z. This formula needs one pass over the logits and no
+    table of probabilities.
 
     Args:
         logits: The logits, `[B, V]`. −inf marks a token that cannot be chosen.
-        best: The largest logit of each row, `[B, 1]`, float32, if it is known.
+        best: The largest logit of each row, `[B, 1]`, float32, if known.
 
     Returns:
-        The two numbers of each row, `[B]` each, float64.
+        The two numbers for each row, `[B]` each, float64.
 
     Source: the display before `eq:hglob`.
     """
@@ -51,7 +52,7 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
 
 def log_normaliser(logits: Tensor) -> Tensor:
-    """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64."""
+    """Return ln Σ exp(logits) for each row of logits `[B, V]`, as `[B]`, float64."""
     shifted, best = _subtract_maximum(logits, None)
     return shifted.exp_().sum(-1).double().log() + best[:, 0]
 
@@ -59,8 +60,8 @@ def log_normaliser(logits: Tensor) -> Tensor:
 def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return −Σ p ln(p + 1e-5), as in the authors' program, and ln Σ exp(logits).
 
-    Arguments and returns are as in `shannon_entropy`. The result is below the entropy, and far below it if
-    tokens with p below 1e-5 have much of the probability. If one token is certain, the result is −1e-5.
+    Arguments and returns are as in `shannon_entropy`. The first result is below the entropy, and far below it
+    if tokens with p below 1e-5 have much of the probability. If one token is certain, it is −1e-5.
     """
     shifted, best = _subtract_maximum(logits, best)
     weight = shifted.exp_()
@@ -77,14 +78,14 @@ def _subtract_maximum(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tens
 
 
 def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
-    """Return one number for each text's window, `[n, B]` → `[B]`, n ≥ 1.
+    """Return the average of each text's window, `[n, B]` → `[B]`, n ≥ 1.
 
     Args:
         window: The entropies, one row for each step.
-        how: The median, the mean, or the winsorized mean. The last one clamps values to the 10 % and 90 %
-            quantiles, which are interpolated between neighbours: of seven values, the smallest becomes
-            0.4 times itself plus 0.6 times the second.
-        lower: With an even number of values, the median is the lower of the middle two, not their mean.
+        how: The median, the mean, or the winsorized mean. The winsorized mean clamps values to the 10 % and
+            90 % quantiles, which are interpolated between neighbours: the smallest of seven values becomes
+            0.4 times this value plus 0.6 times the second smallest.
+        lower: With an even number of values, use the lower of the middle two as the median, not their mean.
     """
     match how:
         case "mean":
@@ -116,7 +117,7 @@ def _median(ordered: Tensor, *, lower: bool) -> Tensor:
 
 
 def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
-    """Return arctanh of `x` clamped to ±`edge`, so that it is finite."""
+    """Clamp `x` to ±`edge`, and return arctanh, which is then finite."""
     return x.clamp(-edge, edge).arctanh()
 
 

@@ -1,7 +1,7 @@
 """Random numbers that depend only on the study's seed, the prompt, the strategy, the step and the token.
 
-There is no generator with a state: each number is computed from these five (SplitMix64; Steele, Lea and Flood
-2014). So a prompt has the same numbers in any batch, at any position in it, and on any device.
+No generator has a state: each number is computed from these five (SplitMix64; Steele, Lea and Flood 2014). So
+a prompt gets the same numbers in any batch, at any position of the batch, and on any device.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from torch import Tensor
 from guard_eval.records import content_id
 
 _BITS = 52
-"""The number of random bits of a uniform number. With one more, (2^53 − ½) / 2^53 would round to 1."""
+"""The number of random bits of a uniform number. With 53 bits, (2^53 − ½) / 2^53 would round to 1."""
 _BLOCK = 1 << 15
-"""The count of numbers that are computed together on a CPU. Larger blocks would be new memory each time."""
+"""On a CPU, this number of values is computed together. Larger blocks would allocate memory each time."""
 
 
 def _to_int64(number: int) -> int:
@@ -28,21 +28,21 @@ _MIX_2 = _to_int64(0x94D049BB133111EB)
 
 
 def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
-    """Return the 64-bit seed of all draws for a prompt, a strategy and a run, as a signed number."""
+    """Return the 64-bit seed, as a signed number, of all draws for a prompt, a strategy and a run."""
     further = [] if run == 1 else [run]
     return _to_int64(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
 def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
-    """Return keys whose numbers at step 0 are those of `keys` at `steps`, `[B]` each.
+    """Return keys that have at step 0 the numbers that `keys` have at `steps`, `[B]` each.
 
-    So rows at different steps can be computed together.
+    With these keys, rows at different steps can be computed together.
     """
     return keys + steps * _GAMMA
 
 
 def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
-    """Return uniform numbers between 0 and 1. Both ends are excluded.
+    """Return uniform random numbers between 0 and 1, without 0 and 1.
 
     Args:
         keys: The `row_key` of each row, `[B]`, int64.
@@ -58,7 +58,7 @@ def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
 
 def map_to_unit_interval(bits: Tensor) -> Tensor:
     """Map int64 `bits` to the midpoints of 2^52 equal parts of (0, 1), float64, by their upper 52 bits."""
-    # Converted to float64 first: int64 + 0.5 is a float32 in torch, and its largest number would be 1.
+    # Convert to float64 first: in torch, int64 + 0.5 is float32, and the largest result would round to 1.
     return _shift_right(bits, 64 - _BITS).double().add_(0.5).mul_(2.0**-_BITS)
 
 
@@ -68,13 +68,13 @@ def draw_gumbel_noise(keys: Tensor, step: int, ids: Tensor) -> Tensor:
 
 
 def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
-    """Return numbers of the SplitMix64 streams of `seeds` `[B]` at `index` 0, 1, … `[B, n]`: `[B, n]`."""
+    """Return the SplitMix64 numbers of the seeds `[B]` at the positions `index` `[B, n]`, as `[B, n]`."""
     return _mix_bits(seeds[:, None] + (index + 1) * _GAMMA)
 
 
 def _mix_bits(z: Tensor) -> Tensor:
     """Mix the bits of `z` in place, and return `z`. int64 arithmetic wraps around, as SplitMix64 needs."""
-    # In place, because new memory for each of these steps would take longer than the arithmetic.
+    # The operations are in place, because allocating memory would take longer than the arithmetic.
     z ^= _shift_right(z, 30)
     z *= _MIX_1
     z ^= _shift_right(z, 27)
@@ -84,30 +84,30 @@ def _mix_bits(z: Tensor) -> Tensor:
 
 
 def _shift_right(z: Tensor, bits: int) -> Tensor:
-    """Shift `z` to the right, and fill with zeros. Torch's own shift would repeat the sign bit."""
+    """Shift `z` to the right, and fill with zeros. Torch's `>>` would repeat the sign bit."""
     return (z >> bits).bitwise_and_(torch.iinfo(torch.int64).max >> (bits - 1))
 
 
 def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
-    """Draw one token per row, `[B]`, with probabilities proportional to the weights (the Gumbel-max method).
+    """Draw one token per row, `[B]`, with probabilities in proportion to the weights (Gumbel-max method).
 
     Args:
         log_weights: The logarithms of the weights, up to a constant, `[B, V]`. A token with −inf is never
-            drawn. Each row has a finite number.
+            drawn. Each row has at least one finite number.
         keys: The `row_key` of each row, `[B]`.
         step: The step 0, 1, ….
     """
-    if log_weights.device.type != "cpu":  # the host would have to wait for the number of possible tokens
+    if log_weights.device.type != "cpu":  # the host would wait for the number of possible tokens
         return _draw_with_noise_for_all(log_weights, keys, step)
     possible = log_weights > -torch.inf
     are_many = 3 * int(possible.sum()) > possible.numel()
-    if are_many:  # to gather the possible tokens would take longer than noise for all
+    if are_many:  # selecting the possible tokens would take longer than noise for all
         size = max(1, _BLOCK // log_weights.shape[1])
         blocks = zip(torch.split(log_weights, size), torch.split(keys, size), strict=True)
         return torch.cat([_draw_with_noise_for_all(*block, step) for block in blocks])
     rows, ids = possible.nonzero(as_tuple=True)
     scores = draw_gumbel_noise(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])
-    # The scores of each row, put side by side in a table.
+    # A table of scores, with one row per text.
     counts = torch.bincount(rows, minlength=len(keys))
     starts = counts.cumsum(0) - counts
     columns = torch.arange(len(rows)) - starts[rows]
@@ -117,6 +117,6 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
 
 
 def _draw_with_noise_for_all(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
-    """Draw as `draw` does, with noise for every token."""
+    """Draw one token per row like `draw`, with noise for every token."""
     ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
     return draw_gumbel_noise(keys, step, ids).add_(log_weights).argmax(-1)

@@ -16,15 +16,15 @@ from guard_eval.generation.strategies import (
 )
 
 LONGEST_MATCH = 50
-"""The largest number of last tokens that DRY compares, as in its author's program: base^n grows fast."""
+"""DRY compares at most this number of last tokens, as in the author's program, because base^n grows fast."""
 
 
 @apply_step.register
 def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Context) -> Tensor:
-    """Divide the logits of the tokens so far by θ, or multiply them by it where they are negative.
+    """Divide positive logits of the tokens so far by θ, and multiply negative logits by θ.
 
     The paper divides all logits (section 4.1). Negative logits are multiplied as in transformers, so that
-    θ > 1 never makes a token likelier.
+    θ > 1 never makes a token more likely.
     """
     theta = strategy.penalty
     punished = torch.where(logits < 0, logits * theta, logits / theta)
@@ -37,7 +37,7 @@ def count_penalty(
     logits: Tensor,
     context: Context,
 ) -> Tensor:
-    """Subtract α from a token's logit for each time that it was written, or once if it was written."""
+    """Subtract α from a written token's logit: for each occurrence, or once with a presence penalty."""
     highest_count = 1 if isinstance(strategy, PresencePenalty) else torch.inf
     return logits - strategy.penalty * _count_tokens(logits, context.written).clamp(max=highest_count)
 
@@ -46,7 +46,7 @@ def count_penalty(
 def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -> Tensor:
     """Mask tokens that would repeat an n-gram of the prompt or the text.
 
-    If this would mask every token of a row, the row stays as it is.
+    If this would mask every token of a row, the row is not changed.
     """
     before = strategy.n - 1
     tokens = torch.nn.functional.pad(
@@ -62,9 +62,8 @@ def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -
 def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
     """Subtract multiplier · base^(n − allowed_length) from the logits of tokens that would repeat a sequence.
 
-    n is the number of last tokens, at most 50, that also stand before an earlier occurrence of that token. If
-    n is below the allowed length, nothing is subtracted. Sequences end at breakers, and breakers have no
-    penalty.
+    n is the number of last tokens, at most 50, that also precede an earlier occurrence of the token. If n is
+    below the allowed length, nothing is subtracted. Sequences end at breakers, and breakers have no penalty.
     """
     tokens = context.tokens
     if strategy.breakers != "none":  # −1 matches no token, so sequences end there
@@ -77,7 +76,7 @@ def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
 
 
 def _count_tokens(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Count each token of the vocabulary in `tokens` `[B, T]`: `[B, V]`."""
+    """Count how often each token of the vocabulary occurs in `tokens` `[B, T]`. Return `[B, V]`."""
     size = logits.shape[-1]
     in_vocabulary = (tokens >= 0) & (tokens < size)
     counts = torch.zeros_like(logits)
@@ -97,14 +96,14 @@ def _count_matching_tokens(tokens: Tensor, longest: int) -> Tensor:
         last = tokens[:, width - 1 - back, None]
         same = (tokens[:, : width - 1 - back] == last) & (last >= 0)
         running = running & torch.nn.functional.pad(same, (back, 0))
-        if tokens.device.type == "cpu" and not running.any():  # on a GPU the host would have to wait
+        if tokens.device.type == "cpu" and not running.any():  # on a GPU, the host would wait
             break
         lengths += running
     return lengths
 
 
 def _scatter_largest(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
-    """Return the largest of each token's `values` `[B, T]`, or 0 if it has none: `[B, V]`."""
+    """Return the largest of each token's `values` `[B, T]`, or 0 without values, as `[B, V]`."""
     size = logits.shape[-1]
     values = values.masked_fill((tokens < 0) | (tokens >= size), 0)
     marks = torch.zeros(logits.shape, dtype=values.dtype, device=logits.device)

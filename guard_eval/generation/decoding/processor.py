@@ -1,6 +1,6 @@
-"""Run a strategy: one step of it by `choose`, or within `generate` as a `LogitsProcessor` of transformers.
+"""Run a strategy: one step with `choose`, or all steps in `generate` as transformers' `LogitsProcessor`.
 
-Every engine runs `choose`. Engines differ only in where they keep tokens and state.
+Every engine calls `choose`. Engines differ only in where they keep tokens and state.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NEW_PROCESSOR = (
 
 
 def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
-    """Choose the next tokens, `[B]`, by logits `[B, V]`, float32, and update the state of `context` in place.
+    """Choose the next tokens `[B]` from logits `[B, V]`, float32, and update `context.state` in place.
 
     Of equal logits, the smallest token id wins.
     """
@@ -72,13 +72,13 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
 
 
 def first_state(strategy: Strategy) -> list[float]:
-    """Return the state at the beginning of a text: the numbers of all steps of a chain, side by side."""
+    """Return the state at the beginning of a text: one list with the numbers of all steps of a chain."""
     return [number for numbers in _first_states(strategy) for number in numbers]
 
 
 @cache
 def _first_states(strategy: Strategy) -> list[list[float]]:
-    """Return the numbers that each step of a chain remembers, at the beginning of a text."""
+    """Return, for each step of a chain, the numbers that it remembers at the beginning of a text."""
 
     def read_numbers(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
@@ -87,7 +87,7 @@ def _first_states(strategy: Strategy) -> list[list[float]]:
 
 
 def _pair_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
-    """Return each step of a chain with its part of the state `[B, S]`: a view, which changes `state`."""
+    """Return each step of a chain with a view of its part of the state `[B, S]`."""
     sizes = [len(numbers) for numbers in _first_states(strategy)]
     return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
@@ -98,7 +98,7 @@ def needs_sequence_breakers(strategy: Strategy) -> bool:
 
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-    """Return the values that a strategy adapted at a step, by name, `[B]` each."""
+    """Return the values that a strategy adapted at a step, by name, with the shape `[B]`."""
     pairs = zip(_pair_with_states(strategy, before), _pair_with_states(strategy, after), strict=True)
     values: dict[str, Tensor] = {}
     for (step, state_before), (_, state_after) in pairs:
@@ -107,7 +107,7 @@ def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, T
 
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
-    """Apply a user's strategy, and check its result. The values are checked only at the first step."""
+    """Apply a user's strategy, and check the result. Values are checked only at the first step."""
     result = _call_registered(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
@@ -125,7 +125,7 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
 
 
 def _call_registered(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
-    """Call a registered function. If it is a user's own and fails, the error names its file."""
+    """Call a registered function. If a user's own function fails, the error names the file."""
     try:
         return function(step, *arguments)
     except (Exception, SystemExit) as error:
@@ -144,7 +144,7 @@ def _describe_type(value: object) -> str:
 
 
 class DecodedStep(NamedTuple):
-    """One step of a batch.
+    """The result of one step of a batch.
 
     Attributes:
         logits: The model's logits, `[B, V]`.
@@ -158,21 +158,21 @@ class DecodedStep(NamedTuple):
 
 
 class StrategyProcessor(LogitsProcessor):
-    """Make transformers' `generate` follow a strategy. Make a new processor for each call.
+    """Make transformers' `generate` follow a strategy. Create a new processor for each call.
 
     >>> processor = StrategyProcessor("top_p(p=0.9)", seed=1)
     >>> # model.generate(**inputs, logits_processor=[processor], do_sample=False, max_new_tokens=64)
 
-    All tokens of a row but the chosen one are masked, so `generate` itself must take the likeliest token
+    All tokens of a row except the chosen token are masked, so `generate` must take the most likely token
     (`do_sample=False`, `num_beams=1`). Draws depend on the seed, the prompt, the strategy and the step, never
-    on the position in the batch or on torch's generator.
+    on the position in the batch or on torch's random generator.
 
     Args:
         strategy: Any strategy that needs only logits, or its signature.
         seed: A whole number.
-        prompt_ids: A name for each row. Default: the prompt's tokens. Rows with one name are several runs of
-            the prompt, with different draws.
-        attention_mask: The prompts' mask, `[B, P]`. 0 marks padding.
+        prompt_ids: A name for each row. Default: the prompt's tokens. Rows with the same name are several
+            runs of the prompt, with different draws.
+        attention_mask: The attention mask of the prompts, `[B, P]`. 0 marks padding.
         tokenizer: The model's tokenizer. Only DRY with breakers needs it.
 
     Raises:
@@ -236,7 +236,7 @@ class StrategyProcessor(LogitsProcessor):
         return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
     def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
-        """Refuse rows `[B]` that have no probabilities."""
+        """Raise a `StudyError` if rows are broken, `[B]`: the model gave no probabilities for them."""
         if broken.any():
             rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
             step = self._context.step + 1 if self._context else 1
@@ -258,7 +258,7 @@ class StrategyProcessor(LogitsProcessor):
                 raise StudyError(f"prompt_ids has {len(prompt_ids)} names for {len(prompts)} prompts")
             earlier: Counter[str] = Counter()
             keys = []
-            for prompt_id in prompt_ids:  # a prompt that comes again has another run's draws
+            for prompt_id in prompt_ids:  # a repeated prompt is another run, with different draws
                 earlier[prompt_id] += 1
                 run = earlier[prompt_id]
                 keys.append(row_key(self._seed, prompt_id, signature(self.strategy), run))
@@ -276,7 +276,7 @@ class StrategyProcessor(LogitsProcessor):
 
     def _extend_context(self, last: Context, input_ids: Tensor) -> Context:
         follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)
-        # The tokens are compared only on a CPU, because on a GPU the host would have to wait.
+        # Tokens are compared only on a CPU, because on a GPU the host would wait.
         if follows and input_ids.device.type == "cpu":
             follows = torch.equal(input_ids[:, :-1].masked_fill(last.tokens < 0, -1), last.tokens)
         if not follows:
@@ -288,8 +288,9 @@ class StrategyProcessor(LogitsProcessor):
 
 
 def find_sequence_breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
-    """Return the tokens at which DRY's sequences end, by its public definition.
+    """Return the tokens at which DRY's sequences end, by DRY's public definition.
 
-    Each is the last token of a breaker after a letter, because some tokenizers add a token before a text.
+    Each breaker is encoded after a letter, because some tokenizers add a token before a text. The last token
+    is used.
     """
     return sorted({tokenizer.encode(f"a{text}", add_special_tokens=False)[-1] for text in DRY_BREAKERS})

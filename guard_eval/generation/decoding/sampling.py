@@ -1,7 +1,7 @@
-"""Strategies that draw. Each function returns logits with −inf for the tokens that it removes.
+"""Strategies that draw tokens. Each function returns logits with −inf for removed tokens.
 
 A token whose logit is already −inf cannot be chosen. At least one token of each row stays. The sources are
-beside the names in `strategies/values.py`.
+next to the names in `strategies/values.py`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from guard_eval.generation.strategies import (
 )
 
 ZIPF_TOKENS = 100
-"""m of Mirostat: the number of likeliest tokens from which the exponent is estimated."""
+"""Mirostat's m: the exponent is estimated from this number of most likely tokens."""
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Divide logits `[B, V]`, float32, by the temperature. The result is right up to a constant."""
+    """Divide logits `[B, V]`, float32, by the temperature. A constant may be added to each row."""
     if temperature == 1:
         return logits
     # The largest logit becomes 0, so that its division cannot overflow. The divisor is clamped to numbers of
@@ -50,7 +50,7 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 
 @apply_step.register
 def greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Return the logits unchanged. The likeliest token is taken."""
+    """Return the logits unchanged, because the most likely token is taken."""
     return logits
 
 
@@ -70,7 +70,7 @@ def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 @apply_step.register
 def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the smallest set of most likely tokens whose probability reaches p (section 3.1 of its paper).
+    """Keep the smallest set of most likely tokens whose probability reaches p (section 3.1 of the paper).
 
     The token that reaches p is kept. Of equally likely tokens, smaller ids come first.
     """
@@ -85,7 +85,7 @@ def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 @apply_step.register
 def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the smallest set of tokens with −ln p nearest to the entropy whose probability reaches τ.
+    """Keep the tokens whose −ln p is nearest to the entropy, until their probability reaches τ.
 
     The token that reaches τ is kept. Of equally near tokens, smaller ids come first.
     """
@@ -109,7 +109,7 @@ def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 @apply_step.register
 def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the tokens that add more than ε to the confidence, and always the likeliest token."""
+    """Keep the tokens that add more than ε to the confidence, and always the most likely token."""
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
     admitted = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
     admitted[:, 0] = True
@@ -117,16 +117,16 @@ def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Ten
 
 
 def confidence_gain(p: Tensor) -> Tensor:
-    """Return ΔConf_k of adaptive decoding: the gain in confidence by the k-th most likely token.
+    """Return ΔConf_k of adaptive decoding: the confidence that the k-th most likely token adds.
 
-    The definition spreads R_k evenly over the V − k other tokens. The gain does not always fall with k: a
-    token may add less than ε and a later token more.
+    The definition spreads R_k evenly over the V − k other tokens. The gain does not always fall with k: one
+    token may add less than ε, and a later token more than ε.
 
     Args:
         p: Probabilities in descending order, `[B, V]`, float64.
     """
     vocabulary = p.shape[-1]
-    # R_{k−1} and R_k are summed from the smallest p, because 1 − Σ p would lose the digits of a small number.
+    # R_{k−1} and R_k are summed from the smallest p, because 1 − Σ p would lose digits of small results.
     r_before = p.flip(-1).cumsum(-1).flip(-1)
     r_after = torch.nn.functional.pad(r_before[:, 1:], (0, 1))
     others = torch.arange(vocabulary - 1, -1, -1, dtype=p.dtype, device=p.device)
@@ -157,10 +157,10 @@ def keep_probable(
 
 @apply_step.register
 def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the tokens with l ≥ M − nσ, M and σ the largest and the standard deviation (n − 1) of logits.
+    """Keep the tokens with l ≥ M − nσ, where M is the largest logit and σ the standard deviation of logits.
 
-    Tokens with −inf do not count. This follows the README of the authors' program. Its `nsigma_truncate`
-    also removes a token at the bound itself.
+    σ divides by the number of logits minus 1. Tokens with −inf do not count. This function follows the README
+    of the authors' program. The program's `nsigma_truncate` also removes a token with exactly M − nσ.
     """
     exact = logits.double()
     possible = logits > -torch.inf
@@ -174,11 +174,11 @@ def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:
 
 @apply_step.register
 def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
-    """Keep the k likeliest tokens, for a surprise of μ bits under Zipf's law (Algorithm 1). The state is μ.
+    """Keep the k most likely tokens, where k gives μ bits of surprise by Zipf's law (Algorithm 1).
 
-    s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100 likeliest, and
-    k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, plus 1, as in the authors' program. That program uses
-    3001 tokens for s, and V = 50,000 for every model.
+    The state is μ. s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100
+    most likely tokens, and k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, plus 1, as in the authors'
+    program. That program uses 3001 tokens for s, and V = 50,000 for every model.
     """
     mu = context.state[:, 0]
     size = logits.shape[-1]
@@ -205,7 +205,7 @@ def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
 
 @initial_state.register
 def first_mu(strategy: Mirostat) -> list[float]:
-    """Return μ = 2τ."""
+    """Return the first μ, which is 2τ."""
     return [2 * strategy.tau]
 
 
@@ -222,11 +222,11 @@ def next_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -
 
 @trace_values.register
 def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return the μ before a step."""
+    """Return the μ that a step used."""
     return {"mu": before[:, 0]}
 
 
 def _keep_at_least(logits: Tensor, values: Tensor, limit: Tensor) -> Tensor:
-    """Mask logits `[B, V]` with −inf if their `values` `[B, V]` are below `limit`. The largest ones stay."""
+    """Mask logits `[B, V]` whose `values` `[B, V]` are below `limit`. The largest logits always stay."""
     is_largest = logits == logits.amax(-1, keepdim=True)
     return logits.masked_fill((values < limit) & ~is_largest, -torch.inf)

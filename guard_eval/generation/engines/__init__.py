@@ -1,4 +1,4 @@
-"""The engines that run models. Without PyTorch or transformers, an import names the missing extra."""
+"""The engines that run models. If PyTorch or transformers is missing, the import names the extra."""
 
 import os
 from importlib.util import find_spec
@@ -10,13 +10,13 @@ for _package in ("torch", "transformers"):
     if find_spec(_package) is None:
         raise MissingExtraError("generate", _package)
 
-# By default, waiting threads keep their cores busy. On shared cores they then delay the threads that they
-# wait for, and a step takes 9 to 16 times as long. PyTorch reads this variable when it is loaded.
+# By default, waiting threads keep their cores busy. On shared cores, they delay the threads that they wait
+# for, and a step takes 9 to 16 times as long. PyTorch reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 Model: TypeAlias = Any
 """A model of transformers, whose classes are untyped."""
 Tokenizer: TypeAlias = Any
-"""Its tokenizer."""
+"""A tokenizer of transformers."""
 Output: TypeAlias = Any
-"""The result of its forward pass or of its `generate`."""
+"""The result of a model's forward pass or of `generate`."""

@@ -1,9 +1,9 @@
 """Batches of texts: their sizes, the inputs and outputs of decoding, and transformers' `generate`.
 
 The batch size that fits on a GPU is not known beforehand. So batches start small, double while memory
-suffices, and halve when it runs out. The rows that did not fit are tried again, so none is lost. The longest
-rows come first, so a size that has fitted fits again. On a CPU, lack of memory often kills the process
-without an error, so batches stay small.
+suffices, and halve when memory runs out. Rows that did not fit are tried again, so no row is lost. The
+longest rows come first, so a size that fits once also fits later. On a CPU, lack of memory often kills the
+process without an error, so batches stay small.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ Result = TypeVar("Result")
 
 FIRST_ROWS = 8
 SMALL_MODEL_ROWS = 32
-"""The number of rows for a small model on a CPU. More rows are not faster, because the CPU is busy."""
+"""The number of rows for a small model on a CPU. More rows would not be faster, as the CPU is busy."""
 
 
 class BatchSizes:
-    """The number of rows in the next batch.
+    """The size of the next batch, which adapts to the memory.
 
     Args:
-        rows: The largest number of rows. Without it, batches have 8 rows, and double while memory suffices.
+        rows: The largest number of rows. Default: batches start with 8 rows, and double while memory
+            suffices.
     """
 
     def __init__(self, rows: int | None = None) -> None:
@@ -52,13 +53,13 @@ class BatchSizes:
         return cls(max(1, rows // getattr(strategy, "beams", 1)))
 
     def grow(self, rows: int) -> None:
-        """Double the size after a batch of `rows`, up to the limit."""
+        """Double the size, up to the limit, after a batch of `rows` has fitted into memory."""
         self.rows = max(2 * rows, self.rows)
         if self._limit is not None:
             self.rows = min(self.rows, self._limit)
 
     def shrink(self, rows: int) -> None:
-        """Make half of `rows`, which did not fit, the size and the limit."""
+        """Set the size and the limit to half of `rows`, after a batch of `rows` did not fit into memory."""
         self._limit = max(1, rows // 2)
         self.rows = self._limit
 
@@ -70,7 +71,8 @@ def process_in_batches(
 
     Args:
         rows: The rows, the longest first.
-        decode: Decodes a batch. If it runs out of memory, it is called again with fewer of the same rows.
+        decode: A function that decodes a batch. If memory runs out, the function is called again with fewer
+            of these rows.
         sizes: The batch sizes, which are adapted to the memory.
 
     Raises:
@@ -91,19 +93,19 @@ def process_in_batches(
             yield batch, result
             start += len(batch)
             continue
-        # Outside the handler, because there the error still holds the tensors of its frames.
+        # This is outside the handler: inside, the error would still keep the batch's tensors in memory.
         gc.collect()
         torch.cuda.empty_cache()
         sizes.shrink(len(batch))
 
 
 def padding_token(model: Model) -> int:
-    """Return the token that fills up prompts: the model's own, because some models look at it."""
+    """Return the token that pads prompts: the model's padding token, because some models look at it."""
     return getattr(model.config.get_text_config(), "pad_token_id", None) or 0
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory ran out. On a CPU, only the message tells this."""
+    """Return whether an error means that memory ran out. On a CPU, only the message shows the cause."""
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
@@ -116,11 +118,11 @@ class Batch:
         keys: The `noise.row_key` of each prompt, `[B]`, on the model's device.
         ends: The tokens that end a text.
         limit: The largest number of new tokens.
-        tokenizer: The tokenizer, which is needed for DRY's breakers and for stop strings.
+        tokenizer: The tokenizer. Only DRY's breakers and stop strings need it.
         stop: Strings at which a text ends.
         absent: Tokens that are never written, because the tokenizer has no text for them.
-        padding: The token that fills up prompts; see `padding_token`.
-        width: The smallest number of tokens to which prompts are padded.
+        padding: The token that pads prompts; see `padding_token`.
+        width: Prompts are padded to at least this number of tokens.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -134,14 +136,16 @@ class Batch:
     width: int = 0
 
     def pad_prompts(self) -> tuple[Tensor, Tensor]:
-        """Return the prompts' ids, padded on the left, and their mask, `[B, P]` each."""
+        """Return the prompts' token ids, padded on the left, and the attention mask, `[B, P]` each."""
         longest = max(self.width, *map(len, self.prompts))
         ids = [[self.padding] * (longest - len(prompt)) + list(prompt) for prompt in self.prompts]
         mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in self.prompts]
         return torch.tensor(ids, device=self.keys.device), torch.tensor(mask, device=self.keys.device)
 
     def find_stopped(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
-        """Return which texts have just reached a stop string, `[B]`: a stopping criterion of transformers.
+        """Return whether each text has just reached a stop string, `[B]`.
+
+        This is a stopping criterion of transformers.
 
         Args:
             ids: The prompts with the new tokens, `[B, P + t]`.
@@ -155,7 +159,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedBatch:
-    """New tokens, in the order of the batch.
+    """The new tokens of a batch, in the order of the prompts.
 
     Attributes:
         tokens: The new tokens of each prompt, up to its end token or the limit.
@@ -167,15 +171,15 @@ class DecodedBatch:
 
     @classmethod
     def from_uncut_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
-        """Cut `rows` after their end tokens, and find the rows without probabilities.
+        """Cut each row after the end token, and find the rows without probabilities.
 
         Args:
-            batch: The batch, which names the end tokens.
-            rows: The new tokens of each row.
-            broken: Whether the model gave no probabilities, `[B]` for each step.
+            batch: The batch, which has the end tokens.
+            rows: The new tokens of each prompt.
+            broken: For each step, whether the model gave no probabilities for a row, `[B]`.
         """
         decoded = cls(tokens=[], failed_at=[])
-        flags = torch.stack([*broken], 1).tolist()  # nothing is read back from a GPU before the end
+        flags = torch.stack([*broken], 1).tolist()  # values are copied from a GPU only once, at the end
         for row, row_flags in zip(rows, flags, strict=True):
             end = next((index for index, token in enumerate(row, 1) if token in batch.ends), len(row))
             failures = row_flags[: end + 1]
@@ -191,11 +195,11 @@ def run_generate(
     processor: Callable[[Tensor, Tensor], Tensor],
     *,
     stops: Sequence[Callable[..., Tensor]] = (),
-    **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
+    **options: Any,  # noqa: ANN401 (options of `GenerationConfig`)
 ) -> Output:
-    """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
+    """Continue prompts `[B, P]` with transformers' `generate`, without the model's own settings.
 
-    Those settings would otherwise be added, such as a repetition penalty.
+    A model's settings, such as a repetition penalty, would change the strategy.
     """
     config = GenerationConfig(do_sample=False, **options)  # type: ignore[no-untyped-call]
     usual = model.generation_config

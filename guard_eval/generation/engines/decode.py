@@ -1,7 +1,7 @@
-"""Continue a batch of prompts: transformers' `generate` runs with a strategy as its logits processor.
+"""Continue a batch of prompts: transformers' `generate` runs with a strategy as the logits processor.
 
-Beam search is part of `generate`, and contrastive decoding changes its scores. Contrastive search and ACS
-need the hidden states of all candidates, so they have another loop here.
+`generate` has a beam search, and contrastive decoding changes the scores of that search. Contrastive search
+and ACS need the hidden states of all candidates, so this module has another loop for them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from guard_eval.generation.strategies import (
 )
 
 Watch = Callable[[DecodedStep], None]
-"""A function that is called after each step."""
+"""A function that `decode` calls after each step of a batch."""
 
 
 @torch.inference_mode()
@@ -42,14 +42,14 @@ def decode(
     static: bool = False,
     on_step: Watch | None = None,
 ) -> DecodedBatch:
-    """Continue a batch of token ids by a strategy.
+    """Continue a batch of prompts with a strategy.
 
     Args:
         model: A transformers model for causal language modelling.
         batch: The prompts.
-        strategy: The strategy. `check_abilities` must have accepted it.
-        amateur: The weaker model of contrastive decoding, with the same tokens.
-        static: Use a static cache. On a GPU, the model and GUARD's step are then compiled.
+        strategy: The strategy, after `check_abilities` has accepted it.
+        amateur: The weaker model of contrastive decoding, with the same vocabulary.
+        static: Use a static cache. On a GPU, the model and GUARD's step are also compiled.
         on_step: A function that is called after each step. Strategies with beams do not call it, because
             their texts are known only at the end.
     """
@@ -79,7 +79,7 @@ def decode(
         processor.on_step = on_step
         processor.on_broken = broken.append
         processor.compiled = static and ids.device.type == "cuda"
-    if static and options["use_cache"]:  # beams may use none
+    if static and options["use_cache"]:  # a beam search may run without a cache
         options["cache_implementation"] = "static"
     rows = run_generate(
         model,
@@ -103,7 +103,10 @@ def _check_beams(
     input_ids: Tensor,
     scores: Tensor,
 ) -> Tensor:
-    """Check the scores of `generate`'s beam search. For contrastive decoding, `score` changes them before."""
+    """Find prompts without probabilities in a beam search, add them to `failures`, and return the scores.
+
+    For contrastive decoding, `score` changes the scores first.
+    """
     if score is not None:
         scores = score(input_ids, scores)
     best = scores.amax(-1).view(prompts, -1)
@@ -115,7 +118,7 @@ def _check_beams(
 
 
 class _Amateur:
-    """Scores hypotheses by the contrast of an expert and an amateur. The amateur has its own cache."""
+    """Score hypotheses by the contrast of an expert and an amateur. The amateur has a separate cache."""
 
     def __init__(
         self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor, limit: int
@@ -137,7 +140,8 @@ class _Amateur:
         else:
             amateur, _ = self._rows.read_prompts()
         self._written = written
-        shared = min(scores.shape[1], amateur.shape[1])  # later rows only pad the larger embedding
+        # The further rows of the larger embedding are only padding.
+        shared = min(scores.shape[1], amateur.shape[1])
         contrasted = contrast_models(
             scores[:, :shared],
             amateur[:, :shared],
@@ -147,7 +151,7 @@ class _Amateur:
         return pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
 
     def _find_parents(self, texts: Tensor) -> Tensor:
-        """Return the index of the earlier hypothesis that each text continues, `[rows]`, by its tokens."""
+        """Return the index of the earlier hypothesis that each text continues, `[rows]`, by their tokens."""
         beams = self._strategy.beams
         prompts = len(texts) // beams
         length = texts.shape[1]
@@ -164,7 +168,7 @@ def _search_contrastively(
     padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch, whose ids and mask are `padded`, by contrastive search or ACS; see `decode`."""
+    """Continue a batch with contrastive search or ACS; see `decode`. `padded` has the ids and the mask."""
     ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)

@@ -26,18 +26,18 @@ from guard_eval.records import Continuation, Prompt, Recipe, content_id
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
-"""The largest number of prompts that an error names. It gives the number of further ones."""
+"""The largest number of prompts that an error names. Further prompts are only counted."""
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _OPTIONS_OF_TEMPLATES = frozenset(inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters)
-"""Names that a setting of a template cannot have, because they are options of transformers."""
+"""Names that template settings cannot have, because transformers has options with these names."""
 _SHOWN_CHARACTERS = 40
-"""The number of characters of a prompt's text in an error."""
+"""The number of characters that an error shows of a prompt's text."""
 _TEMPLATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class EncodedPrompt:
-    """A prompt with its token ids, and the number of the text to write among the prompt's texts."""
+    """A prompt with its token ids, and the number of the text to write: 1, 2, …."""
 
     prompt: Prompt
     ids: list[int]
@@ -47,7 +47,9 @@ class EncodedPrompt:
 def encode_texts(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
 ) -> tuple[list[EncodedPrompt], str]:
-    """Return the texts' prompts in tokens, the longest first, and a message about those that are too long.
+    """Encode the prompts of planned texts. Return those that fit, the longest first, and a message.
+
+    The message names the prompts that are too long for the model. It is empty if there are none.
 
     Raises:
         StudyError: See `encode`.
@@ -59,7 +61,7 @@ def encode_texts(
     if not recipe.chat:
         _notify_of_control_tokens(loaded, rows)
     context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
-    if context < 0:  # XLNet has −1 if there is no limit
+    if context < 0:  # XLNet uses −1 for "no limit"
         context = math.inf
     room = context - recipe.max_new_tokens
     planned = [replace(row, run=run) for row, (_, run) in zip(rows, texts, strict=True)]
@@ -87,20 +89,20 @@ def encode(
     """Return the last `max_prompt_tokens` tokens of each prompt.
 
     Tokens that the tokenizer adds before a text stay and count, because models are trained with them. Tokens
-    that it adds after a text are left out, because they would end the prompt. With `chat`, the prompt is the
-    user's message, and the model's template begins the answer. Then the limit is for the prompt's own tokens,
-    and the template's tokens come on top.
+    that the tokenizer adds after a text are left out, because they would end the prompt. With `chat`, the
+    prompt is the user's message, and the model's template begins the answer. The limit is then for the
+    prompt's own tokens, and the template's tokens are not counted.
 
     Args:
-        loaded: The model. Its weights are not used.
+        loaded: The model. The weights are not used.
         prompts: The prompts.
         max_prompt_tokens: The largest number of a prompt's tokens.
         chat: Whether prompts go through the chat template.
         chat_template: The settings of the template, as JSON.
 
     Raises:
-        StudyError: Prompts have no tokens or tokens that the model does not have, or the template refuses
-            them; all of them are named. Or there is no template, or it does not have such a setting.
+        StudyError: Prompts have no tokens or unknown tokens, or the chat template refuses them. The message
+            names all these prompts. Or the model has no template, or the template does not use a setting.
     """
     encode_text = partial(_encode_plain, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
@@ -130,7 +132,7 @@ def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
     """Read the settings of a model's chat template from JSON.
 
     Raises:
-        StudyError: There is no template, or it does not have such a setting.
+        StudyError: The model has no chat template, or the template does not use a setting.
     """
     template = getattr(loaded.tokenizer, "chat_template", None)
     if not template:
@@ -149,7 +151,7 @@ def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
 
 
 def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
-    """Refuse tokens that the tokenizer has and the model does not have."""
+    """Raise an error if a prompt has tokens that the model does not know."""
     largest = max(ids)
     size = loaded.model.config.get_text_config().vocab_size
     if largest >= size:
@@ -182,7 +184,7 @@ def label_prompt(prompt: Prompt) -> str:
 
 
 def name_prompts(names: Sequence[str]) -> str:
-    """Name prompts for a message: all of them, or the first ones and the number of further ones.
+    """Name prompts for a message. A long list ends with the number of further prompts.
 
     >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
@@ -192,7 +194,7 @@ def name_prompts(names: Sequence[str]) -> str:
 
 
 def _encode_plain(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
-    """Return a prompt's last tokens.
+    """Encode a prompt, and keep only the last `limit` tokens.
 
     Raises:
         StudyError: The model cannot read the prompt. The message gives the reason.
@@ -221,7 +223,10 @@ def _find_start(tokenizer: Tokenizer) -> list[int]:
 
 
 def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, Any]) -> list[int]:
-    """Return the tokens of the template with a prompt's last tokens in it. Errors: see `_encode_plain`."""
+    """Encode a prompt in the chat template. A long prompt keeps only the last `limit` tokens.
+
+    Errors: see `_encode_plain`.
+    """
     try:
         # Control tokens in a prompt are data, not turns of the conversation.
         with _limit_time(_TEMPLATE_SECONDS):
@@ -234,7 +239,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
             )
     except TimeoutError:
         raise
-    except Exception as error:  # a template is a program and may raise any exception
+    except Exception as error:  # a template is a program, so it may raise any exception
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
         raise StudyError(
             f"refused by the model's chat template: {reason}; set generation.chat = false, or remove it"
@@ -247,7 +252,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
 
 @contextmanager
 def _limit_time(seconds: float) -> Iterator[None]:
-    """Raise a `TimeoutError` if the block takes longer. This works only in the main thread."""
+    """Raise a `TimeoutError` if the block takes longer than `seconds`. Only the main thread has a limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -265,7 +270,7 @@ def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _cut_to_last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
-    """Return the text of the last `limit` tokens. If the tokenizer gives offsets, it is cut from `text`."""
+    """Return the text of the last `limit` tokens: the end of `text` if the tokenizer gives offsets."""
     has_offsets = tokenizer.is_fast
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=has_offsets, verbose=False)
     ids = encoded["input_ids"]
@@ -278,39 +283,39 @@ def _cut_to_last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
 
 
 def control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the ids of the tokenizer's control tokens, by their spelling. They are not part of a text."""
+    """Return the ids of the tokenizer's control tokens, by token. Control tokens are not part of a text."""
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
-    names = [*added, *tokenizer.all_special_tokens]  # in some tokenizers one of the lists is not complete
+    names = [*added, *tokenizer.all_special_tokens]  # in some tokenizers, one of the two lists is incomplete
     return {name: tokenizer.convert_tokens_to_ids(name) for name in names}
 
 
 def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     """Return the tokens that end a text: the tokenizer's, the model's, and the control tokens in `stop`.
 
-    If there are none, only the length limit ends a text.
+    If there are no such tokens, only the length limit ends a text.
 
     Raises:
-        StudyError: An end token in the model's settings is not a number, or a stop string has a control token
-            beside other text.
+        StudyError: An end token in the model's settings is not a number, or a stop string mixes a control
+            token with other text.
     """
     settings = getattr(loaded.model.generation_config, "eos_token_id", None)
     listed = settings if isinstance(settings, list) else [settings]
     named = [loaded.tokenizer.eos_token_id, *stop_ids(loaded.tokenizer, stop), *listed]
     ids = [token for token in named if token is not None]
-    if wrong := [token for token in ids if type(token) is not int]:  # true would be token 1
+    if wrong := [token for token in ids if type(token) is not int]:  # `true` would be token 1
         raise StudyError(
             f"the model {loaded.name!r}: eos_token_id = {wrong[0]!r} in its generation_config.json is not a "
             "token; write the number of the token that ends a text"
         )
     size = loaded.model.config.get_text_config().vocab_size
-    return sorted({token for token in ids if 0 <= token < size})  # −1 means that there is none
+    return sorted({token for token in ids if 0 <= token < size})  # −1 means that the model has no end token
 
 
 def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
-    """Return the ids of the stop strings that are control tokens. Such strings never occur in a text.
+    """Return the ids of the stop strings that are control tokens. The text itself never has such strings.
 
     Raises:
-        StudyError: A stop string has a control token beside other text.
+        StudyError: A stop string mixes a control token with other text.
     """
     control = control_tokens(tokenizer)
     for string in stop:
@@ -323,9 +328,9 @@ def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
 
 
 def list_ids_without_text(loaded: LoadedModel) -> list[int]:
-    """Return the ids that only the model has. They pad its tables, and the tokenizer has no text for them.
+    """Return the ids that the model has and the tokenizer does not. They only pad the model's tables.
 
-    An end token is not among them, because it needs no text.
+    End tokens are left out, because they need no text.
     """
     size = loaded.model.config.get_text_config().vocab_size
     return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(eos_ids(loaded)))
@@ -334,8 +339,7 @@ def list_ids_without_text(loaded: LoadedModel) -> list[int]:
 def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
     """Return the text that the new tokens add to the prompt's text, without special tokens.
 
-    The new tokens are decoded with the prompt, because alone SentencePiece's tokens would lose their first
-    space.
+    The new tokens are decoded together with the prompt. Without it, SentencePiece would drop the first space.
     """
     before = _decode_ids(tokenizer, prompt_ids)
     both = _decode_ids(tokenizer, prompt_ids + new_ids)
@@ -343,7 +347,7 @@ def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list
 
 
 def find_stop(text: str, strings: Sequence[str]) -> int | None:
-    """Return the position of the first stop string in a text, or None.
+    """Return the position of the first stop string in a text, or None if there is no stop string.
 
     >>> find_stop("END, and more", ["more", "END"]), find_stop("a text", ["END"])
     (0, None)
@@ -353,9 +357,9 @@ def find_stop(text: str, strings: Sequence[str]) -> int | None:
 
 
 def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
-    """Return whether the last of the `new` tokens completes one of the strings."""
-    # A token has at least one byte, but a special token has none, and decoders use some tokens before. So
-    # more tokens are decoded than the longest string has bytes.
+    """Return whether the last new token completes one of the strings."""
+    # Most tokens have at least one byte, but special tokens have none, and some decoders also need earlier
+    # tokens. So more tokens are decoded than the longest string has bytes.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
     return find_stop(_decode_ids(tokenizer, list(new[-window:])), strings) is not None
 
@@ -363,10 +367,10 @@ def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[s
 def make_continuation(
     loaded: LoadedModel, recipe: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
 ) -> Continuation:
-    """Make the continuation of the tokens `new`, which took `seconds` in a batch of `batch` texts.
+    """Make a continuation from the tokens `new`, which took `seconds` in a batch of `batch` texts.
 
-    A text with a stop string ends before it. Engines may write further tokens, which are cut here. An
-    incomplete character at the end is left out.
+    A text ends before the first stop string. Engines may write further tokens, which are cut here. An
+    incomplete character at the end is removed.
     """
     text = continuation_text(loaded.tokenizer, row.ids, new).rstrip(_REPLACEMENT)
     finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
@@ -376,7 +380,7 @@ def make_continuation(
     count = len(new)
     if index is not None:
         finish = "stop"
-        count = 1  # becomes the smallest number of tokens whose text has the stop string
+        count = 1  # the loop finds the smallest number of tokens whose text has the stop string
         while find_stop(continuation_text(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None:
             count += 1
     return Continuation(
@@ -401,7 +405,7 @@ def _decode_ids(tokenizer: Tokenizer, ids: list[int]) -> str:
     try:
         text: str = tokenizer.decode(ids, **options)
     except (IndexError, KeyError, TypeError, ValueError):
-        # Tokenizers in Python fail on tokens that only the model has. Other tokenizers leave them out.
+        # Tokenizers in Python fail on tokens that only the model has. Other tokenizers skip such tokens.
         spelled = set(tokenizer.get_vocab().values())
         text = tokenizer.decode([token for token in ids if token in spelled], **options)
     return text

@@ -1,4 +1,4 @@
-"""A language model and its tokenizer, from a folder or the Hugging Face Hub, as plain transformers."""
+"""Load a language model and its tokenizer with transformers, from a folder or the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from guard_eval.study.settings import GenerationSettings
 from guard_eval.texts.models import folder_revision, has_weights
 
 SMALL = 30_000_000
-"""Parameters below which one thread decodes fastest: the work of a step is over before a second thread has
-begun, and on a machine with other work the threads wait for each other (measured with 0.26 million parameters
-and two busy cores: 33 tokens/s with two threads, 4950 with one)."""
+"""Models with fewer parameters decode fastest with one thread: a step ends before a second thread has
+started, and on a busy machine threads wait for each other (measured with 0.26 million parameters and two busy
+cores: 33 tokens/s with two threads, 4950 with one)."""
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DeviceMap = str | dict[str, int | str] | None
 ModelKind = Literal["AutoModelForCausalLM", "AutoModel"]
-"""The class of transformers that loads a model: with the head that predicts tokens, or without a head."""
+"""The transformers class that loads a model: with the head that predicts tokens, or without a head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +42,13 @@ class LoadedModel:
     """A model that is ready to generate, with the facts that `Recipe` and `Continuation` record.
 
     Attributes:
-        model: A transformers model in evaluation mode, on its device. `load` returns a causal language model.
-        tokenizer: Its tokenizer.
-        name: Its name in the study.
+        model: A transformers model in evaluation mode, on its device.
+        tokenizer: The model's tokenizer.
+        name: The model's name in the study.
         revision: The commit of the Hub, or `sha256:` and 16 digits: a hash of the folder's files.
-        dtype: The arithmetic, such as `float32`.
-        device: The name of its device, such as `cpu` or `NVIDIA H200`.
-        versions: The versions of the libraries that run it.
+        dtype: The number format, such as `float32`.
+        device: The name of the device, such as `cpu` or `NVIDIA H200`.
+        versions: The versions of the libraries that run the model.
     """
 
     model: Model = field(repr=False)
@@ -60,12 +60,12 @@ class LoadedModel:
     versions: str
 
     def __repr__(self) -> str:
-        """Describe the model in one line. A notebook shows it after `load_model`."""
+        """Describe the model in one line, which a notebook shows after `load_model`."""
         return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
 
     @property
     def revision_and_dtype(self) -> dict[str, str | None]:
-        """The facts that tell this model's texts from those of another run."""
+        """The facts that distinguish this model's texts from the texts of other runs."""
         return {"revision": self.revision, "dtype": self.dtype}
 
     def recipe(
@@ -77,7 +77,7 @@ class LoadedModel:
         amateur: LoadedModel | None = None,
         engine: str | None = None,
     ) -> Recipe:
-        """Return the recipe of its continuations by a strategy. Only contrastive decoding uses `amateur`."""
+        """Return the recipe of this model's texts. Only contrastive decoding uses `amateur`."""
         second = amateur if isinstance(strategy, ContrastiveDecoding) else None
         return Recipe(
             model=self.name,
@@ -95,7 +95,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model that is not loaded yet. Only `open`, `read_tokenizer` and `describe` read them.
+    """The files of a model that is not loaded yet.
 
     Attributes:
         source: The folder or the Hub id that transformers loads.
@@ -109,19 +109,19 @@ class ModelFiles:
 
     @classmethod
     def open(cls, location: str, revision: str) -> ModelFiles:
-        """Read a model's settings.
+        """Find a model's files, and read the model's settings.
 
         Args:
             location: A folder or a Hub id; see `load`.
             revision: A branch, tag or commit of the Hub.
 
         Raises:
-            StudyError: There is no such model, it is an adapter, or its settings cannot be read.
+            StudyError: The model does not exist or is an adapter, or the settings cannot be read.
         """
         source, version = _locate_files(location, revision)
         try:
             config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
-            if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
+            if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would ignore a broken file
                 GenerationConfig.from_pretrained(source)
         except Exception as error:
             raise _explain_load_error(source, version, error) from error
@@ -134,7 +134,7 @@ class ModelFiles:
 
     @property
     def quantisation(self) -> str | None:
-        """The method by which the weights are quantised, or None."""
+        """The quantisation method of the weights, or None if they are not quantised."""
         settings = self._quantisation_settings
         return str(settings.get("quant_method", "quantised")) if settings else None
 
@@ -144,7 +144,7 @@ class ModelFiles:
         return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
     def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
-        """Return the arithmetic on this kind of device. `auto` means that transformers chooses it."""
+        """Return the number format for this kind of device. `auto` means that transformers chooses."""
         if name == "auto":
             return torch.float32 if device == "cpu" and self.quantisation is None else "auto"
         if name not in _DTYPES:
@@ -152,18 +152,18 @@ class ModelFiles:
         return _DTYPES[name]
 
     def expected_dtype(self, name: str, device: str) -> str | None:
-        """Return the `LoadedModel.dtype` on a device, or None if the model's settings do not name it."""
+        """Return the future `LoadedModel.dtype`, or None if the model's settings do not name it."""
         dtype = self.choose_dtype(name, expected_device(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
         return None if dtype is None else self.name_dtype(dtype)
 
     def name_dtype(self, dtype: torch.dtype | str) -> str:
-        """Name the arithmetic, together with the method of quantisation."""
+        """Return the names of the number format and of the quantisation method, if there is one."""
         return ", ".join(filter(None, (str(dtype).removeprefix("torch."), self.quantisation)))
 
     def check_causal(self) -> None:
-        """Refuse a model that does not continue texts."""
+        """Raise a `StudyError` if the model is not a causal language model."""
         names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
         causal = {name for entry in names for name in ([entry] if isinstance(entry, str) else entry)}
         declared = self.config.architectures or []
@@ -174,9 +174,9 @@ class ModelFiles:
             )
 
     def check_quantisation(self) -> None:
-        """Refuse a method of quantisation that transformers does not know.
+        """Raise a `StudyError` if transformers does not know the quantisation method.
 
-        Transformers would read such weights as plain numbers.
+        Transformers would read the quantised weights as plain numbers.
         """
         settings = self._quantisation_settings
         with suppress(ValueError):  # the settings name no method
@@ -191,7 +191,7 @@ class ModelFiles:
         """Return the tokenizer.
 
         Raises:
-            StudyError: There is none.
+            StudyError: The model has no tokenizer.
         """
         missing = f"the model {self.source!r} has no tokenizer that can be read: {{}}; put its files into it"
         try:
@@ -204,7 +204,7 @@ class ModelFiles:
         return tokenizer
 
     def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
-        """Return the model as `load` does, but without its weights.
+        """Return the model as `load` does, but without the weights.
 
         Raises:
             StudyError: The folder has no weights or no tokenizer, or the model does not continue texts.
@@ -241,14 +241,14 @@ def load(
 
     Args:
         location: A folder or a Hub id. A name that starts with `.`, `/` or `~` is a folder.
-        name: Its name in the study. Default: `location`.
+        name: The model's name in the study. Default: `location`.
         revision: A branch, tag or commit of the Hub. A folder has no revision.
-        dtype: `float32`, `bfloat16`, `float16` or `auto`. `auto` is float32 on a CPU, and elsewhere the
-            arithmetic in which the model was saved. It does not change a quantised model.
+        dtype: `float32`, `bfloat16`, `float16` or `auto`. `auto` is float32 on a CPU, and on other devices
+            the number format of the saved weights. `auto` does not change a quantised model.
         device: A device such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
-        device_map: Spread the model over devices: `balanced`, or a table from modules to devices, as in
+        device_map: How to spread the model over devices: `balanced`, or the device of each module, as in
             transformers.
-        kind: The class of transformers that loads it. `AutoModel` is for an encoder, such as RoBERTa.
+        kind: The transformers class that loads the model. `AutoModel` is for encoders, such as RoBERTa.
 
     Raises:
         StudyError: The model does not exist, does not continue texts or does not fit into memory, files are
@@ -288,7 +288,7 @@ def load(
 
 
 def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
-    """Raise a `StudyError` if the expert and the amateur of contrastive decoding have different tokens."""
+    """Raise a `StudyError` if expert and amateur of contrastive decoding have different vocabularies."""
     first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
     if first != second:
         token, number = min(first.items() ^ second.items(), key=lambda item: (item[1], item[0]))
@@ -300,14 +300,14 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
 
 
 def expected_device(device: str) -> Literal["cpu", "cuda"]:
-    """Return the kind of device that a setting names. This machine may not have it."""
+    """Return the kind of device that a setting names, even if this machine has no such device."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return "cpu" if device == "cpu" else "cuda"
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device that a setting names. Raise a `StudyError` if this machine does not have it."""
+    """Return the device that a setting names. Raise a `StudyError` if this machine has no such device."""
     count = torch.cuda.device_count()
     names = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
     if name not in names:
@@ -318,7 +318,7 @@ def find_device(name: str) -> torch.device:
 
 
 def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
-    """Return the folder or Hub id for transformers, and the commit that a branch or tag names now."""
+    """Return the folder or Hub id for transformers, and the current commit of a branch or tag."""
     folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
         version = {"revision": revision}
@@ -336,7 +336,7 @@ def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
 
 
 def _name_devices(model: Model, device: torch.device) -> str:
-    """Name the model's devices. Equal devices have one name, after their number."""
+    """Name the model's devices. Several equal devices are named once, with their number before the name."""
     device_map = getattr(model, "hf_device_map", None) or {"": str(device)}
     devices = {f"cuda:{key}" if isinstance(key, int) else str(key) for key in device_map.values()}
     names = [torch.cuda.get_device_name(key) if key.startswith("cuda") else key for key in devices]
@@ -352,7 +352,7 @@ def _read_weights(
     options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show their own
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show a bar
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
     try:
         model, report = getattr(transformers, kind).from_pretrained(
@@ -362,7 +362,7 @@ def _read_weights(
         raise _explain_load_error(files.source, files.version, error) from error
     finally:
         logging.set_verbosity(verbosity)
-    # Checkpoints of masked language models have no pooler; its output is not used.
+    # Checkpoints of masked language models have no pooler, and the pooler's output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(
@@ -373,7 +373,7 @@ def _read_weights(
 
 
 def _explain_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
-    """Return the error to raise when transformers cannot read a model, whatever it raised."""
+    """Return a `StudyError` that explains why transformers could not read a model."""
     reason = first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
         reason = "its weights (.bin) are broken, or contain code, which is never run"

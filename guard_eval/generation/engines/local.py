@@ -44,11 +44,11 @@ from guard_eval.texts.continuations import run_folder
 
 @contextmanager
 def open_local(plan: GenerationPlan) -> Iterator[Engine]:
-    """Load the study's model into this process."""
+    """Load the study's model in this process."""
     progress.notice("loading the model")
     with plan.find_models().stay_offline():
         models = StudyModels(plan.study, trace=plan.trace)
-        # The first steps load code and memory, which would make the first batch look slower than it is.
+        # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
         check_abilities(models.loaded.model, Greedy())
         progress.notice(str(models.loaded))
         yield Engine(models.loaded.revision_and_dtype, models.write)
@@ -60,7 +60,7 @@ class StudyModels:
     Args:
         study: The study.
         device: The models' device. Default: the study's.
-        trace: Whether to return the values that strategies adapt.
+        trace: Whether batches also have the values that strategies adapt.
     """
 
     def __init__(self, study: Study, *, device: str | None = None, trace: bool = False) -> None:
@@ -82,7 +82,7 @@ class StudyModels:
 
     @cached_property
     def amateur(self) -> LoadedModel:
-        """The second model of contrastive decoding, loaded when it is first used."""
+        """The second model of contrastive decoding. It is loaded at the first use."""
         model = self._study.settings.model
         name = model.amateur_name or ""
         amateur = self._load(self._study.locate_model(name), name=name, revision=model.amateur_revision)
@@ -91,7 +91,7 @@ class StudyModels:
         return amateur
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield finished batches of planned texts; see `Writer.write`. Store the results of trials."""
+        """Yield finished batches of planned texts; see `Writer.write`. Save the results of trials."""
         settings = self._study.settings
         if strategy not in self._writers:
             self._writers[strategy] = Writer(
@@ -109,16 +109,16 @@ class StudyModels:
 
 @dataclass(kw_only=True)
 class Writer:
-    """Writes texts by one recipe.
+    """A writer of texts with one model, one strategy and the same settings.
 
     Attributes:
         loaded: The model.
         strategy: The strategy.
         settings: The settings of `[generation]`.
-        seed: The seed of all draws.
+        seed: The seed of all random draws.
         amateur: The second model of contrastive decoding. Other strategies do not use it.
-        trace: Whether to return the values that the strategy adapts.
-        on_step: See `decode`. It is not called if `trace` is true.
+        trace: Whether batches also have the values that the strategy adapts.
+        on_step: See `decode`. `on_step` is not called if `trace` is true.
     """
 
     loaded: LoadedModel
@@ -130,7 +130,7 @@ class Writer:
     on_step: Watch | None = None
 
     def __post_init__(self) -> None:
-        """Choose the first batch size. It is adapted to the memory, and kept between calls of `write`."""
+        """Choose the first batch size. Calls of `write` adapt the size to the memory."""
         if not isinstance(self.strategy, ContrastiveDecoding):
             self.amateur = None
         self._models = [loaded.model for loaded in (self.loaded, self.amateur) if loaded is not None]
@@ -148,18 +148,18 @@ class Writer:
             absent=list_ids_without_text(self.loaded),
             padding=padding_token(self.loaded.model),
         )
-        self._width = 0  # the number of tokens to which prompts are padded for a static cache
+        self._width = 0  # for a static cache, prompts are padded to this number of tokens
         self._largest_batch = 0
         self._failed: list[str] = []
         self._errors: dict[str, list[str]] = {}
 
     def write(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield finished batches of texts, those with the longest prompts first.
+        """Yield finished batches of texts, the longest prompts first.
 
         Raises:
             StudyError: Before the first batch: a prompt is empty, or the model cannot run the strategy.
                 Later: memory runs out with a single row. After the last batch: prompts are too long, or the
-                model fails or gives no probabilities for them; all of them are named.
+                model fails or gives no probabilities for some prompts. The message names all of them.
         """
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
             raise StudyError(
@@ -207,7 +207,7 @@ class Writer:
             raise StudyError("; ".join(problems))
 
     def _write_batch(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
-        """Write the texts of prompts. Prompts for which the model gives no probabilities have no text."""
+        """Generate one text per prompt, or no text if the model's probabilities are invalid."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
 
@@ -216,7 +216,7 @@ class Writer:
 
         filled = list(rows)
         if self._width:
-            # A model with a static cache is compiled for each shape, so a smaller batch is filled up.
+            # A model with a static cache is compiled for each shape, so a smaller batch gets further rows.
             filled += [rows[-1]] * (self._largest_batch - len(rows))
         self._largest_batch = max(self._largest_batch, len(rows))
         recipe = self._recipe
@@ -243,7 +243,7 @@ class Writer:
                 reason = f"{type(error).__name__}: {first_line(error)}"
                 self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
                 return FinishedBatch([], [])
-            single = [self._write_batch([row]) for row in rows]  # the model may fail for one row only
+            single = [self._write_batch([row]) for row in rows]  # the model may fail for a single row
             return FinishedBatch(
                 [text for finished in single for text in finished.texts],
                 [trace for finished in single for trace in finished.traces],

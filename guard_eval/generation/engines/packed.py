@@ -1,8 +1,8 @@
 """Linear layers with weights in oneDNN's layout, which are faster for a few rows in float32.
 
-Decoding multiplies the weights by one row for each text, and contrastive search by one for each candidate.
-Torch uses MKL, which rearranges the weights at every call. Packed weights are rearranged only once. With
-AVX-512 this takes about half the time.
+A step of decoding multiplies the weights by one row per text, and contrastive search by one row per
+candidate. Torch uses MKL, which rearranges the weights at every call. Packed weights are rearranged only
+once, so a step with AVX-512 takes about half the time.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor, nn
 from guard_eval.generation.engines import Model
 
 _EXPECTED_ROWS = 8
-"""The number of rows for which oneDNN chooses the layout. Other numbers work, too."""
+"""oneDNN chooses the layout for this number of rows. Other numbers of rows also work."""
 _SMALL = 1 << 18
-"""Layers with fewer weights are not packed: oneDNN needs more time to start than torch to multiply."""
+"""Layers with fewer weights are not packed, because oneDNN would start more slowly than torch multiplies."""
 
 
 class PackedLinear(nn.Module):
     """A linear layer `[..., K]` → `[..., N]` with packed weights.
 
     Attributes:
-        is_read: Whether the model has read the weights themselves.
+        is_read: Whether the model has read `weight` directly.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -37,7 +37,7 @@ class PackedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The weights in torch's layout, `[N, K]`. Each access makes them again."""
+        """The weights in torch's layout, `[N, K]`. Each access computes them again."""
         self.is_read = True
         weight: Tensor = self._packed.to_dense()
         return weight
@@ -48,7 +48,7 @@ class PackedLinear(nn.Module):
         return product
 
     def unpack(self) -> nn.Linear:
-        """Return the layer with torch's weights."""
+        """Return an ordinary torch layer with the same weights."""
         layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
         layer.weight = nn.Parameter(self._packed.to_dense(), requires_grad=False)
         if self.bias is not None:
@@ -58,19 +58,19 @@ class PackedLinear(nn.Module):
 
 @cache
 def can_pack() -> bool:
-    """Try a small product, and return whether oneDNN can multiply by packed weights on this CPU."""
+    """Return whether oneDNN can multiply by packed weights on this CPU. A small product is tried."""
     try:
         product = PackedLinear(torch.eye(2, 3), None)(torch.ones(4, 3))
-    except (AttributeError, NotImplementedError, RuntimeError):  # torch without oneDNN, or another processor
+    except (AttributeError, NotImplementedError, RuntimeError):  # no oneDNN, or an unsupported processor
         return False
     return bool(torch.equal(product, torch.ones(4, 2)))
 
 
 def pack(model: Model) -> None:
-    """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN supports it.
+    """Pack a model's linear layers in place, if the model is on a CPU in float32 and oneDNN can pack.
 
-    A few tokens are tried. A layer is not packed if the model reads its weights directly. No layer is packed
-    if the model fails or gives other logits.
+    The model runs on a few tokens before and after. Layers are unpacked again if the model reads their
+    weights directly. All layers are unpacked if the model fails or the logits differ.
     """
     is_on_cpu_in_float32 = model.device.type == "cpu" and model.dtype == torch.float32
     if not is_on_cpu_in_float32 or not can_pack():
@@ -89,9 +89,9 @@ def pack(model: Model) -> None:
 
 
 def _find_layers(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Model]]:
-    """Yield each layer of exactly this class, with its parent and its name there, so that it can be replaced.
+    """Yield the parent module, the name in the parent and the layer, for each layer of exactly this class.
 
-    No reference to a layer is kept, so that the memory of its weights is free when it is replaced.
+    The caller can replace a layer. No reference is kept, so the memory of a replaced layer is freed.
     """
     parents = [module for module in model.modules() if next(module.children(), None) is not None]
     for parent in parents:
@@ -105,6 +105,6 @@ def _try_tokens(model: Model) -> Tensor | None:
     try:
         ids = torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size
         logits: Tensor = model(input_ids=ids).logits
-    except Exception:  # noqa: BLE001 (another library's model may raise anything)
+    except Exception:  # noqa: BLE001 (a model may raise any exception)
         return None
     return logits

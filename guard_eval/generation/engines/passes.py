@@ -1,9 +1,11 @@
 """Forward passes of the next tokens of a batch, and of all candidates of contrastive search.
 
-If the model allows it, the candidates of a text are a tree: k queries at one position, and each sees the text
-so far and itself. They all use one cache. Otherwise the cache is repeated for each candidate, which takes k
-times its memory. A model without such a cache reads each text from its beginning. `probe.py` tries which of
-the three a model can do.
+There are three kinds of passes. `probe.py` finds out by trials which kinds a model supports:
+
+- `TreePasses`: the k candidates of a text are k queries at one position. Each candidate sees the text so far
+  and itself, and all candidates use one cache.
+- `RepeatedPasses`: the cache is repeated for each candidate, which takes k times the memory.
+- `PlainPasses`: there is no cache, and each text is read from the beginning at every step.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ def forward(
     keep: int = 1,
     **options: Any,  # noqa: ANN401
 ) -> Output:
-    """Run a model on new tokens `[B, n]`. Arguments that the model does not accept are left out.
+    """Run a model on new tokens `[B, n]`, with only the arguments that the model accepts.
 
     Args:
         model: A causal language model of transformers.
         ids: The new tokens, `[B, n]`.
-        mask: The mask of the whole text, `[B, T]`, which decides the positions.
-        cache: The cache of the earlier tokens, changed in place, or None for a pass without a cache.
-        keep: The number of last tokens whose logits are needed.
+        mask: The attention mask of the whole text, `[B, T]`. Positions are computed from the mask.
+        cache: The cache of the earlier tokens, which is changed in place, or None for a pass without a cache.
+        keep: Compute logits for this number of last tokens.
         options: Further arguments that every model accepts.
     """
     accepted = inspect.signature(model.forward).parameters
@@ -56,7 +58,7 @@ def forward(
 
 
 def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
-    """Return the cache as an argument of the model's `forward`, by its name there."""
+    """Return the cache as a keyword argument of the model's `forward`. Models have different names for it."""
     if cache is None:
         return {}
     accepted = inspect.signature(model.forward).parameters
@@ -82,13 +84,13 @@ def read_states(
     finally:
         hook.remove()
     states: Tensor = output.hidden_states[-1]
-    if states.dim() != 3:  # Gemma 3n has several streams, which its body joins afterwards
+    if states.dim() != 3:  # Gemma 3n has several streams, which are joined after the last layer
         states = results[-1]
     return output.logits[:, -keep:], states
 
 
 class RowPasses:
-    """The forward passes of texts. Each text continues one of the texts of the previous pass.
+    """Forward passes of texts. Each text continues one of the texts of the previous pass.
 
     Attributes:
         cache: The model's cache of the texts, or None.
@@ -105,7 +107,7 @@ class RowPasses:
         return self._run(self._texts)
 
     def extend(self, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`; returns are as in `read_prompts`."""
+        """Continue the texts `rows` `[R]` with `tokens` `[R, 1]`. Return the same as `read_prompts`."""
         self._texts = torch.cat([self._texts[rows], tokens], 1)
         self._mask = pad(self._mask[rows], (0, 1), value=1)
         if self.cache is None:
@@ -119,7 +121,7 @@ class RowPasses:
 
 
 class TreePasses:
-    """The forward passes of R rows with k candidates each. The candidates share the cache of their row.
+    """Forward passes of R texts with k candidates each. The candidates of a text share one cache.
 
     Attributes:
         hidden: The hidden states of the newest candidates, `[R, k, D]`.
@@ -151,7 +153,7 @@ class TreePasses:
         return logits.float()
 
     def try_candidates(self, ids: Tensor) -> Tensor:
-        """Return the degeneration penalty of each candidate, `[R, k]`, by the candidates' ids `[R, k]`."""
+        """Run the candidates `ids` `[R, k]`, and return the degeneration penalty of each, `[R, k]`."""
         self.hidden = self._run_candidates(ids)
         self._directions = unit_vectors(self.hidden)
         context = self._context[:, : self._length]
@@ -159,7 +161,7 @@ class TreePasses:
         return degeneration_penalty(self._directions, context, present)
 
     def append_candidates(self, index: Tensor) -> Tensor:
-        """Append the candidates `index` `[R]`, and return the logits after them, `[R, V]`, float32."""
+        """Append the chosen candidates, `index` `[R]`. Return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
         logits = self._choose_candidates(rows, index)
         self._context[:, self._length] = self._directions[rows, index]
@@ -171,7 +173,7 @@ class TreePasses:
         rows, k = ids.shape
         text_bias = self._padding_bias[..., : self._length].expand(rows, 1, k, -1)
         lowest = torch.finfo(text_bias.dtype).min
-        # Each candidate attends to itself and not to the others.
+        # Each candidate attends to itself and not to other candidates.
         candidate_bias = torch.full((k, k), lowest, dtype=text_bias.dtype, device=ids.device)
         candidate_bias.fill_diagonal_(0)
         position = self._mask[:, : self._length].sum(-1, keepdim=True)
@@ -185,7 +187,7 @@ class TreePasses:
         return output.last_hidden_state  # type: ignore[no-any-return]
 
     def _choose_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Remove all candidates but the chosen ones from the cache. Return the next logits, `[R, V]`."""
+        """Keep only the chosen candidates in the cache, and return the next logits, `[R, V]`."""
         length = self._length
         position = (length + index)[:, None, None, None]
         layers: Output = self._rows.cache.layers if self._rows.cache else []
@@ -199,7 +201,7 @@ class TreePasses:
 
 
 class RepeatedPasses(TreePasses):
-    """The forward passes with a text and a cache for each candidate."""
+    """Forward passes in which each candidate has a separate text and cache."""
 
     def prefill(self) -> Tensor:
         """Read the prompts; see `TreePasses`."""
@@ -219,6 +221,6 @@ class RepeatedPasses(TreePasses):
 
 
 class PlainPasses(RepeatedPasses):
-    """The forward passes of whole texts, without a cache."""
+    """Forward passes of whole texts, without a cache."""
 
     keeps_cache = False

@@ -1,6 +1,7 @@
-"""Find out the abilities of a model by trials on a few tokens, not by names in its settings.
+"""Find out a model's abilities by trials on a few tokens. The names in the model's settings do not matter.
 
-A trial compares logits with those of the same text alone or in one pass. It runs when it is first needed.
+A trial compares logits with the correct logits: the same text alone, or in one forward pass. A trial runs
+when its result is first needed.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ _PASSES: dict[type[TreePasses], str] = {
     PlainPasses: "no cache",
 }
 Pairs = Iterator[tuple[Tensor, Tensor]]
-"""Pairs of a trial's numbers and the right numbers."""
+"""The numbers of a trial, each with the correct numbers."""
 
 
 class TrialResults(BaseModel):
-    """The results of trials with one model.
+    """The results of the trials of one model.
 
     Attributes:
         made_with: The model's class, and the versions of the libraries.
-        reasons: The reason of the last failure of each trial that failed.
-        lengths: For each trial, the longest length that succeeded and the shortest that failed, in tokens.
+        reasons: For each failed trial, why it failed the last time.
+        lengths: For each trial, the longest text that succeeded and the shortest text that failed, in tokens.
     """
 
     made_with: tuple[str, str]
@@ -65,7 +66,7 @@ class TrialResults(BaseModel):
 
 
 class Abilities:
-    """The abilities of one model, which are tried when they are first needed.
+    """The abilities of one model. Each ability is tried when it is first needed.
 
     Attributes:
         results: The results of the trials.
@@ -81,21 +82,21 @@ class Abilities:
 
     @classmethod
     def for_model(cls, model: Model) -> Abilities:
-        """Return the abilities of a model. Results of earlier trials are kept."""
+        """Return the abilities of a model, with the results of earlier trials."""
         return cls._of_models.setdefault(model, cls(model))
 
     @property
     def can_continue_text(self) -> bool:
-        """Whether the model can continue a text, and counts positions from 0."""
+        """Whether the model can continue a text with positions that start at 0."""
         return self._works_at(TOKENS, "one text", self._compare_text)
 
     @property
     def starts_anew(self) -> bool:
-        """Whether a prompt of one token has the same logits, whatever text was read before."""
+        """Whether the logits of a prompt of one token do not depend on the text that was read before."""
         return self._works_at(TOKENS, "a prompt of one token", self._compare_start)
 
     def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
-        """Return whether a cache gives the same logits as one pass, for texts of up to `tokens` tokens.
+        """Return whether logits with a cache are correct for texts of up to `tokens` tokens.
 
         With `static`, the cache has fixed shapes.
         """
@@ -106,23 +107,23 @@ class Abilities:
         return self._works_at(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
 
     def can_use_cache_as_amateur(self, tokens: int) -> bool:
-        """Return whether an amateur of contrastive decoding can use a cache for texts of up to `tokens`."""
+        """Return whether the model, as an amateur, can use a cache for texts of up to `tokens` tokens."""
         return self._works_at(tokens, "rows with a cache", partial(self._compare_rows, tokens), "no cache")
 
     def can_pad(self, tokens: int) -> bool:
-        """Return whether rows that are padded to `tokens` tokens give the logits of their texts alone."""
+        """Return whether logits are correct if texts are padded to `tokens` tokens."""
         return self._works_at(tokens, "padded rows", partial(self._compare_padding, tokens), "single rows")
 
     def can_use_cache_for_beams(self, tokens: int) -> bool:
-        """Return whether beams with a cache give the right logits, for texts of up to `tokens` tokens."""
+        """Return whether beam search can use a cache for texts of up to `tokens` tokens."""
         compare = partial(self._compare_beams, tokens)
         return self._works_at(tokens, "beams with a cache", compare, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
-        """Return the fastest kind of passes that gives the right numbers for texts of up to `tokens` tokens.
+        """Return the fastest kind of passes whose results are correct for texts of up to `tokens` tokens.
 
         Raises:
-            StudyError: No kind of passes does.
+            StudyError: No kind of passes gives correct results.
         """
         for kind, what in _PASSES.items():
             if self._works_at(tokens, what, partial(self._compare_passes, kind, tokens), "another way"):
@@ -133,11 +134,11 @@ class Abilities:
         )
 
     def save(self, path: Path) -> None:
-        """Store the results in a file."""
+        """Save the results to a file."""
         write_whole(path, self.results.model_dump_json(indent=2).encode())
 
     def load(self, path: Path, versions: str) -> None:
-        """Read the results from a file, if they are for this model class and these versions of libraries."""
+        """Read the results from a file, if the model class and the versions of libraries are the same."""
         self.results.made_with = self._name, versions
         with suppress(OSError, ValueError):
             results = TrialResults.model_validate_json(read_bytes(path, limit=_LARGEST_FILE))
@@ -146,13 +147,13 @@ class Abilities:
 
     @property
     def failed_trials(self) -> str:
-        """The failed trials, with their reasons."""
+        """The failed trials, each with the reason."""
         return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items())
 
     def _works_at(self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
-        """Return whether a trial succeeds at a length, or did so at a larger one before.
+        """Return whether a trial succeeds for texts of up to `tokens` tokens. Run the trial if necessary.
 
-        If it fails, tell the user once what is used instead.
+        If the trial fails, tell the user once, with the slower way that is used instead.
         """
         reasons = self.results.reasons
         right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
@@ -171,27 +172,27 @@ class Abilities:
         return succeeds
 
     def _run_trial(self, compare: Callable[[], Pairs]) -> str:
-        """Compare a trial's numbers with the right ones, up to rounding. Return why it fails, or ""."""
+        """Return why the numbers of a trial are wrong, or "" if they are correct up to rounding."""
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
                 distance = max(_relative_distance(actual, expected) for actual, expected in compare())
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 (another library's model may raise anything)
+        except Exception as error:  # noqa: BLE001 (a model may raise any exception)
             return first_line(error)
-        # NaN does not count as a failure, because it is reported later with its prompt.
+        # NaN is not a failure here, because it is reported later together with the prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
     def _compare_text(self) -> Pairs:
-        """Compare the logits with positions from 0 with those of the model's own positions."""
+        """Compare logits with positions from 0 and logits with the model's default positions."""
         ids = self._draw_ids(TOKENS)
         self._generate(ids, _force_one_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
     def _compare_cache(self, tokens: int, **options: Any) -> Pairs:  # noqa: ANN401 (those of `_generate`)
-        """Compare steps with a cache with one pass over the text."""
-        # Tokens are not repeated, because a state that every token changes would be the same for a while.
+        """Compare logits of single steps with a cache and logits of one pass over the text."""
+        # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
         text = self._draw_ids(max(tokens, 2 * TOKENS))
 
         def follow_text(input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -204,7 +205,7 @@ class Abilities:
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
-        """Compare two texts that are exchanged at each step with one pass over each."""
+        """Compare logits of two rows that are exchanged at each step and logits of one pass per text."""
         text = self._draw_text(tokens)
         texts = torch.cat([text, text.flip(1)])
         ends = self._draw_ids(2 * _STEPS).view(_STEPS, 2, 1)
@@ -217,7 +218,7 @@ class Abilities:
             yield logits[0], self._run_one_pass(texts[:1])[0]
 
     def _compare_padding(self, tokens: int) -> Pairs:
-        """Compare a short text beside a long one with the short text alone."""
+        """Compare logits of a short text in a batch with a long text and logits of the short text alone."""
         long = self._draw_text(tokens)
         short = long[:, -_PADDING:]
         padding = long.shape[1] - _PADDING
@@ -232,14 +233,14 @@ class Abilities:
         yield forward(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
 
     def _compare_start(self) -> Pairs:
-        """Compare the logits of one token with those of the same token after another text was read."""
+        """Compare the logits of one token before and after another text was read."""
         ids = self._draw_ids(TOKENS)
         first = self._generate(ids[:, :1], _force_one_token, 1)[0]
         self._generate(ids, _force_one_token, _STEPS)
         yield self._generate(ids[:, :1], _force_one_token, 1)[0], first
 
     def _compare_beams(self, tokens: int) -> Pairs:
-        """Compare the logits of two beams after an exchange of their rows with those of their texts."""
+        """Compare logits of two beams whose rows were exchanged and logits of the same texts alone."""
         ids = self._draw_text(tokens)
         first, second = _forced_tokens(self._vocabulary)
         beams = self._generate(ids, _force_beam_exchange, 3, num_beams=2)
@@ -248,7 +249,7 @@ class Abilities:
         yield beams[2], self._generate(texts, _force_one_token, 1, use_cache=False)[0]
 
     def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
-        """Compare the second of two candidates, at two steps, with one pass over the text."""
+        """Compare results of the second of two candidates, at two steps, and results of one pass."""
         ids = self._draw_text(tokens)
         candidates = self._draw_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
@@ -275,12 +276,12 @@ class Abilities:
         return self._model.config.get_text_config().vocab_size  # type: ignore[no-any-return]
 
     def _draw_ids(self, tokens: int) -> Tensor:
-        """Return the same token ids at every call, `[1, tokens]`."""
+        """Return token ids that are the same at every call, `[1, tokens]`."""
         ids = torch.randint(self._vocabulary, (1, tokens), generator=torch.Generator().manual_seed(1))
         return ids.to(self._model.device)
 
     def _draw_text(self, tokens: int) -> Tensor:
-        """Return a text that leaves room for the steps of a trial in `tokens` tokens, `[1, n]`.
+        """Return a text `[1, n]`. Together with the steps of a trial, it has at least `tokens` tokens.
 
         Tokens are repeated, because this shows best whether a layer sees only the last tokens.
         """
@@ -288,7 +289,7 @@ class Abilities:
         return self._draw_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
 
     def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
-        """Return the last logits of a text `[1, n]` in one pass without a cache, `[keep, V]`."""
+        """Run a text `[1, n]` in one pass without a cache, and return the last logits, `[keep, V]`."""
         output = forward(self._model, ids, torch.ones_like(ids), keep=keep)
         return output.logits[0, -keep:]  # type: ignore[no-any-return]
 
@@ -300,7 +301,7 @@ class Abilities:
         mask: Tensor | None = None,
         **options: Any,  # noqa: ANN401
     ) -> tuple[Tensor, ...]:
-        """Return the model's logits at each step, `[B, V]`, while the tokens are forced."""
+        """Generate with tokens that `force` chooses, and return the model's logits at each step, `[B, V]`."""
         output = run_generate(
             self._model,
             ids,
@@ -316,19 +317,19 @@ class Abilities:
 
 
 def _forced_tokens(vocabulary: int) -> tuple[int, int]:
-    """Return the two tokens that trials write, in a vocabulary of any size."""
+    """Return the two tokens that trials write. They exist in a vocabulary of any size."""
     return 1 % vocabulary, 2 % vocabulary
 
 
 def _force_one_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Return scores in which one token is likely in all rows."""
+    """Return scores that make the same token likely in all rows."""
     forced = torch.full_like(scores, _UNLIKELY)
     forced[:, _forced_tokens(scores.shape[1])[0]] = 0
     return forced
 
 
 def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Make two tokens likely, and more likely after the second one. Both beams then continue it."""
+    """Return scores for two tokens that are more likely after the second token, so both beams follow it."""
     first, second = _forced_tokens(scores.shape[1])
     forced = torch.full_like(scores, _UNLIKELY)
     forced[:, first] = torch.where(input_ids[:, -1] == second, 0, -10)
@@ -337,18 +338,18 @@ def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
 
 
 def _relative_distance(actual: Tensor, expected: Tensor) -> float:
-    """Return the distance between numbers and the expected ones, as a share of the spread of the latter."""
+    """Return the distance between actual and expected numbers, relative to the spread of the expected."""
     expected = expected.float()
-    # The second term is for a vocabulary of one token, which has rounding but no spread.
+    # The second term is for a vocabulary of one token, whose logits have rounding but no spread.
     spread = (expected - expected.mean(-1, keepdim=True)).norm() + expected.norm() / 100
     return float((actual.float() - expected).norm() / spread)
 
 
 def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> None:
-    """Check that a model, and the amateur of contrastive decoding, can run a strategy.
+    """Check that a model can run a strategy, together with the amateur if there is one.
 
     Raises:
-        StudyError: They cannot. The message names the failed trials.
+        StudyError: A model cannot run the strategy. The message names the failed trials.
     """
     for tested in filter(None, (model, amateur)):
         abilities = Abilities.for_model(tested)

@@ -1,7 +1,7 @@
 """Write texts with the workers of a Ray cluster.
 
-A worker gets a chunk of prompts when it is ready. If it dies, or its machine is lost, another worker gets its
-chunk. The driver stores texts when they arrive, so a run that is stopped can continue.
+A worker gets a chunk of prompts when it is ready. If a worker dies or its machine is lost, another worker
+gets the chunk. This process saves texts when they arrive, so a stopped run can be continued.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
 RayObject: TypeAlias = Any
-"""An object of Ray, which is imported late: its module, a worker, or a pending answer."""
+"""An object of Ray: the module, a worker, or a pending answer. Ray is imported only when it is used."""
 ATTEMPTS = 4
-"""The largest number of workers that try one chunk."""
+"""The largest number of attempts to write one chunk."""
 ROOM_SECONDS = 120.0
-"""The time to wait for room in a cluster if no worker runs."""
+"""The time to wait for a free place in the cluster if no worker runs, in seconds."""
 _STORE_BYTES = 1 << 30
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -40,15 +40,15 @@ _QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
-"""Settings against usage reports to Ray's makers and pages of warnings. Ray's log files have all warnings."""
+"""Turn off usage reports to Ray's makers and long warnings. Ray's log files still have all warnings."""
 
 
 @contextmanager
 def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
-    """Connect to the cluster that RAY_ADDRESS names, or start one on this machine.
+    """Connect to the Ray cluster at RAY_ADDRESS, or start a cluster on this machine.
 
     Raises:
-        StudyError: The cluster does not exist, or it has no room.
+        StudyError: The cluster does not exist, or it has no free place.
         MissingExtraError: Ray is not installed.
     """
     if find_spec("ray") is None:
@@ -78,7 +78,7 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
         )
         smallest_chunk = 32 if on_cpu else 256
         size = plan.study.settings.generation.batch_size
-        # A chunk consists of full batches.
+        # Each chunk has only full batches.
         chunk = smallest_chunk if size == "auto" else size * math.ceil(smallest_chunk / size)
         workers = _Workers(ray=ray, new_worker=new_worker, count=count, chunk=chunk)
         yield Engine({**plan.facts, "dtype": plan.facts["dtype"] if on_cpu else None}, workers.write)
@@ -87,9 +87,10 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
 
 
 class Worker:
-    """An actor that writes texts by one of the study's strategies, one chunk after the other.
+    """A Ray actor that writes texts with one of the study's strategies, one chunk after the other.
 
-    A model's folder must have the same path on every machine. The files of users' own strategies are sent.
+    A model's folder must have the same path on every machine. Files of users' own strategies are sent to the
+    machines.
     """
 
     def __init__(
@@ -102,26 +103,26 @@ class Worker:
         self._sources = sources
 
     @cached_property
-    def _models(self) -> Any:  # noqa: ANN401 (StudyModels, which imports torch: the driver needs none)
+    def _models(self) -> Any:  # noqa: ANN401 (StudyModels; its import loads torch)
         import torch  # noqa: PLC0415
 
         from guard_eval.generation.engines.local import StudyModels  # noqa: PLC0415
 
         for path, text in self._sources.items():
             own.use_text(path, text)
-        os.environ.pop("OMP_NUM_THREADS", None)  # set by Ray; with it, a small model would not use one thread
+        os.environ.pop("OMP_NUM_THREADS", None)  # set by Ray; without it, a small model uses one thread
         torch.set_num_threads(self._threads)
         return StudyModels(self._study, device=self._device)  # the worker sees only its own GPU
 
     def ready(self) -> None:
-        """Return when the worker runs."""
+        """Return as soon as the worker runs."""
 
     def write(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str]:
-        """Return the batches of planned texts, and the error that ended them, or ""."""
+        """Write planned texts. Return the batches, and the error that stopped the worker, or ""."""
         batches: list[FinishedBatch] = []
         try:
-            batches.extend(self._models.write(self._strategy, texts))  # batches before an error are kept
-        except StudyError as error:  # Ray would add its own text to an exception
+            batches.extend(self._models.write(self._strategy, texts))  # keep the batches before an error
+        except StudyError as error:  # Ray would add text to a raised exception
             return batches, str(error)
         return batches, ""
 
@@ -132,8 +133,8 @@ class _Workers:
 
     Attributes:
         ray: Ray's module.
-        new_worker: Starts a worker for a strategy.
-        count: The number of workers that write at once.
+        new_worker: A function that starts a worker for a strategy.
+        count: The number of workers that write at the same time.
         chunk: The number of texts in a chunk.
     """
 
@@ -143,11 +144,11 @@ class _Workers:
     chunk: int
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield the batches of each chunk when a worker has written it.
+        """Yield the batches of each chunk as soon as a worker has written the chunk.
 
         Raises:
             StudyError: A worker refused a prompt or a model, the machines have different models, or workers
-                died several times. The yielded texts are valid.
+                died several times. The texts that were yielded before are valid.
         """
         ordered = sorted(texts, key=lambda planned: -len(planned[0].text))
         without_references = [(replace(prompt, reference=None), run) for prompt, run in ordered]
@@ -178,15 +179,15 @@ class _Workers:
     def _hand_out_chunks(
         self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], RayObject]
     ) -> Iterator[tuple[list[FinishedBatch], str]]:
-        """Give chunks to workers that run, and yield the results.
+        """Give chunks to workers that are ready, and yield the results.
 
         Raises:
-            StudyError: No worker runs, and the cluster has no room for one.
-            RayError: A chunk failed `ATTEMPTS` times, or as many new workers died.
+            StudyError: No worker runs, and the cluster has no free place for a worker.
+            RayError: A chunk failed `ATTEMPTS` times, or `ATTEMPTS` workers died before their first chunk.
         """
         queue = deque(range(len(chunks)))
         attempts = Counter[int | None]()
-        # The worker and its chunk, by the pending answer. A worker that starts has no chunk yet.
+        # For each pending answer, the worker and the chunk. A worker that is starting has no chunk yet.
         at_work: dict[RayObject, tuple[RayObject, int | None]] = {}
 
         def start_worker() -> None:
@@ -219,10 +220,10 @@ class _Workers:
                 self.ray.kill(worker)
 
     def _wait_for_answers(self, at_work: Mapping[RayObject, tuple[RayObject, int | None]]) -> list[RayObject]:
-        """Wait for answers, and return those that have arrived.
+        """Wait for pending answers, and return the answers that have arrived.
 
         Raises:
-            StudyError: No worker runs, and there is no room for one.
+            StudyError: No worker runs, and the cluster has no free place for a worker.
         """
         answers: list[RayObject] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
         if not answers and all(chunk is None for _, chunk in at_work.values()):
@@ -234,7 +235,7 @@ class _Workers:
 
 
 def sum_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, float]:
-    """Return the resources of all live machines. Ray's own sum includes lost machines for some time."""
+    """Return the resources of all live machines. Ray's own function counts lost machines for some time."""
     resources = Counter[str]()
     for node in nodes:
         resources.update(node["Resources"] if node["Alive"] else {})
@@ -244,10 +245,12 @@ def sum_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, floa
 def choose_workers(
     resources: Mapping[str, float], *, device: str, workers: int | None
 ) -> tuple[int, Literal["cpu", "cuda"]]:
-    """Return the number of workers and their kind of device: one worker for each GPU, or else for each CPU.
+    """Return the number of workers and their kind of device.
+
+    By default there is one worker per GPU. Without GPUs, there is one worker per CPU.
 
     Raises:
-        StudyError: There is no room for `workers`, or the study needs a GPU and there is none.
+        StudyError: The cluster is too small for `workers`, or the study needs a GPU and there is no GPU.
     """
     has_gpu = resources.get("GPU", 0) >= 1
     use_gpu = device.startswith("cuda") or (device == "auto" and has_gpu)
@@ -261,16 +264,14 @@ def choose_workers(
 
 
 def _connect_to_ray(ray: RayObject, address: str | None) -> None:
-    """Connect Ray to the cluster at `address`. Without an address, start a cluster on this machine."""
+    """Connect Ray to the cluster at `address`, or start a cluster on this machine if there is no address."""
     progress.notice(f"joining the Ray cluster at {address}" if address else "starting Ray on this machine")
     options: dict[str, object] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         options |= {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
     try:
         host, _, port = (address or "").rpartition(":")
-        if (
-            host and port.isdecimal()
-        ):  # if nothing listens there, this fails at once; Ray would try for minutes
+        if host and port.isdecimal():  # this fails at once if nothing listens; Ray would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         with chdir(Path(__file__).parents[3]):  # workers import modules from the folder where Ray starts
             ray.init(address or "local", **options)

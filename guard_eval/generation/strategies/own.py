@@ -1,6 +1,6 @@
 """Load users' own strategies from files that the command line names.
 
-A study.toml never names a file of code, because it may come from a stranger. It names only strategies.
+A study.toml never names a file of code, because a study may come from a stranger. It names only strategies.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from guard_eval.generation.strategies.values import (
 )
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
-"""The environment variable that passes the files to child processes, joined by `os.pathsep`."""
+"""The environment variable that passes the paths of the files to child processes, joined by `os.pathsep`."""
 _MODULE = "guard_eval_own_"
-"""The beginning of the name of a file's module. The hash of the file's text follows."""
+"""The first part of the name of a file's module. The second part is a hash of the file's text."""
 
 _classes: dict[str, type[Step]] = {}
 texts: dict[str, str] = {}
-"""The texts of the files in use, by path. Workers on other machines get these texts."""
+"""The source code of the files in use, by path. Workers on other machines get this source code."""
 spellings: dict[str, Strategy] = {}
-"""The parsed strategies with an own step, by the text that names them."""
+"""The parsed strategies that use a user's own strategy, by the text that was parsed."""
 recorded: dict[str, RecordedStrategy] = {}
-"""The strategies that studies have recorded, by the text that names them. Used if no file is loaded."""
+"""The strategies that studies have recorded, by signature. They are used if the file is not loaded."""
 
 
 def use_file(path: Path) -> None:
     """Load the strategies of a Python file for this process and its child processes.
 
     Raises:
-        StudyError: The file cannot be read or run, has no strategy, or a name is already in use.
+        StudyError: The file cannot be read or run, the file has no strategy, or a name is already in use.
     """
     path = path.absolute()
     use_text(str(path), read_text(path))
@@ -55,7 +55,7 @@ def use_file(path: Path) -> None:
 
 
 def use_text(path: str, text: str) -> None:
-    """Load the strategies of a file's text. Errors name `path`."""
+    """Load the strategies from a file's source code. Errors name `path`."""
     if texts.get(path) != text:
         for kind in _run_file(f"{_MODULE}{_hash_text(text)}", path, text):
             _check_class(kind, path)
@@ -76,7 +76,7 @@ def list_own_strategies() -> dict[str, type[Step]]:
 
 
 def hash_own_source(strategy: Strategy) -> str | None:
-    """Return a hash of the source of the user's own strategies in `strategy`; None if there are none."""
+    """Return a hash of the source code of users' own strategies in `strategy`, or None without any."""
     if isinstance(strategy, RecordedStrategy):
         return strategy.digest
     return (
@@ -85,7 +85,7 @@ def hash_own_source(strategy: Strategy) -> str | None:
 
 
 def find_unloaded(signatures: Iterable[str]) -> list[str]:
-    """Return the strategies that a study recorded and that no file in use defines."""
+    """Return the strategies that a study has recorded, but that no loaded file defines."""
     return [name for name in signatures if name in recorded and not list_own_strategies()]
 
 
@@ -98,15 +98,15 @@ def check_loaded(signatures: Iterable[str]) -> None:
 
 
 def find_defining_file(kind: type) -> str:
-    """Return the file that defines a strategy, or else its module."""
+    """Return the file that defines a strategy, or the module's name if there is no file."""
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
 
 def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
-    """Run a file's text as the module `name`, and return the strategies that it defines."""
+    """Run a file's source code as the module `name`, and return the strategies that the file defines."""
     module = ModuleType(name)
     module.__file__ = path
-    sys.modules[name] = module  # dataclasses and type hints look names up here
+    sys.modules[name] = module  # dataclasses and type hints search here for names
     try:
         exec(compile(text, path, "exec"), vars(module))  # noqa: S102 (the command line names the file)
         kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Step)]
@@ -127,7 +127,7 @@ def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
 
 
 def _check_class(kind: type[Step], path: str) -> None:
-    """Refuse a class that is not a complete strategy, or has the name of another one."""
+    """Raise an error if a class is not a complete strategy or has the name of another strategy."""
     name = get_strategy_name(kind)
     settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
@@ -148,7 +148,7 @@ def _make_error(path: str, problem: str) -> StudyError:
 def _hash_source(kind: type) -> str:
     if kind.__module__.startswith(_MODULE):
         return kind.__module__.removeprefix(_MODULE)
-    try:  # the class is defined in a program, not in a file of strategies
+    try:  # a program defines the class, not a file of strategies
         return _hash_text(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
     except (OSError, TypeError) as error:
         raise StudyError(

@@ -22,8 +22,8 @@ class Grid(NamedTuple):
     """A strategy whose parameters may have lists of values.
 
     Attributes:
-        text: The text in study.toml, or the signature of a strategy without lists.
-        settings: The signatures of all combinations of values, in their order.
+        text: The text in study.toml. Without lists, the signature of the strategy.
+        settings: The signatures of all combinations of values, in the order of the lists.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Grid(NamedTuple):
 
 
 def parse(text: str) -> Strategy:
-    """Parse the name or signature of a strategy. Parameters that are left out have their defaults.
+    """Parse the name or signature of a strategy. Missing parameters get their default values.
 
     >>> parse("guard(window=4)") == parse("guard(window = 4)")
     True
@@ -39,8 +39,8 @@ def parse(text: str) -> Strategy:
     ('contrastive(k=10, alpha=0.6)', 'beam(beams=3)')
 
     Raises:
-        StudyError: A name, a parameter or a word is unknown (the message offers the nearest one), or a value
-            is out of range.
+        StudyError: A name, a parameter or a word is unknown (the message suggests the most similar one), or
+            a value is out of range.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body if len(text) <= _MOST_CHARACTERS else None
@@ -60,10 +60,10 @@ def parse(text: str) -> Strategy:
 
 
 def read_strategy(strategy: object) -> Strategy:
-    """Return a strategy that a program gives as a value or as its signature.
+    """Return the strategy of a program's argument, which is a strategy or a signature.
 
     Raises:
-        StudyError: It is neither, or the signature is wrong.
+        StudyError: The argument is neither a strategy nor a signature, or the signature is wrong.
     """
     result = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(result, Strategy):
@@ -78,14 +78,14 @@ def read_grid(text: str) -> Grid:
     Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'))
 
     Raises:
-        StudyError: As in `parse`, or there are too many settings, or two of them are equal.
+        StudyError: As in `parse`, or there are too many settings, or two settings are equal.
     """
     lists = [listed.split(",") for listed in _LIST.findall(text)]
     if not lists or len(text) > _MOST_CHARACTERS:
         strategy = str(parse(text))
         return Grid(strategy, (strategy,))
     count = prod(map(len, lists))
-    # The lists are at every second position, between the parts of the text around them.
+    # Every second part is a list. The other parts are the text around the lists.
     parts = _LIST.split(text)
     settings: dict[str, None] = {}
     for values in product(*lists) if count <= _MOST_SETTINGS else ():
@@ -118,7 +118,7 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
         return cast("Strategy", kind(**arguments))
     except StudyError:
         raise
-    except (TypeError, ValueError) as error:  # a user's own strategy may check its parameters itself
+    except (TypeError, ValueError) as error:  # a user's own strategy may check its parameters
         raise StudyError(f"strategy {text!r}: {error}") from error
 
 

@@ -1,9 +1,9 @@
-"""The strategies as frozen dataclasses, their signatures, and the functions of a step. No torch.
+"""The strategies as frozen dataclasses, their signatures, and the functions of a step, without torch.
 
 Functions are registered for the class of a strategy. Most strategies have only `apply_step`. A strategy that
-remembers numbers from step to step also has `initial_state`, and `update_state` can change them when the
-token is chosen. The functions of built-in strategies are in `guard_eval.generation.decoding`, and those of
-users' own strategies in their own file (docs/own_strategy.md).
+remembers numbers from step to step also has `initial_state`, and `update_state` can change these numbers when
+the token is chosen. Built-in strategies have their functions in `guard_eval.generation.decoding`, and users'
+own strategies have them in the user's file (docs/own_strategy.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from guard_eval.errors import StudyError, suggest_nearest
 
 _Tensor: TypeAlias = Any
-"""A tensor of PyTorch, which the strategies themselves do not need."""
+"""A tensor of PyTorch. This module works without PyTorch."""
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
@@ -34,7 +34,7 @@ _OpenShare = Annotated[float, Field(gt=0, lt=1)]
 _NotNegative = Annotated[float, Field(ge=0)]
 _Finite = Annotated[float, Field(ge=-100, le=100)]
 _Word = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,40}$")]
-"""A part of a file's name."""
+"""A word in a signature. It can be a part of a file name."""
 
 
 STRATEGIES: dict[str, type[Any]] = {}
@@ -43,13 +43,13 @@ STRATEGIES: dict[str, type[Any]] = {}
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _StrategyBase:
-    """The base of all strategies: it has a signature, and checks parameters by their annotations.
+    """The base class of all strategies, with a signature and checks of the parameters' types and ranges.
 
     A built-in strategy becomes a frozen dataclass and an entry of `STRATEGIES`.
 
     Attributes:
-        draws: Whether tokens are drawn.
-        source: The publication that describes it.
+        draws: Whether the strategy draws tokens at random.
+        source: The publication that describes the strategy.
     """
 
     draws: ClassVar[bool] = False
@@ -65,10 +65,10 @@ class _StrategyBase:
         return signature(cast("Strategy", self))
 
     def __add__(self, other: Step | Chain) -> Chain:
-        """Join this strategy and another one to a chain of steps.
+        """Join this strategy and another strategy to a chain of steps.
 
         Raises:
-            StudyError: One of them is not a step, because it chooses the token itself.
+            StudyError: One of the strategies chooses the token itself, so it cannot be a step.
         """
         if not isinstance(other, _StrategyBase):
             return NotImplemented
@@ -92,7 +92,7 @@ class _StrategyBase:
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if value == 0 and isinstance(value, float):
-                value = 0.0  # −0 would be another signature of the same strategy
+                value = 0.0  # −0 would give the same strategy another signature
             object.__setattr__(self, field.name, value)
 
 
@@ -105,40 +105,40 @@ def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401
 
 
 class Step(_StrategyBase):
-    """A strategy that changes or cuts the logits of a step. Another step can follow it in a chain.
+    """A strategy that changes or cuts the logits of a step. Another step can follow in a chain.
 
-    Users' own strategies derive from its subclasses `Sampler` and `Penalty` (docs/own_strategy.md). A name in
+    Users' own strategies are subclasses of `Sampler` or `Penalty` (docs/own_strategy.md). The name in
     signatures is the class name in lower case with underscores: `TopA` is `top_a`.
     """
 
 
 class Sampler(Step):
-    """A strategy that cuts a step's distribution and draws from the remaining tokens."""
+    """A strategy that removes tokens from a step's distribution and draws one of the remaining tokens."""
 
     draws: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation(Sampler):
-    """A sampler that divides the logits by a temperature before it cuts them."""
+    """A sampler that divides the logits by a temperature before it removes tokens."""
 
     temperature: _Positive = 1.0
 
 
 class Penalty(Step):
-    """A strategy that changes logits depending on the tokens so far."""
+    """A strategy that changes logits according to the tokens so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedStrategy(Step):
-    """A user's own strategy that a study has recorded, used if the file that defines it is not loaded.
+    """A user's own strategy in a study, if the file that defines the strategy is not loaded.
 
-    It is enough for all commands that write no text.
+    All commands that write no texts can use it.
 
     Attributes:
-        text: Its signature.
-        drawn: Whether tokens are drawn.
-        digest: The hash of its source.
+        text: The signature.
+        drawn: Whether the strategy draws tokens at random.
+        digest: The hash of the strategy's source code.
     """
 
     text: Annotated[str, Field(pattern=r"^[\w(][\w ()=.,+-]{0,199}$")]
@@ -147,15 +147,16 @@ class RecordedStrategy(Step):
 
 
 class Greedy(_StrategyBase, name="greedy", source="the likeliest token"):
-    """The most likely token at every step, argmax p(v | x_<t); ties go to the smallest token id."""
+    """Choice of the most likely token, argmax p(v | x_<t), at every step. The smallest id wins a tie."""
 
 
 class BeamSearch(_StrategyBase, name="beam", source="Freitag and Al-Onaizan 2017, arXiv 1702.01806"):
     """The continuation y with the highest Σ ln p(y_t | x, y_<t) / |y|^length_penalty in a beam search.
 
     Attributes:
-        beams: The number of hypotheses.
-        length_penalty: 0 uses the plain sum, which prefers short texts. A value above 1 prefers long texts.
+        beams: The number of hypotheses that are kept at each step.
+        length_penalty: With 0, the score is the plain sum, which prefers short texts. A value above 1 prefers
+            long texts.
     """
 
     beams: _Beams = 5
@@ -163,13 +164,13 @@ class BeamSearch(_StrategyBase, name="beam", source="Freitag and Al-Onaizan 2017
 
 
 class Temperature(Sampler, name="temperature", source="Ackley, Hinton and Sejnowski 1985"):
-    """Sampling from the distribution sharpened by `tau`: p(v) ∝ exp(l_v / τ) for logits l."""
+    """Sampling from p(v) ∝ exp(l_v / τ), with the logits l and the temperature τ = `tau`."""
 
     tau: _Positive = 0.9
 
 
 class TopK(Truncation, name="top_k", source="Fan, Lewis and Dauphin 2018, arXiv 1805.04833"):
-    """Sampling from the `k` most likely tokens: the set V_k of k tokens with the largest Σ p(v)."""
+    """Sampling from the `k` most likely tokens."""
 
     k: _AtLeastOne = 50
 
@@ -181,7 +182,7 @@ class TopP(Truncation, name="top_p", source="Holtzman et al. 2020, arXiv 1904.09
 
 
 class Typical(Truncation, name="typical", source="Meister et al. 2023, arXiv 2202.00666"):
-    """Sampling from the fewest tokens with Σ p(v) ≥ `tau`, in ascending order of |H + ln p(v)|."""
+    """Sampling from the smallest set with Σ p(v) ≥ `tau` of tokens in ascending order of |H + ln p(v)|."""
 
     tau: _PositiveShare = 0.2
 
@@ -199,29 +200,30 @@ class EpsilonSampling(Truncation, name="epsilon", source="Hewitt, Manning and Li
 
 
 class EtaSampling(Truncation, name="eta", source="Hewitt, Manning and Liang 2022, arXiv 2210.15191"):
-    """Sampling from the tokens with p(v) ≥ min(ε, √ε exp(−H)): the flatter the distribution, the lower."""
+    """Sampling from the tokens with p(v) ≥ min(ε, √ε exp(−H)). A high entropy H lowers this limit."""
 
     epsilon: _OpenShare = 0.0009
 
 
 class TopNSigma(Truncation, name="top_n_sigma", source="Tang et al. 2024, arXiv 2411.07641"):
-    """Sampling from the tokens with l_v ≥ max l − nσ, σ the standard deviation of the logits l."""
+    """Sampling from the tokens with l_v ≥ max l − nσ, where σ is the standard deviation of the logits l."""
 
     n: _Positive = 1.0
 
 
 class PLess(Truncation, name="p_less", source="Tan, Wu and Howard 2025, arXiv 2509.23234"):
-    """Sampling from the tokens with p(v) ≥ Σ p², the chance that two draws agree."""
+    """Sampling from the tokens with p(v) ≥ Σ p², which is the probability that two draws are equal."""
 
 
 class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007.14966"):
-    """Sampling from the k likeliest tokens, k by Zipf's law for a surprise of μ: μ ← μ − η (S − τ).
+    """Sampling from the k most likely tokens, where k follows from the surprise μ by Zipf's law.
 
-    S = −log2 p(v) is the surprise of the token that was drawn; μ begins at 2τ.
+    S = −log2 p(v) is the surprise of the drawn token. μ begins at 2τ, and each step changes μ to
+    μ − η (S − τ).
 
     Attributes:
-        tau: The target, in bits.
-        eta: How much of a step's error corrects the next step.
+        tau: τ, the target surprise, in bits.
+        eta: η, the share of a step's error that corrects the next step.
     """
 
     tau: _Bits = 3.0
@@ -229,19 +231,19 @@ class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007
 
 
 class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
-    """l_v / θ for the logits of tokens in prompt or text, with θ the `penalty`, or l_v · θ if l_v < 0."""
+    """Divide the logits l_v of tokens in prompt or text by θ, the `penalty`, or multiply them if l_v < 0."""
 
     penalty: _Factor = 1.2
 
 
 class FrequencyPenalty(Penalty, name="frequency_penalty", source="OpenAI's API"):
-    """l_v − α c_v: subtract α, the `penalty`, from a logit for each of the c_v times that v was written."""
+    """Subtract α c_v from a token's logit: α is the `penalty`, and the text has the token c_v times."""
 
     penalty: _Finite = 0.5
 
 
 class PresencePenalty(Penalty, name="presence_penalty", source="OpenAI's API"):
-    """l_v − α [c_v > 0]: subtract α, the `penalty`, from the logits of tokens that were written."""
+    """Subtract α, the `penalty`, from the logits of all tokens in the text."""
 
     penalty: _Finite = 0.5
 
@@ -257,13 +259,13 @@ class NoRepeatNgram(
 class Dry(Penalty, name="dry", source="p-e-w 2024, text-generation-webui, pull request 5677"):
     """Subtract multiplier · base^(n − allowed_length) from the logit of a token that would repeat a sequence.
 
-    n is the number of repeated tokens before the token.
+    n is the length of the repeated sequence before the token.
 
     Attributes:
         multiplier: The penalty for n = allowed_length.
         base: The factor by which the penalty grows with each further token.
         allowed_length: The smallest n that has a penalty.
-        breakers: The tokens at which sequences end: `none`, or the author's (`DRY_BREAKERS`).
+        breakers: The tokens at which sequences end: `none`, or the author's list (`DRY_BREAKERS`).
     """
 
     multiplier: _NotNegative = 0.8
@@ -281,15 +283,15 @@ class ContrastiveDecoding(
 ):
     """Beam search by ln p(v) − ln p_amateur(v) over the tokens with p(v) ≥ α max p.
 
-    p is the model's distribution, p_amateur that of a smaller one, the amateur.
+    p is the distribution of the model, and p_amateur the distribution of a smaller model, the amateur.
 
     Attributes:
         alpha: α. Only tokens with p(v) ≥ α max p can be chosen.
         amateur_tau: The amateur's temperature.
         beams: The number of beams.
-        amateur_prompt: The part of the prompt that the amateur sees: its `last` token, as in the main setting
-            of its authors (Li et al. 2023, section 3.4; `--ignore_prefix yes` of their program), or the
-            `whole` prompt. Both models see the text after the prompt.
+        amateur_prompt: The part of the prompt that the amateur sees: the `last` token, as in the main setting
+            of the method's authors (Li et al. 2023, section 3.4; `--ignore_prefix yes` of their program), or
+            the `whole` prompt. Both models see the text after the prompt.
     """
 
     alpha: _PositiveShare = 0.1
@@ -299,9 +301,9 @@ class ContrastiveDecoding(
 
 
 class AdaptiveDecoding(Sampler, name="adaptive", source="Zhu et al. 2024, arXiv 2402.18223"):
-    """Sampling from the likeliest tokens that each add ΔConf_k > ε to the confidence.
+    """Sampling from the most likely tokens, as long as each adds ΔConf_k > ε to the confidence.
 
-    ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V for
+    ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V, with
     p_1 ≥ p_2 ≥ … and R_k = 1 − Σ_{i≤k} p_i.
     """
 
@@ -309,7 +311,7 @@ class AdaptiveDecoding(Sampler, name="adaptive", source="Zhu et al. 2024, arXiv 
 
 
 class ContrastiveSearch(_StrategyBase, name="contrastive", source="Su et al. 2022, arXiv 2202.06417"):
-    """The token v with the highest (1 − α) p(v) − α max_j cos(h_v, h_j) among the `k` most likely tokens."""
+    """Choice of the token with the largest (1 − α) p(v) − α max_j cos(h_v, h_j) of the `k` likeliest."""
 
     k: _AtLeastOne = 10
     alpha: _Share = 0.6
@@ -320,8 +322,9 @@ class AdaptiveContrastiveSearch(
 ):
     """Contrastive search whose k and α depend on the step's entropy H_t. `q` scales this effect.
 
-    k_t = 10 σ(q arctanh((H_t − med H_<t) / ln V)) + 5, rounded, with the sigmoid σ, and
-    α_t = σ(q arctanh((H_t^k − med H_<t^k) / ln k_t)), H_t^k the entropy of the k_t likeliest, renormalised.
+    k_t = 10 σ(q arctanh((H_t − med H_<t) / ln V)) + 5, rounded, where σ is the sigmoid, and
+    α_t = σ(q arctanh((H_t^k − med H_<t^k) / ln k_t)), where H_t^k is the entropy of the k_t likeliest tokens
+    after their probabilities are renormalised.
     """
 
     q: _Positive = 1.0
@@ -330,21 +333,21 @@ class AdaptiveContrastiveSearch(
 class Guard(_StrategyBase, name="guard", source="the paper"):
     """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
 
-    It takes the token with the highest p(v | x_<t) α_t^(count of v) (`eq:acs`) among the k_t likeliest, with
-    k_t = 10 σ(λ_k δ_loc + (1 − λ_k) δ_glob) + 5 (`eq:kt`), rounded down, the sigmoid σ, and the local median
-    med: δ_loc = q arctanh((H_t − med) / ln V) (`eq:deltaloc`), δ_glob = q arctanh((med − H_glob,t) / ln V)
-    (`eq:deltaglob`). α_t is σ of the same sum with ln k_t for ln V (`eq:alphat`). q and λ_k:
-    `decoding/guard/equations.py`.
+    GUARD chooses the token with the highest p(v | x_<t) α_t^(count of v) (`eq:acs`) of the k_t most likely
+    tokens. k_t = 10 σ(λ_k δ_loc + (1 − λ_k) δ_glob) + 5 (`eq:kt`), rounded down, where σ is the sigmoid. With
+    the local median med, δ_loc = q arctanh((H_t − med) / ln V) (`eq:deltaloc`) and
+    δ_glob = q arctanh((med − H_glob,t) / ln V) (`eq:deltaglob`). α_t is σ of the same sum, with ln k_t in
+    place of ln V (`eq:alphat`). `decoding/guard/equations.py` has q and λ_k.
 
     Attributes:
         window: w of `eq:deltaloc`: the number of steps in the local median.
-        decay: λ of `eq:hglob`: the factor of an entropy's weight for each step of age.
-        formulation: The description that is followed: the paper's equations, its Algorithm 1 (`app:C`), or
-            the authors' released program. `docs/adr/0004-guard-formulations.md` lists their differences.
-        aggregation: The function in place of med (`tab:median_selection`): the median, the mean, or the mean
-            with a tenth of the values at each end replaced by a quantile.
-        mapping: The function in place of arctanh: itself, or sign(x) · ln(1 + |x|).
-        select: Take the best of the penalised candidates, or draw one of them.
+        decay: λ of `eq:hglob`: the factor by which an entropy's weight falls at each step.
+        formulation: The paper's equations, the paper's Algorithm 1 (`app:C`), or the authors' released
+            program. `docs/adr/0004-guard-formulations.md` lists the differences.
+        aggregation: The function in place of med (`tab:median_selection`): the median, the mean, or the
+            winsorized mean, which replaces a tenth of the values at each end by a quantile.
+        mapping: The function in place of arctanh: arctanh, or sign(x) · ln(1 + |x|).
+        select: Take the best of the penalised candidates, or draw a candidate.
     """
 
     window: _AtLeastOne = 7
@@ -365,13 +368,13 @@ class Guard(_StrategyBase, name="guard", source="the paper"):
 
 @singledispatch
 def apply_step(strategy: object, logits: _Tensor, context: object) -> _Tensor:  # noqa: ARG001
-    """Return the logits after a strategy's step, `[B, V]`, float32. −inf marks a removed token.
+    """Apply a strategy's step, and return the new logits, `[B, V]`, float32. −inf marks a removed token.
 
     Args:
-        strategy: The strategy. Its class decides which registered function is called.
-        logits: The logits before, `[B, V]`, float32, with at least one finite number in each row.
-        context: The tokens so far, random keys, step and state: `decoding.Context`. The state may be changed
-            in place.
+        strategy: The strategy. Its class selects the registered function.
+        logits: The logits before the step, `[B, V]`, float32, with at least one finite number in each row.
+        context: The tokens so far, random keys, step and state: `decoding.Context`. The function may change
+            the state in place.
     """
     name = type(strategy).__name__
     raise StudyError(
@@ -382,7 +385,7 @@ def apply_step(strategy: object, logits: _Tensor, context: object) -> _Tensor:  
 
 @singledispatch
 def initial_state(strategy: object) -> list[float]:  # noqa: ARG001 (the default)
-    """Return the S numbers that a strategy remembers of each text, as they are before the first step."""
+    """Return the S numbers that a strategy remembers for each text, as they are before the first step."""
     return []
 
 
@@ -396,18 +399,18 @@ def update_state(strategy: object, state: _Tensor, logits: _Tensor, tokens: _Ten
 
 @singledispatch
 def trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
-    """Return a step's values for the trace, by name, `[B]` each, from the states `[B, S]` around it."""
+    """Return a step's values for the trace, by name, `[B]` each. The states are before and after the step."""
     name = type(strategy).__name__
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
 
 
-def to_python(value: Any) -> Any:  # noqa: ANN401 (whatever a user gives)
-    """Convert a number of NumPy to a number of Python. Return other values unchanged."""
+def to_python(value: Any) -> Any:  # noqa: ANN401 (a value from the user)
+    """Convert a NumPy number to a Python number. Return other values unchanged."""
     return value.item() if getattr(value, "shape", None) == () else value
 
 
 def draws_tokens(strategy: Strategy) -> bool:
-    """Return whether a strategy draws tokens, so that another run can write another text."""
+    """Return whether a strategy draws tokens at random, so that a second run can write another text."""
     if isinstance(strategy, Guard):
         return strategy.select == "sample"
     if isinstance(strategy, RecordedStrategy):
@@ -422,9 +425,9 @@ _LONGEST_CHAIN = 200
 
 @dataclass(frozen=True)
 class Chain(_StrategyBase):
-    """A sequence of steps. The input of each is the output of the step before.
+    """A sequence of steps. Each step changes the output of the step before.
 
-    The token is drawn from the last output. If no step draws, the likeliest token is taken.
+    The token is drawn from the last output. If no step draws, the most likely token is taken.
     """
 
     steps: tuple[Step, ...]
@@ -436,27 +439,27 @@ class Chain(_StrategyBase):
                     f"{step} cannot be combined with +, because it chooses the token itself; these can: "
                     + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, Step))
                 )
-        if len(signature(self)) > _LONGEST_CHAIN:  # it is a file's name
+        if len(signature(self)) > _LONGEST_CHAIN:  # signatures are file names
             raise StudyError(
                 f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, and it names a "
                 f"file, so at most {_LONGEST_CHAIN} are possible: leave out steps or digits"
             )
 
 
-def list_steps(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also what turns out to be no step)
-    """Return the steps of a chain, or the strategy as the only one."""
+def list_steps(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also values that are not steps)
+    """Return the steps of a chain. Any other strategy is the only step."""
     return strategy.steps if isinstance(strategy, Chain) else (strategy,)
 
 
 LogitStrategy = Greedy | Step | Chain | Guard
-"""Strategies that need only the logits of each step from the model."""
+"""The strategies that need only the model's logits at each step."""
 Strategy = LogitStrategy | BeamSearch | ContrastiveDecoding | ContrastiveSearch | AdaptiveContrastiveSearch
 
 
 def signature(strategy: Strategy) -> str:
-    """Return the text that names a strategy in files, tables and legends. `parse` reads it.
+    """Return the name of a strategy, with parameters, for files, tables and legends. `parse` reads it.
 
-    As in the paper's tables, a strategy that needs tuning always shows its parameters. Settings with a
+    As in the paper's tables, a strategy that needs tuning always shows its parameters. Parameters with a
     neutral default (GUARD's, a temperature, a length penalty, breakers) are shown only if they are changed.
 
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
@@ -484,7 +487,7 @@ def get_strategy_name(kind: type) -> str:
 
 
 def is_user_defined(strategy: object) -> bool:
-    """Return whether a step is a user's own, and not built in."""
+    """Return whether a user's file or program defines the strategy."""
     return type(strategy) not in STRATEGIES.values()
 
 

@@ -1,1 +1,1 @@
-"""The metrics: each module yields its scores of groups of texts."""
+"""The metrics. Each module computes some metrics of groups of texts."""

@@ -1,4 +1,4 @@
-"""Batches of token ids, as models take them."""
+"""Put rows of token ids into batches for a model."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def read_in_batches(
     Rows of about the same length are read together.
 
     Args:
-        rows: The rows that a model reads. The value of None is None.
-        length: Returns the number of tokens in a row.
-        read_rows: Returns a value for each row of a batch.
+        rows: The rows for the model. A row that is None has the value None.
+        length: A function that returns the number of tokens in a row.
+        read_rows: A function that returns a value for each row of a batch.
         max_rows: The largest number of rows in a batch.
     """
     present = [(index, row) for index, row in enumerate(rows) if row is not None]
@@ -48,12 +48,12 @@ def read_in_batches(
 
 
 def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:
-    """Pad rows on the right. Return the ids, and a mask that is true for tokens, `[rows, longest]` both.
+    """Pad rows on the right. Return the ids and a mask that is true for tokens, `[rows, longest]` each.
 
     Args:
         rows: The token ids of each row.
-        model: The model that reads them. The tensors are on its device.
-        padding: The id that fills up a row.
+        model: The model that reads the rows. The tensors are on the model's device.
+        padding: The id that pads a row.
     """
     device = next(model.parameters()).device
     tensors = [torch.tensor(row, device=device) for row in rows]

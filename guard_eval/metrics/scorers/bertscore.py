@@ -1,8 +1,8 @@
-"""BERTScore: the similarity of a continuation's words to its reference's, by the states of an encoder.
+"""BERTScore: the similarity of a continuation and its reference, by the hidden states of an encoder.
 
-Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The numbers
-are those of the authors' package bert-score 0.3.13, without inverse document frequencies and without
-rescaling.
+Sources: Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The
+numbers are equal to those of the authors' package bert-score 0.3.13, without inverse document frequencies and
+without rescaling.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LAYERS = {
     "xlm-roberta-large": 17,
     "deberta-xlarge-mnli": 40,
 }
-"""The layer of each model that agrees best with people, as measured by the metric's authors."""
+"""For each model, the layer that agrees best with people, as measured by the metric's authors."""
 
 
 def default_layer(name: str) -> int:
-    """Return the layer that the metric's authors chose for a model. The last part of its name decides.
+    """Return the layer that the metric's authors chose for a model, by the last part of the model's name.
 
     Raises:
         StudyError: The model is not in `LAYERS`.
@@ -49,11 +49,11 @@ def default_layer(name: str) -> int:
 
 
 def token_limit(model: Model, tokenizer: Tokenizer) -> int:
-    """Return the largest number of tokens that an encoder reads, with the special tokens."""
+    """Return the largest number of tokens that an encoder can read, including special tokens."""
     limits = [getattr(model.config.get_text_config(), "max_position_embeddings", None)]
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and module.padding_idx is not None:
-            # RoBERTa and similar models count positions from the one after the position of padding.
+            # RoBERTa and similar models count positions from the position after the padding's.
             limits.append(module.num_embeddings - module.padding_idx - 1)
     return int(min(filter(None, [*limits, tokenizer.model_max_length])))
 
@@ -66,16 +66,16 @@ def bertscore(
     layer: int,
     batch_size: int = 32,
 ) -> list[tuple[float | None, bool]]:
-    """Return the F1 of each text and its reference, from −1 to 1, and whether one of them was cut.
+    """Return the F1 of each text and its reference, from −1 to 1, and whether the text or reference was cut.
 
-    Each token is matched with the most similar token of the other side, by the cosine of their hidden states.
+    Each token is matched with the most similar token of the other text, by the cosine of the hidden states.
     The special tokens at a text's ends can be matched but do not count. F1 is None if the text or the
     reference has no word.
 
     Args:
         model: An encoder of transformers.
-        tokenizer: Its tokenizer.
-        pairs: A text and its reference, each.
+        tokenizer: The model's tokenizer.
+        pairs: Pairs of a text and its reference.
         layer: The layer whose output represents a token. Layer 0 is the embeddings.
         batch_size: The number of pairs in a forward pass.
 
@@ -91,18 +91,18 @@ def bertscore(
 
 
 def _cut_row(row: list[int], limit: int) -> list[int]:
-    """Cut a text to `limit` tokens. The special token at its end stays."""
+    """Cut a text to `limit` tokens, but keep the special token at the end."""
     return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
 
 
 def _find_longest(pair: Sequence[list[int]]) -> int:
-    """Return the number of tokens in the longer text of a pair."""
+    """Return the number of tokens of the longer text of a pair."""
     return max(map(len, pair))
 
 
 def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of each text, with the special tokens at its ends."""
-    # These two tokenizers encode a first word like other words only if a space stands before it.
+    """Return the token ids of each text, with the special tokens at both ends."""
+    # These two tokenizers encode the first word like other words only if it follows a space.
     start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
     rows: list[list[int]] = tokenizer([start + text.strip() for text in texts], verbose=False)["input_ids"]
     return rows
@@ -112,13 +112,13 @@ def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]
 def _score_pairs(
     model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
 ) -> list[float | None]:
-    """Return the F1 of each pair of a text's tokens and its reference's tokens."""
+    """Return the F1 of each pair: the tokens of a text, and the tokens of its reference."""
     texts, references = zip(*pairs, strict=True)
     x, x_real, x_counts = _embed_tokens(model, tokenizer, layer, texts)
     y, y_real, y_counts = _embed_tokens(model, tokenizer, layer, references)
     are_real = x_real[:, :, None] & y_real[:, None]
     similarity = (x @ y.transpose(1, 2)).masked_fill(~are_real, 0)
-    # Each token has the similarity of its best match; the mean is over the tokens that count.
+    # A token's similarity is the similarity of its best match. The mean is over the tokens that count.
     best_for_x = similarity.amax(2) * x_counts
     best_for_y = similarity.amax(1) * y_counts
     precision = best_for_x.sum(1) / x_counts.sum(1)
@@ -133,9 +133,9 @@ def _score_pairs(
 def _embed_tokens(
     model: Model, tokenizer: Tokenizer, layer: int, rows: Sequence[list[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return unit vectors of tokens, `[n, tokens, d]`, and two masks, `[n, tokens]`.
+    """Return a unit vector for each token, `[n, tokens, d]`, and two masks, `[n, tokens]`.
 
-    The first mask leaves out padding. The second one leaves out special tokens, too: they do not count.
+    The first mask is false for padding. The second mask is also false for special tokens, which do not count.
     """
     ids, real = pad_rows(rows, model, tokenizer.pad_token_id)
     states = model(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states

@@ -1,7 +1,7 @@
 """Coherence: the mean log-likelihood of a continuation given its prompt (the paper's Appendix D).
 
-Any causal language model can score. Under the model that wrote the texts greedy decoding wins by
-construction, so a table always says which model scored. Perplexity comes from the same numbers.
+Any causal language model can score texts. If the model that wrote the texts also scores them, greedy decoding
+wins by construction, so a table always names the scoring model. Perplexity is computed from the same numbers.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcom
 from guard_eval.metrics.scorers.batches import BATCH_ROWS, pad_rows, read_in_batches
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
-"""The largest number of logits in a batch. In float32 they take 0.25 GiB on a CPU and 2 GiB on a GPU."""
+"""The largest number of logits in a batch, in float32: 0.25 GiB on a CPU and 2 GiB on a GPU."""
 
 
 class LogLikelihood(NamedTuple):
     """The log-likelihood of one continuation by a model.
 
     Attributes:
-        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) in nats. It is NaN if the model gives numbers that are not finite.
+        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) in nats, or NaN if the model's numbers are not finite.
         tokens: The number of tokens in the sum, at least 1.
         prompt_cut: Whether the beginning of the prompt was cut to fit into the model's context.
-        text_cut: Whether the end of the continuation was cut, because it alone is longer than the context.
+        text_cut: Whether the end of the continuation was cut, because the continuation alone is too long.
     """
 
     total: float
@@ -40,7 +40,7 @@ class LogLikelihood(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The tokens of a prompt and its continuation. Those from the index `first` on are scored."""
+    """The tokens of a prompt and its continuation. The tokens from the index `first` on are scored."""
 
     ids: list[int]
     first: int
@@ -55,7 +55,7 @@ def log_likelihoods(
     *,
     batch_size: int = BATCH_ROWS,
 ) -> list[LogLikelihood | None]:
-    """Return the log-likelihood of each continuation, or None if it has no token.
+    """Return the log-likelihood of each continuation, or None if a continuation has no token.
 
     As in the published script, prompt and continuation are tokenised separately, the model's first token is
     put before the prompt, and a continuation without a word has no score. Texts are padded on the right.
@@ -63,8 +63,8 @@ def log_likelihoods(
 
     Args:
         model: A causal language model of transformers.
-        tokenizer: Its tokenizer.
-        pairs: A prompt and its continuation, each.
+        tokenizer: The model's tokenizer.
+        pairs: Pairs of a prompt and its continuation.
         batch_size: The largest number of texts in a forward pass. Batches of long texts are smaller.
     """
     config = model.config.get_text_config()
@@ -77,7 +77,7 @@ def log_likelihoods(
         row = _cut_to_context(_encode_text(tokenizer, prompt), _encode_text(tokenizer, words), start, limit)
         rows.append(row if row.first < len(row.ids) else None)
     if scored := [row for row in rows if row is not None]:
-        # The batch must fit even if the longest text follows the shortest prompt.
+        # A batch must fit even if the longest text follows the shortest prompt.
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
@@ -90,16 +90,16 @@ def _encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def _cut_to_context(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
-    """Cut a prompt and its text to `limit` tokens: first the prompt's beginning, then the text's end.
+    """Cut a prompt and its text to `limit` tokens: first cut the prompt's beginning, then the text's end.
 
     The model's first token, `start`, is never cut.
     """
     whole_prompt = start + prompt
-    # The text leaves room for the first token, or for one token of the prompt.
+    # Before the text, there is room for the first token, or for one token of the prompt.
     fitted_text = text[: limit - max(1, len(start))] if whole_prompt else text[:limit]
     cut = max(0, len(whole_prompt) + len(fitted_text) - limit)
     fitted_prompt = start + prompt[cut:]
-    # Position i − 1 predicts the token at position i, so the first token of all cannot be scored.
+    # Position i − 1 predicts the token at position i, so the very first token cannot be scored.
     return _Row(
         ids=fitted_prompt + fitted_text,
         first=max(1, len(fitted_prompt)),
@@ -134,7 +134,7 @@ def _score_rows(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
 
 
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
-    """Yield coherence and perplexity of each group. The references are one of the groups."""
+    """Yield the coherence and the perplexity of each group. The references are also a group."""
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]

@@ -1,4 +1,4 @@
-"""The length of texts, in words and in tokens, and the time it took to generate them."""
+"""The length of texts, in words and tokens, and the time to generate them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHARED_TIME = "texts of one batch share its time, so there is no interval over p
 
 
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
-    """Yield the lengths of each group's texts and, for texts by a model, the speed."""
+    """Yield the lengths of each group's texts. For texts by a model, also yield the speed."""
     for group in groups:
         written = group.strategy != HUMAN
         if "length" in metrics:
@@ -33,13 +33,13 @@ def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
         "ended": [None if text.ended is None else 100.0 * text.ended for text in group.texts],
     }
     for metric, series in values.items():
-        if any(value is not None for value in series):  # a file of texts may have neither
+        if any(value is not None for value in series):  # a file of texts may lack these values
             numbers = [math.nan if value is None else value for value in series]
             yield mean_outcome(metric, group, numbers, signature=f"{metric}|as generated|mean over texts")
 
 
 def _speeds(group: Group) -> Iterator[Outcome]:
-    """Yield tokens per second and time per text, if times are known. All runs are taken together."""
+    """Yield the tokens per second and the time per text of all runs together, if times are known."""
     timed = [text for text in group.texts if text.seconds]
     if not timed:
         return
@@ -54,7 +54,7 @@ def _speeds(group: Group) -> Iterator[Outcome]:
 
 
 def _describe_machines(group: Group) -> str:
-    """Name the devices and the largest batch of a group's texts, if they are known."""
+    """Name the devices and the largest batch size of a group's texts, if they are known."""
     devices = sorted({text.device for text in group.texts if text.device})
     largest = max((text.batch or 0 for text in group.texts), default=0)
     rows = f"up to {largest} at once" if largest else ""

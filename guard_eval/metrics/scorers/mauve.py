@@ -1,8 +1,9 @@
 """MAUVE: the similarity of the distributions of texts and references (Pillutla et al. 2021; Appendix D).
 
-K-means puts the texts' features into buckets, and the score is the area under the divergence curve of the two
-histograms. The score depends on the seed of k-means (by percentage points), on the number of buckets
-and on the number of texts. Only scores with equal numbers of buckets and texts can be compared.
+K-means puts the features of texts and references into buckets, and the score is the area under the divergence
+curve of the two histograms. The score depends on the seed of k-means (by several percentage points), on the
+number of buckets and on the number of texts. Only scores with equal numbers of buckets and texts can be
+compared.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)
-"""The seeds of k-means. Published scores were made with the first one."""
+"""The seeds of k-means. Published scores use the first seed."""
 
 FEWEST = 20
-"""The smallest number of texts, and of references: ten per bucket, as for `auto`, in two buckets."""
+"""The smallest number of texts and of references: two buckets with ten per bucket, as for `auto`."""
 
 FEWEST_PER_BUCKET = 2
-"""The smallest mean number of texts per bucket, and of references. For texts of the references' own
-distribution the expected score is 96 with ten per bucket, 47 with two and 16 with one."""
+"""The smallest mean number of texts per bucket, and of references per bucket. If texts and references have
+the same distribution, the expected score is 96 with ten per bucket, 47 with two and 16 with one."""
 
 SCALING = 5.0
 """The constant c of the divergence curve, as in Pillutla et al. 2021 and in the published scripts."""
@@ -56,10 +57,10 @@ class Mauve:
 
     Attributes:
         values: The score in percent for each seed of k-means. It is empty if the score is undefined.
-        n: The number of texts or of references, whichever is smaller.
+        n: The number of texts or the number of references, whichever is smaller.
         buckets: The number of buckets of the histograms.
-        labels: The bucket of each reference `[n]` and of each text `[m]`, for each seed.
-        reason: The reason why the score is undefined, or nothing.
+        labels: For each seed, the bucket of each reference `[n]` and of each text `[m]`.
+        reason: Why the score is undefined, or "".
     """
 
     values: tuple[float, ...] = ()
@@ -70,7 +71,7 @@ class Mauve:
 
     @property
     def value(self) -> float:
-        """The mean over seeds, or NaN if the score is undefined."""
+        """The mean score over seeds, or NaN if the score is undefined."""
         return statistics.fmean(self.values) if self.values else math.nan
 
 
@@ -83,15 +84,15 @@ def mauve(
 ) -> Mauve:
     """Return MAUVE of texts with features `q` [m, d] against references with features `p` [n, d].
 
-    As in the authors' defaults, features are scaled to length 1, projected onto the principal components that
-    hold 90 % of the variance of both sets together, and clustered by k-means (the best of 5 runs of up to 500
+    As in the authors' defaults, features are scaled to length 1, projected onto the principal components with
+    90 % of the variance of both sets together, and clustered by k-means (the best of 5 runs of up to 500
     steps).
 
     Args:
         p: The features of the references.
         q: The features of the texts.
-        buckets: The number of buckets, or `auto`: a tenth of the smaller set, at least 2.
-        seeds: The seeds of k-means. There is one score for each.
+        buckets: The number of buckets, or `auto`: a tenth of the size of the smaller set, at least 2.
+        seeds: The seeds of k-means. There is one score for each seed.
 
     Raises:
         MissingExtraError: scikit-learn or faiss is not installed.
@@ -122,11 +123,11 @@ def _count_labels(labels: Labels, buckets: int) -> NDArray[np.int64]:
 
 
 def area_under_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
-    """Return MAUVE in percent of histograms [..., k], for each of the leading axes.
+    """Return MAUVE, in percent, of each pair of histograms, `[..., k]` → `[...]`.
 
     The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 values of λ, and
-    its ends are (1, 0) and (0, 1). MAUVE's definition takes the mean of the areas between the curve and each
-    axis. The two areas of a polygon from (1, 0) to (0, 1) are equal, so only one is computed.
+    ends at (1, 0) and (0, 1). MAUVE is defined as the mean of the areas between the curve and each axis. The
+    two areas of a polygon from (1, 0) to (0, 1) are equal, so only one area is computed.
 
     >>> float(area_under_divergence_curve([0.5, 0.5], [0.5, 0.5]).round(9))
     100.0
@@ -149,13 +150,13 @@ def area_under_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
 def contributions(result: Mauve) -> Floats:
     """Return the contribution of each prompt to the score, `[n]`. Their mean is the score.
 
-    They are the jackknife's pseudo-values with fixed buckets: without a prompt, its reference and its text
-    are missing in their buckets, and to first order the two changes add up. The effect of other buckets is
-    the variance between seeds, which the interval adds. The interval is for the expected score with this
-    number of texts and buckets.
+    Contributions are the jackknife's pseudo-values with fixed buckets: without a prompt, the prompt's
+    reference and text are missing in their buckets, and to first order the two changes add up. The effect of
+    other buckets is the variance between seeds, which the interval includes. The interval is for the expected
+    score with this number of texts and buckets.
 
     Args:
-        result: MAUVE of n references and n texts. Reference i and text i have the same prompt.
+        result: The MAUVE of n references and n texts. Reference i and text i have the same prompt.
     """
     n = result.n
     one_less = np.eye(result.buckets)  # row k: one text less in bucket k
@@ -174,7 +175,7 @@ def contributions(result: Mauve) -> Floats:
 def _assign_buckets(
     p: Features, q: Features, buckets: int, seeds: Iterable[int]
 ) -> Iterator[tuple[Labels, Labels]]:
-    """Yield the buckets of the references and of the texts for each seed."""
+    """Yield, for each seed, the buckets of the references and the buckets of the texts."""
     if find_spec("faiss") is None:
         raise MissingExtraError("metrics", "faiss-cpu")
     with warnings.catch_warnings():
@@ -186,7 +187,7 @@ def _assign_buckets(
     # (2600 points, 131 buckets, two busy cores: 0.1 s with one thread, 0.8 s with two).
     with threadpool_limits(1):
         points = _project_features(p, q)
-        # The last option only silences a warning: the definition has about ten points per centroid.
+        # The last option only turns off a warning, because MAUVE has about ten points per centroid.
         options = {"niter": 500, "nredo": 5, "update_index": True, "min_points_per_centroid": 1}
         for seed in seeds:
             means = faiss.Kmeans(points.shape[1], buckets, seed=seed + 2, **options)
@@ -197,13 +198,13 @@ def _assign_buckets(
 
 
 def _project_features(p: Features, q: Features) -> Features:
-    """Return the points for k-means, [m + n, c]. The texts come before the references."""
+    """Return the points for k-means, [m + n, c], the texts before the references."""
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
     from sklearn.preprocessing import normalize  # type: ignore[import-untyped]  # noqa: PLC0415
 
     unit = normalize(np.vstack([q, p]), norm="l2", axis=1)
     if (unit == unit[0]).all():
-        return np.zeros((len(unit), 1), dtype=np.float32)  # without variance there are no components
+        return np.zeros((len(unit), 1), dtype=np.float32)  # without variance, there are no components
     pca = PCA().fit(unit)  # all components, because then the method uses no random numbers
     explained = np.cumsum(pca.explained_variance_ratio_)
     components = int(np.argmax(explained >= KEPT_VARIANCE)) + 1
@@ -212,7 +213,7 @@ def _project_features(p: Features, q: Features) -> Features:
 
 
 def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
-    """Cut `text` to this number of tokens. Return None if it has fewer."""
+    """Cut `text` to this number of tokens. Return None if the text has fewer tokens."""
     ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     if len(ids) < tokens:
         return None
@@ -223,14 +224,14 @@ def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
 def hidden_features(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str | None], *, batch_size: int = BATCH_ROWS
 ) -> list[Features | None]:
-    """Return the last layer's hidden state at the last token of each text, `[d]`, or None for None.
+    """Return the last layer's hidden state at the last token of each text, `[d]`. None stays None.
 
-    The tokenizer adds its usual special tokens. Texts are padded on the right, and a causal model does not
-    attend to that padding.
+    The tokenizer adds the usual special tokens. Texts are padded on the right, and a causal model does not
+    attend to this padding.
 
     Args:
         model: A causal language model of transformers.
-        tokenizer: Its tokenizer.
+        tokenizer: The model's tokenizer.
         texts: Texts of at least one token. A text that is longer than the model's context loses its end.
         batch_size: The number of texts in a forward pass.
     """
@@ -243,7 +244,7 @@ def hidden_features(
 @torch.inference_mode()
 def _read_last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
     ids, real = pad_rows(rows, model)
-    # Without the model's head, because logits over the vocabulary would need far more memory than the rest.
+    # The model's head is left out, because logits over the vocabulary would need far more memory.
     body: Model = getattr(model, "base_model", model)
     output = body(input_ids=ids, attention_mask=real.long(), use_cache=False, output_hidden_states=True)
     row_indices = torch.arange(len(rows), device=ids.device)
@@ -256,8 +257,8 @@ def _read_last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
 def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield MAUVE of each strategy against the references of the same prompts.
 
-    As in the published scripts, texts and references are cut to the same number of tokens. A pair with a
-    shorter text or reference does not count.
+    As in the published scripts, all texts and references are cut to the same number of tokens. Pairs with a
+    shorter text or reference do not count.
     """
     reader = tools.models.open(tools.settings.mauve_model)
     length = tools.settings.mauve_tokens
@@ -277,14 +278,14 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 def _measure_group(
     group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Features | None]
 ) -> Outcome:
-    """Return the mean MAUVE of a group's runs, and the contribution of each prompt."""
+    """Return the mean MAUVE of a group's runs, with the contribution of each prompt."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
     references = [features.get((text.reference or "",)) for text in group.texts]
     texts = [features.get((text.text,)) for text in group.texts]
     results = []
     parts = np.zeros((len(texts), 2))
     for run in group.run_indices:
-        # Pairs in which both are long enough.
+        # The pairs in which both the text and the reference are long enough.
         complete = [index for index in run if references[index] is not None and texts[index] is not None]
         result = mauve(
             np.array([references[index] for index in complete]),
@@ -298,7 +299,7 @@ def _measure_group(
     defined = [result for result in results if result.values]
     noise = 0.0
     if defined and len(seeds) > 1:
-        # The variance over seeds. Runs share their references, so their variances are averaged, not added.
+        # The variance over seeds. Runs share the references, so the variances are averaged, not added.
         noise = statistics.fmean(statistics.variance(result.values) for result in defined)
     compared = sum(bool(text.reference) for text in group.texts)
     too_short = compared - sum(result.n for result in results)

@@ -1,4 +1,4 @@
-"""Metrics of n-grams of whitespace tokens: diversity, repetition, distinct-n and self-BLEU.
+"""Metrics of n-grams of words, which are split at white space: diversity, repetition, distinct-n, self-BLEU.
 
 Diversity is defined as in all published tables of this line of research (simctg: Su et al. 2022 and later
 work). N-grams are counted per text and summed over texts, and the last n-gram of each text is left out. Each
@@ -24,7 +24,7 @@ Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)
 TOO_SHORT = "no text has enough words; words are what stands between spaces"
 EPSILON = 0.1
-"""Self-BLEU uses this count in place of zero: smoothing method 1 of Chen and Cherry (2014)."""
+"""Self-BLEU replaces a count of zero by this value: smoothing method 1 of Chen and Cherry (2014)."""
 
 
 def ngrams(words: Sequence[str], n: int) -> Iterable[Gram]:
@@ -38,7 +38,7 @@ class Diversity:
 
     Attributes:
         diversity: ∏ₙ (1 − rep-n), n = 2, 3, 4, or None if the texts are too short.
-        rep: rep-2, rep-3 and rep-4: the share of n-grams that repeat an earlier one of the same text.
+        rep: rep-2, rep-3 and rep-4: the share of n-grams that repeat an earlier n-gram of the same text.
     """
 
     diversity: float | None
@@ -55,7 +55,7 @@ def diversity(texts: Sequence[str]) -> Diversity:
 
 
 def _round_as_published(sums: Floats) -> Diversity:
-    """Return the diversity from sums of `ngram_counts`, `[6]`, with the rounding of the published code."""
+    """Compute the diversity from sums of `ngram_counts`, `[6]`, with the rounding of the published code."""
     rates = [None if math.isnan(rate) else round(rate, 2) for rate in repetition_of_sums(sums).tolist()]
     unrepeated = [1 - rate / 100 for rate in rates if rate is not None]
     is_defined = len(unrepeated) == len(ORDERS)
@@ -64,7 +64,7 @@ def _round_as_published(sums: Floats) -> Diversity:
 
 
 def ngram_counts(texts: Sequence[str]) -> Floats:
-    """Count each text's different n-grams and all n-grams, `[texts, 6]`, n = 2, 3, 4.
+    """Count the different n-grams and all n-grams of each text, `[texts, 6]`, n = 2, 3, 4.
 
     The last n-gram of a text does not count.
     """
@@ -79,7 +79,7 @@ def ngram_counts(texts: Sequence[str]) -> Floats:
 
 
 def repetition_of_sums(sums: Floats) -> Floats:
-    """Return rep-2, rep-3 and rep-4 in percent, `[..., 3]`, from sums of `ngram_counts`, `[..., 6]`."""
+    """Compute rep-2, rep-3 and rep-4 in percent, `[..., 3]`, from sums of `ngram_counts`, `[..., 6]`."""
     different = sums[..., ::2]
     all_grams = sums[..., 1::2]
     with np.errstate(invalid="ignore"):
@@ -87,14 +87,14 @@ def repetition_of_sums(sums: Floats) -> Floats:
 
 
 def diversity_of_sums(sums: Floats) -> Floats:
-    """Return `simctg` diversity in percent without rounding, `[...]`, from sums of `ngram_counts`."""
+    """Compute the diversity in percent without rounding, `[...]`, from sums of `ngram_counts`."""
     return np.asarray(100 * np.prod(1 - repetition_of_sums(sums) / 100, axis=-1))
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
-    """Return the number of different n-grams over the number of all n-grams, in percent (Li et al. 2016).
+    """Return the share of different n-grams among all n-grams, in percent (Li et al. 2016).
 
-    It is NaN if no text has an n-gram.
+    The value is NaN if no text has an n-gram.
 
     The value falls as texts are added, because n-grams occur in several texts. So compare only equal numbers
     of texts of about equal length.
@@ -107,15 +107,16 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 
 def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
-    """Return the BLEU of each text against all others in percent, `[texts]`. Self-BLEU is the mean.
+    """Return the BLEU of each text against all other texts in percent, `[texts]`. Self-BLEU is the mean.
 
-    It is the sentence BLEU of Papineni et al. (2002) with equal weights for each n up to `max_n`. The brevity
-    penalty uses the nearest length of another text, and the shorter one of two. A text that shares no word
-    with another has 0. A text that is shorter than the longest n-gram has NaN, but others are still compared
-    with it. The mean rises with the number of texts (Zhu et al. 2018), so compare only equal numbers.
+    BLEU is the sentence BLEU of Papineni et al. (2002) with equal weights for each n up to `max_n`. The
+    brevity penalty uses the nearest length of another text, and the shorter length in a tie. A text that
+    shares no word with other texts has 0. A text that is shorter than the longest n-gram has NaN, but other
+    texts are still compared with it. The mean rises with the number of texts (Zhu et al. 2018), so compare
+    only equal numbers of texts.
 
-    The largest count of an n-gram in the other texts is the largest count of all. Only for the text with that
-    count it is the second largest. So the time grows with the number of n-grams, not of pairs of texts.
+    An n-gram's largest count in the other texts is the largest count of all texts, or the second largest if
+    the text itself has the largest. So the time grows with the number of n-grams, not of pairs of texts.
 
     >>> self_bleus(["the cat sat down", "the cat sat there"]).round(2)  # (3/4 · 2/3 · 1/2 · 0.1)^(1/4)
     array([39.76, 39.76])
@@ -146,7 +147,7 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
 
 
 def _largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
-    """Return the largest and the second largest count of each n-gram in a text."""
+    """Return, for each n-gram, the largest and the second largest of its counts in single texts."""
     largest: dict[Gram, tuple[int, int]] = {}
     for grams in counts:
         for gram, count in grams.items():
@@ -156,7 +157,7 @@ def _largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, in
 
 
 def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]) -> int:
-    """Count a text's n-grams that another text also has, each at most as often as that text (as in BLEU)."""
+    """Count a text's n-grams that other texts also have, each at most as often as another text has it."""
     matches = 0
     for gram, count in grams.items():
         first, second = largest[gram]
@@ -166,7 +167,7 @@ def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]
 
 
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
-    """Yield the metrics of n-grams of each group."""
+    """Yield the n-gram metrics of each group."""
     with progress.task("texts", total=len(groups), unit="groups") as advance:
         for group in groups:
             texts = [text.text for text in group.texts]
@@ -179,7 +180,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) ->
 
 
 def _repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
-    """Yield diversity and the repetition rates."""
+    """Yield the diversity and the repetition rates of a group."""
     counts = ngram_counts(texts)
     published = _round_as_published(group.sum_by_prompt(counts).sum(axis=0))
     facts: dict[str, Any] = {"n": len(texts), "reason": TOO_SHORT}

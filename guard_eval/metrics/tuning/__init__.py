@@ -1,1 +1,1 @@
-"""The choice of a setting of each strategy by its scores on the tuning prompts."""
+"""Choose one setting of each strategy by the scores on the tuning prompts."""

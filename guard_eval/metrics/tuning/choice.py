@@ -1,7 +1,7 @@
-"""Choose one setting of each strategy by its scores on prompts, and estimate how stable that choice is.
+"""Choose one setting of each strategy by the scores on prompts, and estimate how stable the choice is.
 
-A score is a function of sums over prompts, so it can be computed for resampled prompts or for some of them.
-A bad choice does not make the comparison invalid, because the comparison uses other prompts.
+A score is a function of sums over prompts, so it can be computed for resampled prompts or for a part of the
+prompts. A bad choice does not make the comparison invalid, because the comparison uses other prompts.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from guard_eval.study.tuning_settings import LESS_IS_BETTER, Tuning
 
 RESAMPLES = 1000
 FOLDS = 10
-"""One in `FOLDS` prompts scores the setting that the other prompts chose."""
+"""One of `FOLDS` prompts scores the setting that the other prompts chose."""
 DIGITS = 9
-"""Decimals to which scores are rounded. Settings with equal rounded scores are tied."""
+"""The number of decimals of rounded scores. Settings with equal rounded scores are tied."""
 
 Weights = Mapping[str, Floats]
 """The weight of each prompt, by dataset: `[resamples, prompts]`."""
@@ -32,9 +32,9 @@ class TriedSettings:
     """The settings of one strategy on the tuning prompts.
 
     Attributes:
-        names: The settings, in their order.
+        names: The settings, in the order of the study.
         outcomes: The scores of all settings.
-        rule: The rule.
+        rule: The rule of the choice.
         sizes: The number of prompts in each dataset.
     """
 
@@ -44,7 +44,7 @@ class TriedSettings:
     sizes: Mapping[str, int]
 
     def search(self, strategy: str, *, seed: int) -> Search:
-        """Choose a setting, or none if every setting of several misses a condition.
+        """Choose a setting. With several settings, choose none if every setting violates a condition.
 
         Args:
             strategy: The strategy.
@@ -93,7 +93,7 @@ class TriedSettings:
     def compute_ratings(self, weights: Weights) -> Floats:
         """Return a rating that is higher for a better setting, `[resamples, settings]`.
 
-        A setting that misses a condition has −∞.
+        A setting that violates a condition has −∞.
         """
         best = self.score(self.rule.maximize, weights)
         meets = np.isfinite(best)
@@ -110,13 +110,14 @@ class TriedSettings:
     def expect_best(self, rng: np.random.Generator) -> list[float | None]:
         """Return the expected score of the best of m = 1, 2, … settings that are tried in random order.
 
-        Dodge et al. (2019) report the score on the prompts that chose the setting. It rises with m even if
-        all settings are equally good. Here most prompts choose and the others score, so it does not rise.
+        Dodge et al. (2019) report the score on the prompts that chose the setting. That score rises with m
+        even if all settings are equally good. Here, most prompts choose and the other prompts score, so the
+        score does not rise.
         """
         order = rng.random((RESAMPLES, len(self.names))).argsort(axis=1)
         scoring = {}
         for dataset, n in self.sizes.items():
-            # Random ranks: the first `n // FOLDS` prompts of each resample score, the others choose.
+            # In a random order, the first `n // FOLDS` prompts of each resample score. The others choose.
             ranks = rng.random((RESAMPLES, n)).argsort(axis=1).argsort(axis=1)
             scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
         choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
@@ -131,12 +132,12 @@ class TriedSettings:
 
 
 def find_best_setting(rated: Floats) -> NDArray[np.int64]:
-    """Return the index of the best setting, or of the first among tied ones. It is −1 if all are −∞."""
+    """Return the index of the best setting, or of the first tied setting, or −1 if all ratings are −∞."""
     has_candidate = np.isfinite(rated).any(axis=1)
     return np.where(has_candidate, rated.argmax(axis=1), -1)
 
 
 def _finite_mean(values: Floats) -> float | None:
-    """Return the mean of the finite values, or None if there are none."""
+    """Return the mean of the finite values, or None if no value is finite."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else None

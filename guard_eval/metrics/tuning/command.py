@@ -1,4 +1,4 @@
-"""`measure --tune`: choose a setting of each strategy by its scores on the tuning prompts."""
+"""`measure --tune`: choose a setting of each strategy by the scores on the tuning prompts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from guard_eval.texts.pairing import make_pairs
 from guard_eval.texts.tuning import hash_choice, read_tuning_verdicts
 
 MOST_MISSING = 0.1
-"""The share of the judgments that may be missing when settings are chosen."""
+"""The largest share of missing judgments with which settings are still chosen."""
 COMPUTED_BY = {"rep": "repetition", "words": "length", "tokens": "length", "ended": "length"}
-"""The metric that computes a score, by the first part of the score's name. Others have equal names."""
+"""The metric of a score, by the first part of the score's name, if the two names differ."""
 
 
 FirstTexts = Mapping[str, Mapping[str, Generation]]
@@ -39,7 +39,7 @@ FirstTexts = Mapping[str, Mapping[str, Generation]]
 
 
 def list_needed_metrics(rule: Tuning) -> list[str]:
-    """Return the metrics that compute the scores of a rule."""
+    """Return the metrics that a rule needs."""
     names = [score.partition("_")[0] for score in rule.scores if score != JUDGE]
     return list(dict.fromkeys(COMPUTED_BY.get(name, name) for name in names))
 
@@ -55,7 +55,7 @@ def choose_settings(
     Args:
         study: The study.
         measured: The scores of all systems on the tuning prompts.
-        texts: The first text of each system for each of these prompts.
+        texts: The first text of each system for each tuning prompt.
         prompts: The tuning prompts.
 
     Raises:
@@ -117,7 +117,7 @@ def choose_settings(
 def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
     """Return the win shares of all settings against the baseline, and 0.
 
-    If too many judgments are missing, return no shares, and the number of missing judgments.
+    If too many judgments are missing, return no win shares, and the number of missing judgments.
     """
     compared = study.for_tuning()
     seed = study.settings.seed
@@ -143,7 +143,7 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
 
 
 def _refuse_change(study: Study, choice: str) -> None:
-    """Refuse a choice that differs from the choice of existing verdicts."""
+    """Raise an error if the choice differs from the choice that existing verdicts used."""
     if study.settings.database is None and not (study.folder / "study.db").exists():
         return
     with Store.open(study.database) as store:

@@ -1,8 +1,8 @@
 """GUARD by the paper's Algorithm 1 (`app:C`), where it differs from the paper's equations.
 
-The window's last entropy is the current one. Until there are w entropies, q = 1, δ_loc = 0 and δ_glob
-compares the current entropy with all so far. r_diff is divided by H_glob,T. For α_t the deltas are multiplied
-by ln k_t, where the equations divide by it within arctanh.
+The window's last entropy is the current entropy. Until there are w entropies, q = 1, δ_loc = 0 and δ_glob
+compares the current entropy with all entropies so far. r_diff is divided by H_glob,T. For α_t the deltas are
+multiplied by ln k_t, but the equations divide by ln k_t within arctanh.
 
 Where the algorithm does not define a detail, or cannot mean what it says: arrays count from 1, so
 `entropy_history[T-1]` is H_{T−1} (counted from 0 it would be the current entropy, and r_change would always
@@ -41,7 +41,7 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
     else:
         change = relative_change(entropy, entropies[max(-2, -len(entropies))])
-        # The arguments are exchanged, because here H_glob,T divides.
+        # The arguments are exchanged, because H_glob,T is the divisor here.
         difference = relative_difference(overall, local)
         gaps = entropy_gaps(entropy, local, overall)
     q = amplification(change, difference)

@@ -1,4 +1,4 @@
-"""GUARD as the paper's equations are printed (`eq:hglob`, `eq:kt` to `eq:alphat`).
+"""GUARD by the paper's printed equations (`eq:hglob`, `eq:kt` to `eq:alphat`).
 
 Where the equations do not define a detail: steps count from t = 1; the window H(X)_{t−w:t−1} is without the
 current step, and shorter than w at the beginning; at t = 1 it is empty, and all differences are 0; H_glob,t
@@ -7,7 +7,7 @@ is one number, so it is its own median; arctanh's argument is clamped to ±(1 �
 `eq:lanbda`; x_<k_t in `eq:acs` means x_<t; counts are over generated tokens; of equal scores, the smallest
 token id wins.
 
-Scalars are float64. No function waits for the device, so that steps queue up on a GPU.
+Scalars are float64. No function waits for the device, so a GPU always has work in its queue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guard_eval.generation.strategies import Guard, Mapping
 
 EPSILON = 1e-6
 K_MIN, K_RANGE = 5, 10
-"""k_t lies in 5 … 15 (`eq:kt`)."""
+"""k_t is from 5 to 15 (`eq:kt`)."""
 
 
 class AdaptedParameters(NamedTuple):
@@ -65,7 +65,7 @@ def amplification(change: Tensor, difference: Tensor) -> Tensor:
 
 
 def entropy_gaps(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
-    """Return H(X)_t − med and med − H_glob,t, `[2, B]`, the numerators of the two δ."""
+    """Return the numerators of the two δ, H(X)_t − med and med − H_glob,t, `[2, B]`."""
     return torch.stack([entropy - local, local - overall])
 
 
@@ -80,9 +80,9 @@ def deltas(
 
     Args:
         q: The result of `amplification`, `[B]`.
-        gaps: The result of `differences`, `[2, B]`.
+        gaps: The result of `entropy_gaps`, `[2, B]`.
         log_size: ln|V| for k_t, or ln k_t, `[B]`, for α_t.
-        mapping: arctanh, or the function in its place.
+        mapping: arctanh, or the function that replaces arctanh.
         edge: The largest absolute argument of arctanh.
 
     Source: `eq:deltaloc`, `eq:deltaglob`.
@@ -97,7 +97,7 @@ def local_weight(deltas: Tensor, epsilon: float = EPSILON) -> Tensor:
 
 
 def combine_deltas(weight: Tensor, deltas: Tensor) -> Tensor:
-    """Return λ_k δ_loc + (1 − λ_k) δ_glob, `[B]`: the exponent that `eq:kt` and `eq:alphat` share."""
+    """Return λ_k δ_loc + (1 − λ_k) δ_glob, `[B]`, the exponent of `eq:kt` and `eq:alphat`."""
     return deltas[1].lerp(deltas[0], weight)
 
 
@@ -118,7 +118,8 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     """Return k_t and ln α_t with the numbers that lead to them.
 
     Args:
-        entropies: H(X)_{t−w} … H(X)_t as far as they exist, `[n, B]`, n ≤ w + 1. The last is the current one.
+        entropies: H(X)_{t−w} … H(X)_t as far as they exist, `[n, B]`, n ≤ w + 1. The last is the current
+            entropy.
         overall: H_glob,t, `[B]`.
         log_vocabulary: ln|V|.
         strategy: GUARD, with its aggregation and mapping.
@@ -128,7 +129,7 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     if len(window):
         before = window[-1]
         local = aggregate(window, strategy.aggregation)
-    else:  # all differences become 0
+    else:  # so all differences are 0
         before = local = overall = entropy
     change = relative_change(entropy, before)
     difference = relative_difference(local, overall)

@@ -2,14 +2,14 @@
 
 The entropy is −Σ p ln(p + 1e-5). Windows end with the current step, and the window that is compared with
 H_glob,t is one step shorter. The median of an even number of values is the lower of the middle two. Until
-there are w steps, δ_glob and r_difference are 0, and δ_loc compares with all entropies so far. Both rates are
-clamped to [0, 1] and have the weight 0.1 in q. ε is 1e-4 everywhere, also for the clamp of arctanh. For α_t,
-the divisor within arctanh is ln(k_t + 1e-4) with the unrounded k_t, and λ is computed again. Tokens of the
-prompt are counted, too.
+there are w steps, δ_glob and r_difference are 0, and δ_loc compares the current entropy with all entropies so
+far. Both rates are clamped to [0, 1] and have the weight 0.1 in q. ε is always 1e-4, also for the clamp of
+arctanh. For α_t, the divisor within arctanh is ln(k_t + 1e-4) with the unrounded k_t, and λ is computed
+again. Tokens of the prompt are also counted.
 
-Unlike in that program, padding is not counted, each text has its own history, the scalars are float64, and
-scores are logarithms. As in that program, the penalty is dropped if the product of probability and penalty is
-0 in float32 for every candidate.
+There are four differences from that program: padding is not counted, each text has a separate history,
+scalars are float64, and scores are logarithms. As in that program, the penalty is dropped if the product of
+probability and penalty is 0 in float32 for every candidate.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ CLAMP = 1 - EPSILON
 
 
 def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
-    """Return q, `[B]`, between 1 and 1.2, of the two rates, `[B]` each."""
+    """Return q, `[B]`, from the two rates, `[B]` each. q is between 1 and 1.2."""
     return 0.9 + 0.1 * (1 + change.clamp(0, 1) + difference.clamp(0, 1))
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
     """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
     entropy = entropies[-1]
-    before = entropies[max(-2, -len(entropies))]  # at the first step it is the current entropy
+    before = entropies[max(-2, -len(entropies))]  # at the first step, this is the current entropy
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
-        # The shorter window takes the value of H_glob,t, so that δ_glob and r_difference are 0.
+        # The shorter window's value is set to H_glob,t, so that δ_glob and r_difference are 0.
         local = aggregate(entropies, strategy.aggregation, lower=True)
         shorter = overall
     else:
@@ -64,7 +64,7 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
 
 
 def keep_unpenalised_if_all_vanish(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:
-    """Return the penalised scores, or the unpenalised ones in rows whose penalised p are all 0 in float32.
+    """Return penalised scores, or unpenalised scores in rows whose penalised p are all 0 in float32.
 
     Args:
         penalised: ln(p · α_t^count), `[B, n]`, float64.

@@ -30,7 +30,7 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParame
 TOTAL = 0
 WEIGHT = 1
 _TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
-"""The names of the next columns in a trace. The column of alpha has ln α_t."""
+"""The names of the next columns in a trace. The column for alpha has ln α_t."""
 ENTROPIES = 2 + len(_TRACED)
 """The first column of entropies. The columns of the state are: the numerator and the denominator of
 H_glob,t, then H_glob,t, the fields of `AdaptedParameters`, and H(X)_{t−w+1} … H(X)_t, with zeros before the
@@ -42,8 +42,8 @@ def score_candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the candidates of a step, their scores, and the state after the step, `[B, S]`.
 
-    The candidates are the 15 most likely tokens, or all of a smaller vocabulary, `[B, n]`. A score is the
-    penalised ln p, `[B, n]`, float64. It is −inf for all but the first k_t candidates.
+    The candidates are the 15 most likely tokens, or all tokens of a smaller vocabulary, `[B, n]`. A score is
+    the penalised ln p, `[B, n]`, float64, for the first k_t candidates, and −inf for others.
 
     Args:
         strategy: GUARD.
@@ -57,7 +57,7 @@ def score_candidates(
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
     entropy, log_z = measure(logits, values[:, :1])
-    # H_glob,t is a mean with decaying weights: both sums decay at each step.
+    # H_glob,t is a mean with decaying weights, so both sums decay at each step.
     total = entropy + strategy.decay * state[:, TOTAL]
     weight = 1.0 + strategy.decay * state[:, WEIGHT]
     overall = total / weight  # `eq:hglob`
@@ -80,9 +80,9 @@ def score_candidates(
 def mask_all_but_best(
     strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Mask all tokens but the best candidate, and return the logits `[B, V]` with the new state `[B, S]`.
+    """Mask all tokens except the best candidate. Return the logits `[B, V]` and the new state `[B, S]`.
 
-    With `select="sample"`, all candidates stay, with their penalised scores. Arguments are as above.
+    With `select="sample"`, all candidates stay, with the penalised scores. Arguments: see `score_candidates`.
     """
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
@@ -94,13 +94,13 @@ def mask_all_but_best(
 
 @cache
 def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Compile `mask_all_but_best`: its hundred operations become a few, so a GPU starts fewer kernels."""
+    """Compile `mask_all_but_best`, so that a GPU starts a few kernels instead of a hundred."""
     return torch.compile(mask_all_but_best, dynamic=True)
 
 
 @apply_step.register
 def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
-    """Mask all tokens but the best candidates; see `mask_all_but_best`."""
+    """Mask all tokens except the best candidates; see `mask_all_but_best`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
     run_step = compile_step() if context.compiled else mask_all_but_best
     step = min(context.step, strategy.window)
@@ -111,13 +111,13 @@ def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
 
 @initial_state.register
 def first_state(strategy: Guard) -> list[float]:
-    """Return zeros, the state before the first step."""
+    """Return the state before the first step, which is all zeros."""
     return [0.0] * (ENTROPIES + strategy.window)
 
 
 @trace_values.register
 def trace_guard_step(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return the method's values at a step: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
+    """Return GUARD's values at a step: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
     columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
     values = {"H": after[:, -1], **dict(zip(_TRACED, columns, strict=True))}
     return values | {"alpha": values["alpha"].exp()}

@@ -1,9 +1,9 @@
-"""vLLM as an engine: the strategies as its logits processor, and a study's continuations by it.
+"""vLLM as an engine: `plugin.py` runs strategies in vLLM, and `generation.py` writes a study's texts.
 
-Only `plugin.py` and `generation.py` import vLLM. When this package is installed, vLLM finds `plugin.py`.
+Only these two modules import vLLM. If this package is installed, vLLM finds `plugin.py`.
 """
 
 from typing import Any, TypeAlias
 
 VllmObject: TypeAlias = Any
-"""An object of vLLM, whose classes are imported only when they are needed."""
+"""An object of vLLM. vLLM's classes are imported only when they are needed."""

@@ -1,4 +1,4 @@
-"""Write a study's continuations with vLLM, chunk by chunk."""
+"""Write a study's texts with vLLM, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from guard_eval.study.folder import Study
 ENGINE = "vllm"
 """The name of this engine in a `Recipe`."""
 CHUNK_BATCHES = 4
-"""The number of full batches in a chunk. After a kill, at most one chunk is written again."""
+"""The number of full batches in a chunk. If the process is killed, at most one chunk is lost."""
 _ENVIRONMENT = {
-    "VLLM_LOGGING_LEVEL": "ERROR",  # the messages of its start fill a screen
-    "VLLM_NO_USAGE_STATS": "1",  # it would send a report about this machine to its authors
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in another process would not reach this one
+    "VLLM_LOGGING_LEVEL": "ERROR",  # messages at the start fill a screen
+    "VLLM_NO_USAGE_STATS": "1",  # vLLM would send a report about this machine
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in another process would not be seen
 }
-"""vLLM's settings, unless the environment sets them."""
+"""Settings of vLLM that are used if the environment does not set them."""
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
         location,
         max_model_len=max((len(row.ids) for row in rows), default=1) + generation.max_new_tokens,
         tensor_parallel_size=torch.cuda.device_count() if model.device_map else 1,
-        # Compilation takes longer than most runs on a CPU, but it makes vLLM fast on a GPU.
+        # Compilation makes vLLM fast on a GPU. On a CPU, it would take longer than most runs.
         enforce_eager=described.device == "cpu" and not generation.compile,
         **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
@@ -93,7 +93,7 @@ def _write_strategy(
     """Yield finished chunks of a strategy's texts.
 
     Raises:
-        StudyError: Some prompts are too long. It is raised after the last chunk.
+        StudyError: Some prompts are too long. The error is raised after the last chunk.
     """
     recipe = described.recipe(parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE)
     rows, problem = encode_texts(described, texts, recipe)
@@ -103,7 +103,7 @@ def _write_strategy(
 
 
 def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
-    """Describe a model before vLLM loads it, as `loading.load` does; see `ModelFiles.describe`."""
+    """Describe a model before vLLM loads the weights; see `ModelFiles.describe`."""
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     import vllm  # noqa: PLC0415 (this module can be imported without vLLM)
@@ -122,7 +122,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
 
 
 def start(described: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
-    """Start vLLM with a model and options of `vllm.LLM`. Raise a `StudyError` if it cannot run the model."""
+    """Start vLLM with a model and options of `vllm.LLM`. Raise a `StudyError` if vLLM refuses the model."""
     from vllm import LLM  # noqa: PLC0415
 
     settings: dict[str, object] = {
@@ -132,14 +132,14 @@ def start(described: LoadedModel, location: str, **options: VllmObject) -> VllmO
     }
     if not described.revision.startswith("sha256:"):
         settings |= {"revision": described.revision, "tokenizer_revision": described.revision}
-    if described.device == "cpu":  # vLLM uses its older runner there, and would take 92 % of all memory
+    if described.device == "cpu":  # on a CPU, vLLM uses its older runner, and would take 92 % of all memory
         import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
 
         memory = psutil.virtual_memory()
         share = round(0.8 * memory.available / memory.total, 3)
         settings |= {"gpu_memory_utilization": share, "async_scheduling": False}
     if not any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors")):
-        settings["logits_processors"] = [PROCESSOR]  # the package is not installed, but runs from its source
+        settings["logits_processors"] = [PROCESSOR]  # this package is not installed, but runs from source
     try:
         return LLM(location, **{**settings, **options})
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
@@ -155,7 +155,7 @@ def write_chunks(
     rows: Sequence[EncodedPrompt],
     recipe: Recipe,
 ) -> Iterator[FinishedBatch]:
-    """Yield chunks of texts, one text for each of `rows`, in their order.
+    """Yield chunks of texts, with one text for each row, in the order of the rows.
 
     Within a chunk, vLLM starts the next prompt as soon as a text is finished.
     """
@@ -185,11 +185,11 @@ def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) 
     strategy = parse(recipe.strategy)
     ours = extra_args(strategy, seed=recipe.seed, prompt_id=row.prompt.id, run=row.run)
     return SamplingParams(
-        temperature=0,  # take the likeliest token: the strategy has masked all others
+        temperature=0,  # take the likeliest token, because the strategy masks all others
         max_tokens=recipe.max_new_tokens,
         stop_token_ids=eos_ids(described, recipe.stop),
         stop=list(recipe.stop),
-        include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` cuts it, as for every engine
+        include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` removes the string
         detokenize=bool(recipe.stop),
         extra_args=None if isinstance(strategy, Greedy) else ours,
     )

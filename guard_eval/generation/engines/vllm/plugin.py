@@ -1,16 +1,16 @@
-"""The strategies as a plug-in of vLLM, which loads it from the entry point group `vllm.logits_processors`.
+"""Run the strategies in vLLM, as a plug-in of the entry point group `vllm.logits_processors`.
 
-Model runner V2, which GPUs use, gives each request a slot and names the slots of the rows at each step. The
-older runner, V1, reports every change to the batch, and its rows are the batch. Both pass float32 logits in
-which a banned token (minimum length, bad words, grammars, biases) has −inf, so no strategy chooses it. vLLM
-itself is imported when it asks for `StrategyProcessor`.
+Model runner V2, which GPUs use, gives each request a slot, and at each step names the slot of each row. The
+older runner, V1, reports every change of the batch. Both runners pass float32 logits in which banned tokens
+(minimum length, bad words, grammars, biases) have −inf, so no strategy chooses a banned token. vLLM's classes
+are imported when vLLM asks for `StrategyProcessor`.
 
-All logits but that of the chosen token become −inf, so vLLM takes that token whatever it does next.
+All logits except the chosen token's become −inf, so vLLM must take the chosen token.
 
-A request keeps its state before each of its last steps, because vLLM may repeat a step. vLLM takes a request
-out of the batch when it has ended, but also when memory runs out (preemption), and does not tell the
-difference. So requests are remembered for some time after they have left. A request that comes back finds its
-state by its strategy, its key and its prompt, because these decide its text.
+The state before each of a request's last steps is kept, because vLLM may repeat a step. vLLM removes requests
+from the batch when the text has ended, but also when memory runs out (preemption), and does not report the
+reason. So removed requests are remembered for some time. If a request comes back, its state is found by
+strategy, key and prompt, because these three determine the text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from guard_eval.generation.engines.vllm.request import StrategyRequest, read_req
 from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_steps
 
 PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
-"""The value of the entry point. Without the entry point: `vllm serve --logits-processors` and this."""
+"""The value of the entry point. If it is not installed, `vllm serve --logits-processors` takes this value."""
 
 _SPECULATIVE = (
     "guard-eval: strategies choose one token after the other, and speculative decoding proposes several; "
@@ -48,7 +48,7 @@ _ASYNCHRONOUS = (
     "start vLLM with --no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
 )
 KEPT_STEPS = 16
-"""The number of steps whose states are kept. vLLM drops the last few tokens when it sets a request back."""
+"""The number of last steps whose states are kept. vLLM may drop the last few tokens of a request."""
 
 
 @dataclass(eq=False)
@@ -56,11 +56,11 @@ class Request:
     """A request in the batch.
 
     Attributes:
-        slot: Its slot in vLLM's memory. The older runner has no slots.
-        strategy_request: Its strategy and key.
+        slot: The request's slot in vLLM's memory, or the row in the older runner.
+        strategy_request: The request's strategy and key.
         prompt: The prompt's tokens, `[P]`.
         states: The state before each of the last steps, `[S]`, float64, by step.
-        outputs: The tokens written so far, if the runner keeps them as a list.
+        outputs: The tokens written so far, if the runner has them as a list.
         line: The request's row in the logits of this step.
         step: The number of tokens written so far.
     """
@@ -80,7 +80,7 @@ class _Requests(ABC):
     Args:
         vllm_config: vLLM's settings.
         device: The device of the logits.
-        running: The largest number of requests at once. Twice as many are remembered after they have left.
+        running: The largest number of requests at once. Twice this number of removed requests is remembered.
     """
 
     def __init__(self, vllm_config: VllmObject, device: torch.device, running: int) -> None:
@@ -90,16 +90,16 @@ class _Requests(ABC):
         self._left: deque[Request] = deque(maxlen=2 * running)
 
     def is_argmax_invariant(self) -> bool:
-        """Tell vLLM to call this processor for greedy requests, too."""
+        """Return false, so that vLLM also calls this processor for greedy requests."""
         return False
 
     def _add_to_batch(
         self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written: int
     ) -> Request:
-        """Add a request with a prompt `[P]`. A request that comes back has `written` tokens already.
+        """Add a request with a prompt `[P]`. `written` is above 0 if the request comes back.
 
         Raises:
-            RuntimeError: The request comes back, and its state is no longer in this worker.
+            RuntimeError: The request comes back, but this worker no longer has the state.
         """
         self._at[index] = Request(
             index, strategy_request, prompt, self._find_states(strategy_request, prompt, written)
@@ -107,13 +107,13 @@ class _Requests(ABC):
         return self._at[index]
 
     def _remove_from_batch(self, index: int) -> None:
-        """Remove the request at this index from the batch, but remember its states: it may come back."""
+        """Remove the request at this index from the batch. Remember its states, because it may come back."""
         if index in self._at:
             self._left.append(self._at.pop(index))
 
     @abstractmethod
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Return prompts with their texts, `[B, T]`. They are padded on the left with −1."""
+        """Return each request's prompt with the text so far, `[B, T]`, padded on the left with −1."""
 
     def _find_states(
         self, strategy_request: StrategyRequest, prompt: Tensor, written: int
@@ -132,7 +132,7 @@ class _Requests(ABC):
         )
 
     def _choose(self, logits: Tensor, requests: Sequence[Request]) -> Tensor:
-        """Choose the next tokens of requests, and mask all others in their rows of `logits` `[B, V]`.
+        """Choose the next token of each request, and mask all other tokens in its row of `logits` `[B, V]`.
 
         Returns:
             `logits`, which are changed in place.
@@ -161,8 +161,8 @@ class _Requests(ABC):
 
     @cached_property
     def _breakers(self) -> Tensor:
-        """The tokens at which DRY's sequences end, by the tokenizer of vLLM's model."""
-        from transformers import AutoTokenizer  # noqa: PLC0415 (few requests ask)
+        """The tokens at which DRY's sequences end, from the tokenizer of vLLM's model."""
+        from transformers import AutoTokenizer  # noqa: PLC0415 (few requests need it)
 
         model = self._config.model_config
         tokenizer = AutoTokenizer.from_pretrained(
@@ -172,10 +172,10 @@ class _Requests(ABC):
 
 
 def _find_step(strategy: LogitStrategy, step: int) -> int:
-    """Return the step number that is passed to the strategy. Requests with equal numbers are one group.
+    """Return the step number for the strategy. Requests with equal numbers are computed together.
 
     GUARD's first steps have windows of different lengths, and all later steps are alike. A user's own
-    strategy may read the number itself.
+    strategy gets the true number, because it may depend on the number.
     """
     if isinstance(strategy, Guard):
         return min(step, strategy.window)
@@ -183,13 +183,13 @@ def _find_step(strategy: LogitStrategy, step: int) -> int:
 
 
 def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    """Copy whole numbers to a device as int64, without waiting for the device's current work."""
+    """Copy whole numbers to a device as int64. Do not wait for the device to finish its work."""
     on_cpu = torch.tensor(values, pin_memory=device.type == "cuda")
     return on_cpu.to(device, non_blocking=True)
 
 
 class ProcessorForRunnerV2(_Requests):
-    """The strategies behind the interface of model runner V2."""
+    """The logits processor for vLLM's model runner V2."""
 
     def __init__(self, vllm_config: VllmObject, req_states: VllmObject) -> None:
         super().__init__(vllm_config, req_states.device, running=req_states.max_num_reqs)
@@ -198,10 +198,10 @@ class ProcessorForRunnerV2(_Requests):
         self._new: dict[int, StrategyRequest] = {}
 
     def add_request(self, req_idx: int, sampling_params: VllmObject) -> bool:
-        """Note a request, new or come back, that takes a slot. Return whether it names a strategy.
+        """Note a request that takes a slot. Return whether the request names a strategy.
 
         Raises:
-            RuntimeError: It names a strategy, and vLLM decodes speculatively.
+            RuntimeError: The request names a strategy, but vLLM uses speculative decoding.
         """
         self._remove_from_batch(req_idx)
         self._new.pop(req_idx, None)
@@ -214,7 +214,7 @@ class ProcessorForRunnerV2(_Requests):
         return True
 
     def apply_staged_writes(self) -> None:
-        """Begin the new requests. Their tokens are on the device only now."""
+        """Start the new requests, because their tokens are on the device now."""
         for slot, strategy_request in self._new.items():
             prompt, filled = self._read_lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
@@ -232,7 +232,7 @@ class ProcessorForRunnerV2(_Requests):
         ready = []
         for line, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
             prompt, filled = self._read_lengths(slot)
-            # A shorter request has not read its whole prompt yet, so it writes nothing.
+            # A shorter request has not read the whole prompt yet, so it writes no token.
             if slot in at and length >= filled:
                 request = at[slot]
                 request.line = line
@@ -249,19 +249,19 @@ class ProcessorForRunnerV2(_Requests):
         return tokens.masked_fill(columns < 0, -1)
 
     def _read_lengths(self, slot: int) -> tuple[int, int]:
-        """Return the length of a prompt, and the length with the text written before the request came."""
+        """Return the length of a prompt, and the length together with earlier text of the request."""
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
 
 class ProcessorForRunnerV1(_Requests):
-    """The strategies behind the older interface, which vLLM uses on a CPU."""
+    """The logits processor for vLLM's older model runner, which vLLM uses on a CPU."""
 
     def __init__(self, vllm_config: VllmObject, device: torch.device) -> None:
         super().__init__(vllm_config, device, running=vllm_config.scheduler_config.max_num_seqs)
         self._asynchronous = bool(vllm_config.scheduler_config.async_scheduling)
 
     def update_state(self, batch_update: VllmObject) -> None:  # a BatchUpdate, or None
-        """Follow the changes of the batch: requests are removed, then added, then moved."""
+        """Apply the changes of the batch: first remove requests, then add some, then move some."""
         if batch_update is None:
             return
         at = self._at
@@ -296,14 +296,14 @@ class ProcessorForRunnerV1(_Requests):
 def make_processor(
     vllm_config: VllmObject, *arguments: VllmObject
 ) -> ProcessorForRunnerV1 | ProcessorForRunnerV2:
-    """Create the processor. vLLM's runner V2 passes the state of requests; runner V1 a device and a flag."""
+    """Create the processor for runner V2, which passes the states of requests, or for runner V1."""
     if len(arguments) == 1:
         return ProcessorForRunnerV2(vllm_config, *arguments)
     return ProcessorForRunnerV1(vllm_config, arguments[0])
 
 
 def __getattr__(name: str) -> object:
-    """Make `StrategyProcessor` when vLLM imports it. It is a subclass of both interfaces."""
+    """Create `StrategyProcessor`, a subclass of both interfaces, when vLLM imports it."""
     if name != "StrategyProcessor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from vllm.v1.sample.logits_processor import LogitsProcessor as InterfaceV1  # noqa: PLC0415
@@ -312,6 +312,6 @@ def __getattr__(name: str) -> object:
     members = {
         "__module__": __name__,
         "__new__": lambda _class, *arguments: make_processor(*arguments),
-        "validate_params": staticmethod(read_request),  # HTTP answers a refused request with status 400
+        "validate_params": staticmethod(read_request),  # over HTTP, a refused request gets status 400
     }
     return globals().setdefault(name, type(name, (InterfaceV2, InterfaceV1), members))

@@ -1,4 +1,4 @@
-"""The strategy that a request to vLLM names in its `extra_args` (over HTTP: `vllm_xargs`).
+"""Read the strategy of a request to vLLM from `extra_args` (over HTTP: `vllm_xargs`).
 
 | name | value |
 |---|---|
@@ -7,7 +7,7 @@
 | `guard_eval_prompt_id` | the prompt's id, so that each prompt has other random numbers; optional |
 | `guard_eval_run` | the number of the text among the prompt's texts; 1 if left out |
 
-The plug-in ignores a request without any of them.
+The plug-in ignores requests without these arguments.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _NEUTRAL: dict[str, float | None] = {
     "repetition_penalty": 1,
     "thinking_token_budget": None,
 }
-"""Parameters that would change a strategy's input or its choice, each with the value that changes nothing."""
+"""Parameters of vLLM that could change a strategy's input or choice, each with its neutral value."""
 
 
 @dataclass(frozen=True)
 class StrategyRequest:
-    """A strategy and its `noise.row_key`, which is 0 if nothing is drawn."""
+    """A strategy and the text's `noise.row_key`. The key is 0 if the strategy does not draw."""
 
     strategy: LogitStrategy
     key: int
 
 
 def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
-    """Return the `extra_args` that make vLLM write the same text as the other engines."""
+    """Return the `extra_args` with which vLLM writes the same text as the other engines."""
     further: dict[str, str | int] = {} if run == 1 else {RUN: run}
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
 
 def read_request(parameters: VllmObject) -> StrategyRequest | None:
-    """Read the strategy that a request names, or return None if it names none.
+    """Return the strategy that a request names, or None if the request names no strategy.
 
     Raises:
-        StudyError: An argument is unknown, missing or wrong, the strategy does not run on vLLM, or another
-            parameter of the request contradicts it. vLLM returns this error as the answer to the request.
+        StudyError: An argument is unknown, missing or wrong, vLLM cannot run the strategy, or another
+            parameter of the request contradicts it. vLLM sends this error as the answer to the request.
     """
     arguments: dict[str, VllmObject] = {
         name: value
