@@ -82,7 +82,7 @@ def continuation_files(folder: Path, strategy: str) -> list[Path]:
 
 
 def _name_file(recipe: Recipe, shard: Shard) -> str:
-    """Return the file name of a recipe: the strategy and the other fields that differ within a run's folder."""
+    """Return the file name of a recipe: the strategy and all fields that differ within a run's folder."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
     digits = f".{content_id(*variant)[:8]}" if any(variant) else ""

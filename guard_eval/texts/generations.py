@@ -21,7 +21,7 @@ class Generation:
     Attributes:
         prompt_id: The prompt's id. Two strategies are compared prompt by prompt.
         dataset: The prompt's dataset.
-        strategy: The system that wrote the text: a strategy's signature, or a name from the study or the file.
+        strategy: The text's system: a strategy's signature, or a name from the study or the file.
         text: The continuation without the prompt.
         prompt: The prompt's text.
         reference: A human's continuation of the prompt.
@@ -31,7 +31,8 @@ class Generation:
         batch: Number of rows of the text's batch.
         device: The device that generated the text.
         run: The number of the text among the texts by this strategy for the prompt.
-        flaws: Replaced or missing parts of the text, such as `not UTF-8`. Every score is shown with their count.
+        flaws: Replaced or missing parts of the text, such as `not UTF-8`. Every score is shown with their
+            count.
         id: A hash of the text with its prompt, or of the recipe that generated the text; "" outside studies.
     """
 

@@ -142,7 +142,7 @@ def refuse_doubtful_columns(
 
 
 def _may_be_part(key: str, value: object) -> bool:
-    """Return whether a value may be a part of the prompt: its key says so, or it is a text of several words."""
+    """Return whether a value may be a part of the prompt: by its key, or because it has several words."""
     if plain_key(key) in PARTS or key in KEYS["prompt"]:
         return True
     words = value.split() if isinstance(value, str) and key not in NO_TEXT else []
