@@ -149,7 +149,7 @@ def run_measures(titles: Mapping[str, str], measures: Mapping[str, Measure], opt
 
     Args:
         titles: The heading of each measure.
-        measures: The measures by name. A comma in a name separates the cases of the same measure.
+        measures: The measures by name. In a name, a comma separates the measure from its case.
         options: `only` has names of measures; `output` is a file for all tables, written after each measure.
     """
     parts, met = [], True

@@ -232,7 +232,7 @@ def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
 
 
 def _fill_model_settings(folder: Path, model: str) -> str:
-    """Return the text of a study.toml whose texts a model will write."""
+    """Return the content of study.toml for a study whose texts a model will write."""
     small = model == BUNDLED  # for a first try, perhaps without a network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
     name = _format_toml_text(relative_to_study(folder, model))
@@ -251,7 +251,7 @@ def _fill_model_settings(folder: Path, model: str) -> str:
 def _fill_text_settings(
     folder: Path, systems: Sequence[ImportedSystem], couples: Sequence[Sequence[str]]
 ) -> str:
-    """Return the text of a study.toml whose texts are in files."""
+    """Return the content of study.toml for a study whose texts are in files."""
     counts = Counter(find_strategy(system.name) for system in systems)
     with_settings = [strategy for strategy, count in counts.items() if count > 1]
     tables = []
@@ -284,7 +284,7 @@ def _fill_template(
     metrics: str,
     compare: Sequence[Sequence[str]],
 ) -> str:
-    """Return the text of a study.toml."""
+    """Return the content of study.toml."""
     return _TEMPLATE.format(
         name=_format_toml_text(folder.resolve().name or "study"),
         question=question,

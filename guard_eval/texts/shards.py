@@ -58,7 +58,7 @@ WHOLE = Shard()
 
 @contextmanager
 def reserve(folder: Path, shard: Shard) -> Iterator[None]:
-    """Keep other processes from making the same texts in `folder` until the context ends.
+    """Prevent other processes from making the same texts in `folder` until the context ends.
 
     A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The
     locks are the operating system's (flock), so they end with the process, even if it is killed. Some network
