@@ -1,8 +1,8 @@
-"""How fast the annotation app is, and whether anything is lost: real sessions against the real server.
+"""Measure the annotation app's speed, and count lost ratings: real sessions against the real server.
 
-Raters are websocket clients that speak Streamlit's protocol, and one real Chromium; the server is
-`guard-eval annotate` on a made study of 150 pairs. README.md says what is measured. It ends with code 1 where
-a goal was missed. Linux only.
+Raters are websocket clients that speak Streamlit's protocol, and one real Chromium. The server is
+`guard-eval annotate` with a generated study of 150 pairs. README.md explains the measures. The exit code is 1
+if a goal was missed. Linux only.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Size:
     """The size of the measures.
 
     Attributes:
-        raters: Raters at once.
-        overlap: Raters of a pair.
-        think: Seconds a rater thinks, on average.
-        seconds: Seconds of a round of raters who think; without pause it is a third.
-        sessions: Sessions for which memory is weighed; then three times as many more.
-        clicks: Ratings in Chromium.
+        raters: Number of raters at the same time.
+        overlap: Number of raters of each pair.
+        think: Mean time that a rater thinks, in seconds.
+        seconds: Length of a round with pauses, in seconds. A round without pauses takes a third of this time.
+        sessions: Number of sessions for the first measure of memory; then three times as many are added.
+        clicks: Number of ratings in Chromium.
     """
 
     raters: int = 50
@@ -63,11 +63,11 @@ class Round:
     """One round of a measure of speed.
 
     Attributes:
-        per_second: Ratings acknowledged in a second.
-        median: Milliseconds from the press to the whole next page.
-        p95: The milliseconds that 95 % of the ratings do not exceed.
-        cpu: Milliseconds of CPU of the server for a rating.
-        errors: Exceptions logged, and ratings lost or doubled.
+        per_second: Number of acknowledged ratings per second.
+        median: Median time from the press to the complete next page, in milliseconds.
+        p95: 95th percentile of this time, in milliseconds.
+        cpu: CPU time of the server per rating, in milliseconds.
+        errors: Number of logged exceptions and of wrong ratings.
     """
 
     per_second: float
@@ -109,7 +109,7 @@ def measure_speed(folder: Path, options: argparse.Namespace, *, is_rush: bool) -
 async def _rate(study: MadeStudy, server: Server, *, think: float, seconds: float) -> Round:
     people = [Rater(study, name, server.url) for name in study.tokens]
     await enter(people)
-    # everybody's first pair warms the server up; the clock starts after it
+    # the first pair of each rater warms the server up; the clock starts after these pairs
     await asyncio.gather(*(person.rate() for person in people))
     gc.collect()
     gc.freeze()
@@ -131,7 +131,7 @@ async def _rate(study: MadeStudy, server: Server, *, think: float, seconds: floa
 
 
 def measure_memory(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Weigh the server with nobody, with some sessions, and with more, each of which has rated twice."""
+    """Measure the server's memory without sessions, with some, and with more. Each session rates twice."""
     few = options.size.sessions
     more = 3 * few
 
@@ -164,7 +164,7 @@ SLOW = {"offline": False, "latency": 50, "downloadThroughput": 100_000, "uploadT
 
 
 def measure_first_visit(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Open the link in a browser that was never here, over a slow line; count bytes and seconds."""
+    """Open the link in a new browser over a slow line, and count bytes and seconds."""
     from playwright.sync_api import sync_playwright
 
     seconds = []
@@ -227,11 +227,11 @@ _WATCH = r"""
   }, true);
 }
 """
-"""The last pair must have left and the next be shown, and a frame with it painted."""
+"""Waits until the next pair has replaced the last pair and the browser has painted the page."""
 
 
 def measure_browser(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Rate by mouse in Chromium: milliseconds from the click until the next pair is painted."""
+    """Rate by mouse in Chromium, and measure the time from the click until the next pair is painted."""
     from playwright.sync_api import sync_playwright
 
     with serve(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
@@ -269,7 +269,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the measures; return the exit code: 1 where a goal was missed."""
+    """Run the measures, and return the exit code: 1 if a goal was missed."""
     command = parser(__doc__)
     option = command.add_argument
     option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")

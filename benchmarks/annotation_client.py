@@ -1,9 +1,9 @@
-"""A made study, the server `guard-eval annotate`, and raters who are websocket clients of it.
+"""A generated study, the server `guard-eval annotate`, and raters that are websocket clients of the server.
 
-Every text of the study carries a mark such as `no17a`: the prompt of pair 17 has `p`, the first method's text
-`a`, the second's `b`. By the marks a client knows which pair it was shown and which side is whose. A client
-sends what Streamlit's own JavaScript sends. A rating is acknowledged when the answer to its own press is a
-page with another pair or with thanks; any other answer is an error, and ends the benchmark.
+Every text of the study contains a mark such as `no17a`: in pair 17, the prompt has `p`, the first method's
+text `a`, and the second method's text `b`. From the marks, a client knows the pair and the method on each
+side. A client sends the same messages as Streamlit's JavaScript. A rating is acknowledged if the answer to
+its Save is a page with another pair or with thanks. Any other answer is an error and ends the benchmark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METHODS = {"a": "top_k(k=50)", "b": "top_p(p=0.95)"}
 CRITERIA = ("coherence", "fluency")
 PATIENCE_SECONDS = 30.0
 MOST_PAGES = 20
-"""The greatest number of pages before the first pair."""
+"""The largest number of pages before the first pair."""
 
 _MARK = re.compile(rb"\bno(\d+)([pab])\b")
 _THANKS = b"Thank you"
@@ -54,7 +54,7 @@ _GO_ON = ("start", "again", "more")
 """Keys of the buttons of pages without a pair."""
 
 _EVENTS = "$$STREAMLIT_INTERNAL_KEY_"
-"""How Streamlit begins the name of a component's events."""
+"""The prefix of the names of a component's events in Streamlit."""
 
 _TOML = """
 name = "benchmark"
@@ -87,14 +87,14 @@ Given = tuple[str, int, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class MadeStudy:
-    """A study on disk: its folder, its pairs by the number in their marks, and its raters' tokens."""
+    """A study on disk: the folder, the pairs by the number in the marks, and the raters' tokens."""
 
     folder: Path
     pairs: list[Pair]
     tokens: dict[str, str]
 
     def count_wrong(self, ratings: Sequence[Given]) -> int:
-        """Count the ratings that are lost, doubled, changed, or stored though nobody gave them."""
+        """Count the ratings that are lost, duplicated, changed, or stored although nobody gave them."""
         numbers = {pair.id: number for number, pair in enumerate(self.pairs)}
         with Store.open(Study.open(self.folder).database) as store, store.read() as db:
             stored = Counter(
@@ -106,7 +106,7 @@ class MadeStudy:
 
 
 def make_study(folder: Path, *, raters: int, overlap: int, pairs: int = 150) -> MadeStudy:
-    """Make a study of pairs for these many raters, of whom `overlap` rate each pair."""
+    """Make a study for this number of raters; `overlap` raters rate each pair."""
     folder.mkdir()
     text = _TOML.format(**METHODS, criteria=json.dumps(CRITERIA), overlap=overlap)
     (folder / "study.toml").write_text(text, encoding="utf-8")
@@ -139,34 +139,34 @@ def _make_pairs(count: int) -> list[Pair]:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A running `guard-eval annotate`: its address, its processes, and its log."""
+    """A running `guard-eval annotate`: the address, the processes, and the log."""
 
     url: str
     processes: list[psutil.Process]
     log: Path
 
     def cpu(self) -> float:
-        """Return the seconds of CPU that its processes have used."""
+        """Return the CPU time of all processes of the server, in seconds."""
         return sum(cpu_of(process) for process in self.processes)
 
     def memory(self) -> float:
-        """Return the resident memory of the serving process, the last that was started, in MB."""
+        """Return the resident memory of the serving process (the newest one), in MB."""
         return float(self.processes[-1].memory_info().rss / 1e6)
 
     def count_defects(self) -> int:
-        """Return the number of tracebacks in its log."""
+        """Return the number of tracebacks in the log."""
         return self.log.read_text(encoding="utf-8", errors="replace").count("Traceback")
 
 
 def cpu_of(process: psutil.Process) -> float:
-    """Return the seconds of CPU that a process has used."""
+    """Return the CPU time of a process, in seconds."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
 @contextmanager
 def serve(folder: Path, *, raters: int, overlap: int, pairs: int = 150) -> Iterator[tuple[MadeStudy, Server]]:
-    """Make a study below a folder, and serve it."""
+    """Make a study in a subfolder, and serve this study."""
     study = make_study(folder / "study", raters=raters, overlap=overlap, pairs=pairs)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -194,7 +194,7 @@ def serve(folder: Path, *, raters: int, overlap: int, pairs: int = 150) -> Itera
 
 
 class Shown(NamedTuple):
-    """An element of a page, the message that brought it, and the fragment to which it belongs."""
+    """An element of a page, with the message that contained it and the fragment that it belongs to."""
 
     element: Element
     message: bytes
@@ -205,7 +205,7 @@ class Page:
     """A visitor's page, which speaks Streamlit's protocol.
 
     Attributes:
-        shown: What a browser would show, by its place on the page.
+        shown: The elements that a browser would show, by their place on the page.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -243,7 +243,7 @@ class Page:
         script.context_info.color_scheme = "light"
         if pressed:
             script.widget_states.widgets.append(WidgetState(**state))
-            # a press in a fragment runs that fragment alone
+            # a press in a fragment runs only this fragment
             script.fragment_id = next(
                 item.fragment
                 for item in self.shown.values()
@@ -282,10 +282,10 @@ class Page:
                 fresh.add(self._put(message, data))
             elif kind == "new_session":
                 fresh.clear()
-                # a run of fragments leaves the rest of the page as it is
+                # a run of fragments does not change the rest of the page
                 running = set(message.metadata.run.fragment_ids)
                 self._script = message.new_session.page_script_hash
-            # a run that asked for another one is not the answer
+            # a run that requested another run is not the answer
             elif kind == "script_finished" and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                 for position in self.shown.keys() - fresh:
                     if not running or self.shown[position].fragment in running:
@@ -306,11 +306,11 @@ class Page:
 
 
 class Rater:
-    """One rater at one browser.
+    """One rater with one browser.
 
     Attributes:
         ratings: The ratings that were acknowledged.
-        seconds: The seconds from each press to the whole next page.
+        seconds: The seconds from each press to the complete next page.
         pair: The number of the pair on the page; None on any other page.
     """
 
@@ -320,7 +320,7 @@ class Rater:
         self.ratings: list[Given] = []
         self.seconds: list[float] = []
         self.pair: int | None = None
-        self._first = ""  # whose text stands as A: `a` is the first method's
+        self._first = ""  # the text shown as A: `a` is the first method's text
         self._is_thanked = False
         self._dice = random.Random(name)
 
@@ -335,7 +335,7 @@ class Rater:
         raise RuntimeError(f"{self.name} finds no pair: the app does not work, or has pages of a new kind")
 
     def _look(self) -> None:
-        """Read the page. Marks show its pair, and whose text comes first."""
+        """Read the page. The marks show the pair and the method of the first text."""
         data = b"\n".join(item.message for _, item in sorted(self.page.shown.items()))
         marks = _MARK.findall(data)
         self.pair = int(marks[0][0]) if marks else None
@@ -367,7 +367,7 @@ class Rater:
 
     async def work(self, until: float, *, think: float) -> None:
         """Rate until the time has come, `think` seconds a pair on average (0: without pause)."""
-        pause = self._dice.uniform(0, think)  # everybody begins somewhere in the middle of a thought
+        pause = self._dice.uniform(0, think)  # raters start at different times within a pause
         while time.perf_counter() + pause < until:
             await asyncio.sleep(pause)
             if not await self.rate():

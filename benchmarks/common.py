@@ -1,4 +1,4 @@
-"""What all benchmarks share: options, timing two things in turns, tables, processes, PostgreSQL."""
+"""Functions that all benchmarks share: options, timing in turns, tables, processes, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from guard_eval.records import Pair
 ROOT = Path(__file__).resolve().parents[1]
 
 Row = tuple[str, str, str, bool]
-"""What was measured, what was found, the goal, and whether it is met."""
+"""A measure's name, the result, the goal, and whether the goal is met."""
 
 Measure = Callable[[Path, argparse.Namespace], list[Row]]
-"""Measures one thing, in an empty folder."""
+"""A function that makes one measure in an empty folder."""
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a command line that shows defaults and has the option of a smoke run."""
+    """Return a parser whose help shows defaults and that has an option for a quick test run."""
     result = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -39,10 +39,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 @dataclass(frozen=True, kw_only=True)
 class Turns:
-    """What A and B took in the same minutes.
+    """The times of A and B, measured in turns.
 
     Attributes:
-        base: Seconds of each run of A; one more than of B.
+        base: Seconds of each run of A. There is one run more than of B.
         way: Seconds of each run of B.
     """
 
@@ -51,7 +51,7 @@ class Turns:
 
     @property
     def ratios(self) -> list[float]:
-        """Return each run of B over the mean of the runs of A before and after it."""
+        """Divide the time of each run of B by the mean of the runs of A before and after this run."""
         around = [(before + after) / 2 for before, after in itertools.pairwise(self.base)]
         return [b / a for a, b in zip(around, self.way, strict=True)]
 
@@ -66,7 +66,7 @@ class Turns:
         return statistics.median(self.base), statistics.median(self.way)
 
     def format_ratio(self, *, inverse: bool = False) -> str:
-        """Return the median ratio, or of A over B, with the least and the greatest in brackets."""
+        """Return the median ratio of B to A, or of A to B, with the smallest and the largest in brackets."""
         result = [1 / ratio for ratio in self.ratios] if inverse else self.ratios
         return f"{statistics.median(result):.2f} ({min(result):.2f}–{max(result):.2f})"
 
@@ -74,13 +74,13 @@ class Turns:
 def in_turns(
     base: Callable[[], float], way: Callable[[], float], *, rounds: int, seconds: float = math.inf
 ) -> Turns:
-    """Time A and B in turns, A B A … A: a machine that is slow for a while is slow for both.
+    """Time A and B in turns, A B A … A, so that a slow period of the machine affects both.
 
     Args:
-        base: Runs A once and returns how long it took.
-        way: The same of B.
-        rounds: At most so many runs of B.
-        seconds: No round starts after so many seconds, but two are made in any case.
+        base: Runs A once, and returns the time in seconds.
+        way: Runs B once, and returns the time in seconds.
+        rounds: The largest number of runs of B.
+        seconds: No round starts after this time, but there are always at least two rounds.
     """
     started = time.perf_counter()
     turns = Turns(base=[base()], way=[])
@@ -95,14 +95,14 @@ def in_turns(
 def compare(
     base: Callable[[], object], way: Callable[[], object], *, rounds: int, seconds: float = 60
 ) -> Turns:
-    """Run A and B in turns after a run of each that does not count."""
+    """Time A and B in turns, after one run of each that is not counted."""
     base()
     way()
     return in_turns(timed(base), timed(way), rounds=rounds, seconds=seconds)
 
 
 def timed(run: Callable[[], object], wait: Callable[[], None] = lambda: None) -> Callable[[], float]:
-    """Return a function that runs once and returns the seconds; `wait` waits for the device before a look."""
+    """Return a function that times one call of `run` in seconds. `wait` waits until the device is idle."""
 
     def once() -> float:
         wait()
@@ -125,7 +125,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def line(cells: Iterable[object]) -> str:
-    """Return a line of a Markdown table."""
+    """Return a row of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -140,17 +140,17 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def load() -> str:
-    """Return how busy the machine is."""
+    """Return the load of the machine."""
     return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
 def run_measures(titles: Mapping[str, str], measures: Mapping[str, Measure], options: Any) -> int:
-    """Run the measures in `options.only`, print a table of each, and return 1 where a goal was missed.
+    """Run the measures in `options.only`, print a table for each, and return 1 if a goal was missed.
 
     Args:
         titles: The heading of each measure.
-        measures: By name, with a comma before what is another case of the same measure.
-        options: `only` names measures, `output` is a file for all tables, written after each measure.
+        measures: The measures by name. In a name, a comma separates the measure from its case.
+        options: `only` has names of measures; `output` is a file for all tables, written after each measure.
     """
     parts, met = [], True
     for name, measure in measures.items():
@@ -171,10 +171,10 @@ def run_measures(titles: Mapping[str, str], measures: Mapping[str, Measure], opt
 
 
 def wait_until(done: Callable[[], bool], *, seconds: float = 600, what: str = "it") -> None:
-    """Wait for a condition.
+    """Wait until a condition is met.
 
     Raises:
-        RuntimeError: It is not met within `seconds`.
+        RuntimeError: The condition is not met within `seconds`.
     """
     end = time.monotonic() + seconds
     while not done():
@@ -184,7 +184,7 @@ def wait_until(done: Callable[[], bool], *, seconds: float = 600, what: str = "i
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment of a process that imports this checkout."""
+    """Return environment variables for a process that imports this checkout."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": path, **more}
 
@@ -197,7 +197,7 @@ def free_port() -> int:
 
 
 def tests_module(name: str) -> Any:
-    """Return a module of tests/support, whose folder is no package."""
+    """Import a module of tests/support, which is not a package."""
     folder = str(ROOT / "tests" / "support")
     if folder not in sys.path:
         sys.path.append(folder)

@@ -1,8 +1,8 @@
-"""How fast decoding is: each strategy beside transformers' greedy `generate`, in turns in one process.
+"""Measure the speed of decoding: each strategy and transformers' greedy `generate`, in turns in one process.
 
-Prints a Markdown table with two columns for each batch: over `generate` with the model as transformers loads
-it, which is what a user gains, and with the same packed layers, which is what the strategy costs. README.md
-beside this file says how the ratios are made.
+Prints a Markdown table with two columns for each batch size. The first column divides by `generate` with the
+model as transformers loads it: the user's gain. The second column divides by `generate` with packed layers:
+the strategy's cost. README.md in this folder explains the ratios.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from guard_eval.generation.strategies import parse
 
 STRATEGIES = ("greedy", "guard", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)")
 ENTROPY = 2.5
-"""Aimed at for the next token, in nats, as in real text: GUARD's and ACS's k_t then move."""
+"""The intended entropy of the next token in nats, as in real text, so that GUARD's and ACS's k_t change."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a model with random weights is."""
+    """The size of a model with random weights."""
 
     family: type[LlamaConfig | Qwen2Config]
     layers: int
@@ -55,10 +55,11 @@ SHAPES = {
 
 
 def build(shape: Shape, *, device: torch.device, dtype: torch.dtype, seed: int = 1) -> Any:
-    """Return a model for causal language modelling whose weights are drawn on its device.
+    """Return a model for causal language modelling with random weights, drawn on the model's device.
 
-    It has no end-of-text token, so every continuation is as long as it is asked to be. Normal logits with
-    standard deviation σ over V tokens have the entropy ln V − σ²/2 while V is large; the head is scaled so.
+    The model has no end-of-text token, so every continuation has the full length. The head is scaled to give
+    the intended entropy: for a large V, normal logits with standard deviation σ over V tokens have the
+    entropy ln V − σ²/2.
     """
     config = shape.family(
         vocab_size=shape.vocabulary,
@@ -79,19 +80,19 @@ def build(shape: Shape, *, device: torch.device, dtype: torch.dtype, seed: int =
     sigma = math.sqrt(2 * max(0.5, math.log(shape.vocabulary) - ENTROPY))
     with torch.no_grad():
         model.get_output_embeddings().weight.normal_(std=sigma / math.sqrt(shape.hidden))
-        # With transformers' own 0.02 greedy decoding soon goes round in circles of ten tokens.
+        # With the standard deviation 0.02 of transformers, greedy decoding soon repeats ten tokens forever.
         model.get_input_embeddings().weight.normal_()
     return model.to(device).eval()
 
 
 def random_prompts(vocabulary: int, *, batch: int, tokens: int, seed: int = 1) -> list[list[int]]:
-    """Return `batch` prompts of `tokens` random token ids; the first ones do not depend on `batch`."""
+    """Return `batch` prompts of `tokens` random token ids. A larger batch begins with the same prompts."""
     rows = (torch.Generator().manual_seed(1000 * seed + row) for row in range(batch))
     return [torch.randint(vocabulary, (tokens,), generator=row).tolist() for row in rows]
 
 
 def greedy_generate(model: Any, prompts: Sequence[Sequence[int]], limit: int) -> None:
-    """Continue prompts of one length by plain transformers."""
+    """Continue prompts of equal length with transformers' own `generate`."""
     ids = torch.tensor(prompts, device=model.device)
     model.generate(
         input_ids=ids,
@@ -103,8 +104,8 @@ def greedy_generate(model: Any, prompts: Sequence[Sequence[int]], limit: int) ->
 
 
 def ratios(first: Callable[[], None], second: Callable[[], None], rounds: int) -> list[float]:
-    """Return the time of `second` over the mean of the runs of `first` around it, for each round."""
-    first(), second()  # neither is counted: it allocates and fills caches
+    """Divide, for each round, the time of `second` by the mean of the runs of `first` before and after."""
+    first(), second()  # these runs allocate memory and fill caches, so they are not counted
     before, result = _seconds(first), []
     for _ in range(rounds):
         between = _seconds(second)
@@ -115,7 +116,7 @@ def ratios(first: Callable[[], None], second: Callable[[], None], rounds: int) -
 
 
 def _seconds(run: Callable[[], None]) -> float:
-    """Return processor time on a CPU, where other programs may run, and time on the clock with a GPU."""
+    """Return processor time on a CPU, where other programs may run, or clock time with a GPU."""
     clock = time.perf_counter if torch.cuda.is_available() else time.process_time
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -127,7 +128,7 @@ def _seconds(run: Callable[[], None]) -> float:
 
 
 def measure(model: Any, options: argparse.Namespace) -> str:
-    """Return a table of each strategy's time over that of greedy `generate`, by batch and layers."""
+    """Return a table of each strategy's time divided by greedy `generate`'s time, by batch and layers."""
     rows = []
     packed = copy.deepcopy(model)
     pack(packed)  # as `load_model` does

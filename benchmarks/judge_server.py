@@ -1,6 +1,6 @@
-"""A server that answers like a chat completions API, a little late and sometimes not well, and counts.
+"""A server like a chat completions API that answers late, sometimes fails, and counts requests.
 
-It runs as a process of its own and needs nothing but Python. What it draws comes from its seed.
+The server runs as a separate process and needs only Python. A seed decides all random choices.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from functools import partial
 from typing import Any
 
 FAULTS = {"rate": 0.10, "error": 0.05, "prose": 0.05, "truncated": 0.02, "reset": 0.02}
-"""Shares of the requests: 429, 500, an answer in prose, one that is cut short, a connection reset."""
+"""Shares of requests with a fault: status 429, status 500, a prose answer, a cut answer, a reset."""
 
 MODEL = "gpt-4o-2024-11-20"
 CRITERIA = ("fluency", "coherence", "factuality", "informativeness", "interestingness", "story_development")
 VERDICTS = json.dumps(dict.fromkeys(CRITERIA, "A"))
 PRICES = 2.5e-6, 10e-6
-"""US dollars for a prompt token and for one of the answer; studies of the benchmark state the same."""
+"""US dollars per token of the prompt and of the answer, the same as in the benchmark's studies."""
 TOKENS = 900, 50
-"""Of each prompt and of each answer."""
+"""The number of tokens of each prompt and of each answer."""
 LATENCY = 0.05
 """Seconds until an answer."""
 _TEXTS = {"prose": "Method A is better overall.", "truncated": VERDICTS[:24]}
@@ -42,13 +42,13 @@ _ERRORS = {
 
 @dataclass(kw_only=True)
 class Log:
-    """What the server has seen.
+    """The server's counts of requests and responses.
 
     Attributes:
-        requests: How many came.
-        did: What it did with them, by name of the fault, or `ok`.
-        paid: Complete 200 responses, by the hash of the request.
-        usd: What all 200 responses cost.
+        requests: Number of requests.
+        did: Number of requests by outcome: the name of the fault, or `ok`.
+        paid: Number of complete 200 responses, by the hash of the request.
+        usd: Cost of all 200 responses in US dollars.
     """
 
     requests: int = 0
@@ -58,12 +58,12 @@ class Log:
 
     @property
     def twice(self) -> int:
-        """Return how many complete 200 responses were not the first to their request."""
+        """Return the number of repeated complete 200 responses to the same request."""
         return sum(times - 1 for times in self.paid.values())
 
 
 class State:
-    """What all connections share: the settings, chance and the log."""
+    """The data that all connections share: the settings, the random generator and the log."""
 
     def __init__(self, faults: Mapping[str, float], *, slots: int | None, seconds: float) -> None:
         self.random, self.faults, self.seconds = random.Random(5), faults, seconds
@@ -72,7 +72,7 @@ class State:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def serve(self, answer: Callable[[], None]) -> None:
-        """Answer late; where all slots are taken, the request waits its turn, whether given up or not."""
+        """Answer with a delay. If all slots are in use, the request waits, even if the client gives up."""
         self._waiting.append(answer)
         self._begin()
 
@@ -87,23 +87,23 @@ class State:
         self._begin()
 
     def fault(self) -> str:
-        """Draw what becomes of a request."""
+        """Draw the outcome of a request."""
         shares = {**self.faults, "ok": 1 - sum(self.faults.values())}
         return self.random.choices(list(shares), list(shares.values()))[0]
 
 
 class Connection(asyncio.Protocol):
-    """One connection: requests with a length, one after the other."""
+    """One connection, which sends requests with a content length, one after the other."""
 
     def __init__(self, state: State) -> None:
         self._state, self._read = state, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to answer."""
+        """Keep the transport for the answers."""
         self._transport: Any = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take a request when it is whole."""
+        """Handle a request when it is complete."""
         self._read += data
         head, result, body = self._read.partition(b"\r\n\r\n")
         _, _, length = head.lower().partition(b"content-length:")
@@ -155,12 +155,12 @@ def completion(kind: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, and where."""
+    """A running server, with its address."""
 
     url: str
 
     def log(self) -> Log:
-        """Ask it what it has seen."""
+        """Request the server's log."""
         with urllib.request.urlopen(self.url.removesuffix("/v1") + "/log", timeout=30) as reply:
             return Log(**json.load(reply))
 
@@ -169,7 +169,7 @@ class Server:
 def serving(
     faults: Mapping[str, float] | None = None, *, slots: int | None = None, seconds: float = LATENCY
 ) -> Iterator[Server]:
-    """Start a server and end it; with `slots` it does so many requests at once and lets the rest wait."""
+    """Start a server and stop it at the end. With `slots`, it answers this number of requests at once."""
     state = {"faults": faults or {}, "slots": slots, "seconds": seconds}
     command = [sys.executable, "-P", __file__, json.dumps(state)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,12 +1,12 @@
-"""How fast a judge's run is, and whether it loses or pays twice: against a server that is late and fails.
+"""Measure a judge's speed, and count lost and twice-paid answers, with a server that is late and fails.
 
 From the repository's root, on a machine that does nothing else:
 
     python benchmarks/judging.py --output judge.md     # everything, some minutes
-    python benchmarks/judging.py --quick               # does it run? (times mean nothing)
+    python benchmarks/judging.py --quick               # only a test run: its times mean nothing
 
-What was sent and what was paid for is taken from the server's log, what was judged from the database, in SQL.
-It ends with code 1 where a goal was missed.
+The numbers of sent and paid requests come from the server's log, the verdicts from the database by SQL. The
+exit code is 1 if a goal was missed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ KEY = "sk-benchmark"
 METHODS = ("guard", "top_k(k=50)")
 CONCURRENCY = 64
 QUEUES = ((1, 0.25, 160), (4, 0.25, 640), (64, 2.0, 1920))
-"""Requests that a server does at once, seconds of each, and how many there are."""
+"""Number of requests that a server answers at once, seconds per request, and number of all requests."""
 _TOML = """
 name = "benchmark"
 seed = 1
@@ -69,7 +69,7 @@ usd_per_million_tokens = [{input}, {output}]
 
 
 def make_pairs(count: int) -> list[Pair]:
-    """Return pairs of texts of 300 words, no two alike."""
+    """Return pairs of different texts of 300 words."""
     texts = ((f"prompt {n} " * 20, f"text {n} word " * 100, f"other {n} word " * 100) for n in range(count))
     return [make_pair(number, METHODS, three) for number, three in enumerate(texts)]
 
@@ -90,7 +90,7 @@ def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Le
 
 
 def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Let a raw loop of `AsyncOpenAI.create` and the judge run in turns in this process."""
+    """Time a plain loop of `AsyncOpenAI.create` and the judge, in turns in this process."""
     pairs, settings = make_pairs(options.requests // 2), Judge(model=MODEL)
     bodies = [
         json.loads(_body(settings, pair.prompt, first, second))
@@ -127,7 +127,7 @@ def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
 
 
 def _send_raw(url: str, bodies: list[dict[str, Any]]) -> None:
-    """Send requests that are made already, and keep nothing."""
+    """Send prepared requests, and discard the answers."""
     waiting = iter(bodies)
 
     async def send(client: openai.AsyncOpenAI) -> None:
@@ -142,7 +142,7 @@ def _send_raw(url: str, bodies: list[dict[str, Any]]) -> None:
 
 
 def _judge_new(url: str, pairs: list[Pair]) -> tuple[float, float]:
-    """Judge a new study, journal and verdicts on disk; then run again, which must send nothing."""
+    """Judge a new study with journal and verdicts on disk. Then run again, which must send nothing."""
     judge = Judge(model=MODEL, base_url=url, concurrency=CONCURRENCY, usd_per_million_tokens=[2.5, 10])
     with (
         tempfile.TemporaryDirectory(prefix="judge") as folder,
@@ -163,14 +163,14 @@ def _judge_new(url: str, pairs: list[Pair]) -> tuple[float, float]:
 
 
 def _both_clocks(act: Callable[[], object]) -> tuple[float, float]:
-    """Return seconds, and seconds of this process's processor time."""
+    """Return clock time and this process's processor time, in seconds."""
     processor, clock = time.process_time(), time.perf_counter()
     act()
     return time.perf_counter() - clock, time.process_time() - processor
 
 
 def queues(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Judge at servers that let requests wait; twelve answers one after the other fill the time-out."""
+    """Judge with servers that queue requests. The time-out is the time of twelve answers in sequence."""
     rows: list[Row] = []
     for slots, seconds, questions in QUEUES:
         total = questions // 10 if options.quick else questions
@@ -198,7 +198,7 @@ def queues(folder: Path, options: argparse.Namespace) -> list[Row]:
 
 
 def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Judge with a server that fails often, then run again; read what the database holds."""
+    """Judge with a server that often fails, then run again, and check the verdicts in the database."""
     prices = {"input": 1e6 * PRICES[0], "output": 1e6 * PRICES[1]}
     (folder / "study.toml").write_text(_TOML.format(model=MODEL, **prices), encoding="utf-8")
     database, total = Study.open(folder).database, options.requests // 2 * 2
@@ -242,7 +242,7 @@ MEASURES: dict[str, Measure] = {"speed": speed, "queues": queues, "faults": faul
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the measures; return the exit code: 1 where a goal was missed."""
+    """Run the measures, and return the exit code: 1 if a goal was missed."""
     command = parser(__doc__)
     option = command.add_argument
     option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")

@@ -1,4 +1,4 @@
-"""How long the store takes to hand out and save: CPU time of one thread, as a study fills up.
+"""Measure the store's CPU time to hand out pairs and save verdicts, in one thread, while a study fills.
 
 python benchmarks/store.py                      # 100 000 pairs × 2, 1 000 raters
 python benchmarks/store.py --pairs 1000 --calls 500
@@ -41,20 +41,20 @@ WHERE held_by IS NULL AND shuffle < :until
 
 
 def make_pairs(count: int) -> list[Pair]:
-    """Return pairs of all comparisons of four methods, in turn."""
+    """Return pairs that take all comparisons of four methods in turn."""
     texts = ((f"prompt {n}", f"text a {n}", f"text b {n}") for n in range(count))
     return [make_pair(n, COMPARISONS[n % len(COMPARISONS)], pair_texts) for n, pair_texts in enumerate(texts)]
 
 
 def cpu_ms(function: Callable[[], T]) -> tuple[float, T]:
-    """Return the CPU time of a call in milliseconds, and what it returns."""
+    """Return the CPU time of a call in milliseconds, and the call's result."""
     start = time.thread_time()
     result = function()
     return 1e3 * (time.thread_time() - start), result
 
 
 def fill(store: Store, share: float, filler: int) -> None:
-    """Let one rater for each slot of a pair have rated a share of all; the first one's id is `filler`."""
+    """Store ratings for this share of the pairs: one rater per slot, the first with the id `filler`."""
     with store.write() as (db, now):
         base = db.execute(text("SELECT coalesce(max(id), 0) FROM presentation")).scalar_one()
         parameters = {"base": base, "filler": filler, "until": int(share * 2**31)}
@@ -63,7 +63,7 @@ def fill(store: Store, share: float, filler: int) -> None:
 
 
 def rate(store: Store, people: list[Rater], plan: HandOutPlan, calls: int) -> str:
-    """Claim and save, and return a line of the results."""
+    """Claim pairs and save verdicts, and return a line with the times."""
     claims, saves, rng = [], [], random.Random(1)
     for _ in range(calls):
         who = rng.choice(people)
@@ -78,7 +78,7 @@ def rate(store: Store, people: list[Rater], plan: HandOutPlan, calls: int) -> st
 
 
 def main() -> None:
-    """Print the times at several states of a study."""
+    """Print the times for several filled shares of a study."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--people", type=int, default=1_000)

@@ -1,8 +1,8 @@
-"""GUARD over greedy inside vLLM: the same prompts by each, in turns in one process.
+"""Compare GUARD's time with greedy decoding's in vLLM: the same prompts, in turns in one process.
 
-Needs vLLM (docs/scale.md). Times are of whole runs, in which vLLM's scheduler, the model and the choice of
-tokens all have their part; both write as many tokens. The models are random, of the decoding benchmark's
-shapes.
+Needs vLLM (docs/scale.md). The times are of whole runs, which include vLLM's scheduler, the model and the
+choice of tokens. Both write the same number of tokens. The models have random weights and the shapes of the
+decoding benchmark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STRATEGIES = ["guard", "guard(formulation=released)", "top_p(p=0.95)"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the benchmark; return the exit code."""
+    """Run the benchmark, and return the exit code."""
     command = parser(__doc__)
     option = command.add_argument
     option("--shape", choices=("small", "7b"), default="small", help="the random model's size")
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:
-    """Return a line of the table: `name` over greedy, `batch` texts at a time."""
+    """Return a row of the table: the time of `name` divided by greedy's, with `batch` texts at once."""
     prompts = [{"prompt_token_ids": ids} for ids in random_prompts(30_000, batch=batch, tokens=16)]
 
     def run(ours: list[dict[str, Any] | None]) -> None:

@@ -1,4 +1,4 @@
-"""Do test and intervals hold? Simulated studies whose truth is known, as a table in Markdown.
+"""Check the tests' error rates and the intervals' coverage in simulated studies with known truth.
 
 python evidence/calibration.py --studies 500
 """
@@ -20,13 +20,13 @@ from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.checks import validate
 
 LEAN = 0.9
-"""The standard deviation of an item's advantage, in that of a rater's noise: κ is about .4."""
+"""The standard deviation of an item's advantage, in units of a rater's noise: κ is about .4."""
 
 
 def draw_verdicts(
     rng: np.random.Generator, items: int, raters: int, advantage: float = 0.0
 ) -> NDArray[np.int64]:
-    """Draw verdicts 1, 0 and −1, [items, raters]: an item's advantage plus noise, cut by two thresholds."""
+    """Draw verdicts 1, 0 and −1, [items, raters]. Two thresholds divide an item's advantage plus noise."""
     scores = advantage + LEAN * rng.normal(size=(items, 1)) + rng.normal(size=(items, raters))
     return np.where(scores > 0.45, 1, np.where(scores < -0.45, -1, 0)).astype(np.int64)
 
@@ -34,7 +34,7 @@ def draw_verdicts(
 def check_share_and_kappa(
     rng: np.random.Generator, items: int, raters: int, studies: int
 ) -> dict[str, float]:
-    """Return how often tests reject where nothing differs, and how often intervals cover."""
+    """Return the tests' error rates without any difference, and the intervals' coverage."""
     large = draw_verdicts(rng, 100_000, raters)
     truth = fleiss_kappa(_count_verdicts(large)).value or 0.0
     hits = np.zeros(4)
@@ -57,7 +57,7 @@ def _count_verdicts(drawn: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def measure_wrong_rank_sets(rng: np.random.Generator, prompts: int, studies: int) -> float:
-    """Return how often a set of ranks says that one of three methods that are alike is above another."""
+    """Return how often rank sets place one of three equal methods above another."""
     wrong = 0
     for _ in range(studies):
         rows = [

@@ -1,8 +1,8 @@
-"""How many honest raters look as if they copied a judge, and how many copiers are found?
+"""Measure how many honest raters are flagged as copiers of a judge, and how many copiers are flagged.
 
 python evidence/copiers.py --studies 500
 
-The judge is one more rater of the same model. A copier gives the judge's verdict on a part of the pairs.
+The judge is simulated as one more rater. A copier repeats the judge's verdicts on a share of the pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ CRITERIA = 2
 
 
 def flag_raters(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which raters are flagged, from labels [criteria, items, raters] and [criteria, items]."""
+    """Return which raters are flagged, `[raters]`.
+
+    `labels` are the raters' verdicts, [criteria, items, raters]; `judged` are the judge's, [criteria, items].
+    """
     items, raters = labels.shape[1:]
     item, rater = np.divmod(np.arange(items * raters), raters)
     tests = [
@@ -36,7 +39,7 @@ def flag_raters(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray
 
 
 def count_flags(truth: Truth, items: int, raters: int, studies: int, copied: float) -> tuple[float, float]:
-    """Return how many honest raters and how many copiers, one in each study, are flagged."""
+    """Return the flagged shares of honest raters and of copiers. Each study has at most one copier."""
     rng = np.random.default_rng([6, items, raters])
     honest = flagged_copiers = 0
     for _ in range(studies):

@@ -1,4 +1,4 @@
-"""Is the power that a plan promises the power that simulated studies have? As a table in Markdown.
+"""Compare the power that a plan promises with the power in simulated studies.
 
 python evidence/planning.py --studies 1000
 """
@@ -22,7 +22,7 @@ MODELS = ("latent", "dirichlet")
 
 
 def detect_by_sign_flips(truth: Truth, items: int, raters: int, criteria: int, studies: int) -> float:
-    """Return how often the sign-flip test with Holm's correction finds a criterion."""
+    """Return how often the sign-flip test with Holm's correction is significant for a criterion."""
     rng = np.random.default_rng([1, items, raters])
     result = 0
     for _ in range(studies):
@@ -43,7 +43,7 @@ def detect_equivalence(truth: Truth, items: int, raters: int, margin: float, stu
 
 
 def detect_for_other_raters(truth: Truth, items: int, raters: int, studies: int) -> float:
-    """Return how often the test for other raters of the same kind finds a share."""
+    """Return how often the test for other raters of the same kind is significant."""
     rng = np.random.default_rng([3, items, raters])
     shares = 0.5 + simulate(truth, studies=studies, items=items, raters=raters, rng=rng) / 2
     item, rater = np.divmod(np.arange(items * raters), raters)

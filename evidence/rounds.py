@@ -1,4 +1,4 @@
-"""Do comparisons that stop early err, and what do they save? Simulated studies, as a table in Markdown.
+"""Measure the errors and the savings of comparisons that stop early, in simulated studies.
 
 python evidence/rounds.py --studies 1000
 """
@@ -20,10 +20,10 @@ from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare, find_stopping
 
 SPREAD = 0.45
-"""The standard deviation of a text's quality, in that of a rater's noise: two raters' ICC is .22."""
+"""The standard deviation of a text's quality, in units of a rater's noise: two raters' ICC is .22."""
 SEED = 20261129
 TIE = 0.38
-"""What is felt below this is a tie: 25 %."""
+"""A smaller difference is a tie, which gives 25 % ties."""
 Design = Literal["rounds", "candidate"]
 
 exact_p = rounds.first_passage_p
@@ -36,7 +36,7 @@ def _tabulate_p(sizes: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def look_up_p(peak: float, sizes: tuple[int, ...]) -> float:
-    """Return the p of a peak from a table, which is exact to four digits and much faster."""
+    """Return the p value of a peak from a table, which is exact to four digits and fast."""
     peaks, logs = _tabulate_p(sizes)
     return float(np.exp(np.interp(peak, peaks, logs)))
 
@@ -44,7 +44,7 @@ def look_up_p(peak: float, sizes: tuple[int, ...]) -> float:
 def draw_scores(
     rng: np.random.Generator, means: NDArray[np.float64], prompts: int, raters: int
 ) -> NDArray[np.float64]:
-    """Return the mean scores of all couples on all prompts, `[prompts, couples]`."""
+    """Draw the mean scores of all couples on all prompts, `[prompts, couples]`."""
     quality = means + SPREAD * rng.standard_normal((prompts, len(means)))
     first, second = np.array(list(combinations(range(len(means)), 2))).T
     gaps = (quality[:, first] - quality[:, second])[:, :, None]
@@ -53,7 +53,7 @@ def draw_scores(
 
 
 def play_rounds(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple[int, ...]) -> Contest:
-    """Play all rounds; a study of a candidate compares system 0 with each other one."""
+    """Simulate all rounds. The design `candidate` compares system 0 with each other system."""
     names = [chr(ord("a") + number) for number in range(systems)]
     every = list(combinations(names, 2))
     couples = tuple(every if design == "rounds" else every[: systems - 1])
@@ -74,9 +74,10 @@ def play_rounds(design: Design, scores: NDArray[np.float64], systems: int, sizes
 def measure_errors(
     design: Design, means: NDArray[np.float64], *, prompts: int, raters: int, of: int, studies: int
 ) -> list[float]:
-    """Return how often any claim is wrong, system 0 is wrongly called better, and is shown best; the ratings.
+    """Return three rates and the share of ratings that are needed.
 
-    Rounds are of unequal size, as they are drawn.
+    The rates are of any wrong claim, of wrong claims that system 0 is better, and of claims that system 0 is
+    better than all others. Rounds have unequal sizes, because prompts are assigned at random.
     """
     results = np.zeros(4)
     drawn = np.random.default_rng([prompts, of]).integers(0, of, prompts)
@@ -123,7 +124,7 @@ def write_table(studies: int) -> Iterator[str]:
     cases += [("no difference, two systems, 30 prompts, 1 rater", [0.0] * 2, 30, 1, 5)]
     for name, means, prompts, raters, of in cases:
         for design in ("rounds", "candidate"):
-            count = studies if any(means) else 3 * studies  # an error needs more than a power
+            count = studies if any(means) else 3 * studies  # error rates need more studies than power
             row = measure_errors(
                 design, np.array(means), prompts=prompts, raters=raters, of=of, studies=count
             )

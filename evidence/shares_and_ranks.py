@@ -1,4 +1,4 @@
-"""Do intervals agree with their tests, and do the finer methods gain without erring? Tables in Markdown.
+"""Check that intervals agree with tests, and that refined methods gain power without more errors.
 
 python evidence/shares_and_ranks.py --table intervals --studies 2000
 """
@@ -35,7 +35,7 @@ SEED = 20261129
 
 
 def intervals(studies: int) -> Iterator[tuple[object, ...]]:
-    """Yield coverage of the interval that inverts the test, and how often Student's disagrees with it."""
+    """Yield the coverage of the inverted test's interval, and how often Student's interval disagrees."""
     yield "model", "κ", "ties", "share", "items", "raters", "coverage", "Student's", "Student's disagrees"
     settings = (("latent", 0.41, 0.32), ("dirichlet", 0.05, 0.67))
     for (model, kappa, ties), share in product(settings, (0.5, 0.6)):
@@ -56,7 +56,7 @@ def _cover(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]
 
 
 def weights(studies: int) -> Iterator[tuple[object, ...]]:
-    """Yield error and power where half of the pairs have one rating and half have more."""
+    """Yield error rate and power if half of the pairs have one rating and the others have more."""
     yield "pairs", "ratings of a pair", "share", "found, equal weights", "found, precision"
     for pairs, more, share in product((40, 100), (3, 8), (0.5, 0.6)):
         count = np.where(np.arange(pairs) % 2, 1, more)
@@ -74,7 +74,7 @@ def weights(studies: int) -> Iterator[tuple[object, ...]]:
 
 
 def criteria(studies: int) -> Iterator[tuple[object, ...]]:
-    """Yield how often any of six criteria errs, and how often one that differs is found."""
+    """Yield how often any of six criteria is an error, and how often a real difference is found."""
     yield "correlation", "prompts", "any error, Holm", "any error, max-T", "found, Holm", "found, max-T"
     for correlation, prompts in product((0.0, 0.4, 0.8), (40, 150)):
         rng, rates = np.random.default_rng([SEED, prompts]), np.zeros(4)
@@ -92,7 +92,7 @@ def criteria(studies: int) -> Iterator[tuple[object, ...]]:
 
 
 def loads(studies: int) -> Iterator[tuple[object, ...]]:
-    """Yield how often the interval for other raters misses, where raters rated very unequal numbers."""
+    """Yield how often the interval for other raters misses, with very unequal numbers of ratings."""
     yield "pairs of each rater", "leans", "missed, these raters", "missed, others", "width over these raters'"
     of_raters = (
         [50] * 8,
@@ -121,7 +121,7 @@ def loads(studies: int) -> Iterator[tuple[object, ...]]:
 
 
 def assisted(studies: int) -> Iterator[tuple[object, ...]]:
-    """Yield coverage and power of people's share, assisted by a judge who differs less than they do."""
+    """Yield coverage and power of people's share, assisted by a judge with smaller differences."""
     yield "judge's scores shrunk to", "λ, median", "coverage", "found, share .57", "found, people alone"
     truth = _assisted_truth()
     for shrunk in (1.0, 0.5, 0.25):
@@ -141,13 +141,13 @@ def assisted(studies: int) -> Iterator[tuple[object, ...]]:
 
 
 def _assisted_truth() -> float:
-    """Return the mean of people's scores of all texts, which are cut at 0 and 1."""
+    """Return the mean of people's scores of all texts. Scores are limited to 0 … 1."""
     felt = stats.norm(0.5 + 0.28 * 0.25, 0.28 * math.sqrt(1.25))
     return float(felt.expect(lambda score: min(max(score, 0.0), 1.0)))
 
 
 def ranks(studies: int) -> Iterator[tuple[object, ...]]:
-    """Yield how often rank sets of methods that are alike are wrong, if raters are drawn anew."""
+    """Yield how often rank sets of equal methods are wrong, if each study draws new raters."""
     yield "methods", "prompts", "raters, each rates", "leans", "wrong, these raters", "wrong, others"
     settings = (
         *product((4,), (40,), (4, 5, 8), (1.0,), ("none", "normal", "skewed")),
@@ -169,7 +169,7 @@ def ranks(studies: int) -> Iterator[tuple[object, ...]]:
 def _alike(
     rng: np.random.Generator, methods: int, prompts: int, raters: int, *, rated_share: float, leans: str
 ) -> pd.DataFrame:
-    """Draw verdicts on methods that nobody prefers in the mean; each rater likes some of them better."""
+    """Draw verdicts on methods that are equal on average, although each rater prefers some of them."""
     size = (raters, methods)
     liking = {
         "none": np.zeros(size),
@@ -206,7 +206,7 @@ TABLES: dict[str, Callable[[int], Iterator[tuple[object, ...]]]] = {
 
 
 def _format(cell: object) -> str:
-    """Return a rate without its zero, a ratio with two digits, and a setting as it is."""
+    """Format a rate without the leading zero, a ratio with two digits, and a setting unchanged."""
     if isinstance(cell, np.float64):
         return f"{cell:.3f}".removeprefix("0") if cell < 1 else f"{cell:.3f}"
     return str(cell)

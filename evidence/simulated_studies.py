@@ -1,9 +1,9 @@
-"""Simulated studies whose truth is known: verdicts under two models of how they come about.
+"""Simulate studies with known truth. Two models generate the verdicts.
 
-- *latent*: a rater feels an item's quality, a normal effect, with normal noise. Two thresholds cut what is
-  felt into verdicts (an ordinal probit model with random items).
-- *dirichlet*: each item draws its own chances of win, tie and loss, so that items also differ in how tied
-  they are.
+- *latent*: a rater perceives an item's quality, a normal effect, with normal noise. Two thresholds turn the
+  perceived quality into a verdict (an ordinal probit model with random items).
+- *dirichlet*: each item has its own random chances of win, tie and loss, so items also differ in their share
+  of ties.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SCORES = np.array([1.0, 0.0, -1.0])
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What infinitely many items and raters would show.
+    """The true values, which infinitely many items and raters would show.
 
     Attributes:
         share: The tie-split win share of method_a.
         ties: The share of ties.
         kappa: Fleiss' κ.
-        model: How verdicts come about.
-        rater_sd: The standard deviation of raters' biases, drawn for each study, in units of a rater's own
-            noise; latent only.
+        model: The model that generates the verdicts.
+        rater_sd: The standard deviation of raters' biases, in units of a rater's noise. Each study draws new
+            biases. Only for the model *latent*.
     """
 
     share: float = 0.5
@@ -46,7 +46,7 @@ class Truth:
 
     @property
     def icc(self) -> float:
-        """Return the correlation of two raters' scores of an item."""
+        """Return the correlation of two raters' scores of the same item."""
         if self.model == "dirichlet":
             return self.kappa
         mean = float(SCORES @ self.chances)
@@ -57,7 +57,7 @@ class Truth:
 def simulate(
     truth: Truth, *, studies: int, items: int, raters: int, rng: np.random.Generator
 ) -> NDArray[np.int8]:
-    """Return verdicts, `[studies, items, raters]`: 1 for method_a, 0 for a tie, −1 for method_b."""
+    """Draw verdicts, `[studies, items, raters]`: 1 for method_a, 0 for a tie, −1 for method_b."""
     shape = (studies, items, raters)
     if truth.model == "dirichlet":
         chances = rng.dirichlet(truth.chances * (1 / truth.kappa - 1), (studies, items))
@@ -73,12 +73,12 @@ def simulate(
 
 
 def _find_thresholds(truth: Truth) -> NDArray[np.float64]:
-    """Return where a standard normal number turns from a loss to a tie, and to a win."""
+    """Return the thresholds of a standard normal number between loss and tie, and between tie and win."""
     return np.array([special.ndtri(truth.chances[2]), special.ndtri(1 - truth.chances[0])])
 
 
 def _joint_chances(truth: Truth, correlation: float) -> NDArray[np.float64]:
-    """Return the chances of two raters' verdicts on an item, win, tie and loss by each, `[3, 3]`."""
+    """Return the joint chances of two raters' verdicts (win, tie, loss) on an item, `[3, 3]`."""
     edges = [-np.inf, *_find_thresholds(truth), np.inf]
     joint = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
 
@@ -95,7 +95,7 @@ def _joint_chances(truth: Truth, correlation: float) -> NDArray[np.float64]:
 
 @lru_cache
 def _find_latent_correlation(truth: Truth) -> float:
-    """Return the correlation of what two raters feel about an item that makes κ what it is."""
+    """Return the correlation of two raters' perceptions of an item that gives the true κ."""
     by_chance = float((truth.chances**2).sum())
 
     def miss(correlation: float) -> float:

@@ -1,9 +1,10 @@
-"""Is an interaction that was planted found as often as planned, and one that is not there as seldom?
+"""Measure how often the interaction test finds a simulated interaction, and its error rate without one.
 
 python evidence/slices.py --studies 400
 
-Shares in the thirds of a column lie `spread` apart from the lowest to the highest. The plan is the power of
-the F test between three groups of items (noncentral F), and the test is the report's permutation test.
+The win shares in the three thirds of a column differ by `spread` from the lowest to the highest. The planned
+power is the power of the F test between three groups of items (noncentral F). The test is the report's
+permutation test.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ RATERS = 4
 
 
 def compute_planned_power(spread: float, variance: float, items: int) -> float:
-    """Return the power of the F test for shares of one half, and `spread`/2 below and above it."""
+    """Return the power of the F test if the three shares are one half and `spread`/2 below and above."""
     if not spread:
         return 0.05
     noncentrality = items / 3 * 2 * (spread / 2) ** 2 / variance
@@ -32,7 +33,7 @@ def compute_planned_power(spread: float, variance: float, items: int) -> float:
 
 
 def measure_detection(truths: list[Truth], items: int, studies: int) -> float:
-    """Return how often the interaction test is below .05."""
+    """Return how often the p value of the interaction test is at most .05."""
     rng = np.random.default_rng([5, items, studies])
     thirds = [
         simulate(truth, studies=studies, items=items // 3, raters=RATERS, rng=rng).mean(axis=2)

@@ -1,10 +1,10 @@
-"""How often is the best of equal settings called better than an equal baseline? A table in Markdown.
+"""Measure how often the best of equal settings is wrongly called better than an equal baseline.
 
 python evidence/tuning.py --studies 1000
 
-Each prompt has a score of every setting and of the baseline. Nothing differs in truth, so 2.5 % of the
-studies may claim "better". What chooses a setting and what tests it are the same scores, or scores that
-correlate.
+Each prompt has a score of every setting and of the baseline. All are equal in truth, so at most 2.5 % of the
+studies may claim "better". The scores that choose a setting and the scores that test the setting are the
+same, or they correlate.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from guard_eval.sign_flip import sign_flip
 Floats = NDArray[np.float64]
 ALPHA = 0.05
 CLEARLY_NOT = 1.5
-"""No test at .05 rejects for a sum that is less than this many of its standard errors."""
+"""A test at .05 never rejects if the sum, divided by its standard error, is smaller than this."""
 TESTED = 200
 APART = 100
 INSTRUMENTS = {"the same scores": 1.0, "a judge, people": 0.6, "a metric, people": 0.3}
-"""The correlation of what chooses with what tests, on the texts of one prompt."""
+"""The correlation of the choosing scores with the testing scores, on the texts of one prompt."""
 
 
 def draw_scores(rng: np.random.Generator, prompts: int, settings: int, rho: float) -> Floats:
-    """Draw scores of settings that correlate by `rho`, `[prompts, settings]`."""
+    """Draw scores of settings, `[prompts, settings]`. Two settings have the correlation `rho`."""
     shared = np.sqrt(rho) * rng.normal(size=(prompts, 1))
     return shared + np.sqrt(1 - rho) * rng.normal(size=(prompts, settings))
 
 
 def choose_setting(scores: Floats) -> int:
-    """Return the place of the setting that the product would choose."""
+    """Return the index of the setting that guard-eval would choose."""
     return int(find_best_setting(scores.mean(axis=0, keepdims=True))[0])
 
 
 def may_claim(gain: Floats) -> bool:
-    """Return whether a test could call a setting better; it spares most of the studies a slow one."""
+    """Return whether a test could call a setting better. This quick check avoids most of the slow tests."""
     return float(gain.sum()) > CLEARLY_NOT * float(np.sqrt((gain**2).sum()))
 
 
 def claims_better(gain: Floats) -> bool:
-    """Return whether the test of a metric or of raters calls a setting better than the baseline."""
+    """Return whether the sign-flip test calls a setting better than the baseline."""
     return may_claim(gain) and (sign_flip(gain).p or 1.0) <= ALPHA
 
 
 def share_same(rng: np.random.Generator, settings: int, rho: float, r: float, studies: int) -> float:
-    """Return the share of wrong claims where one set of prompts chooses and tests."""
+    """Return the share of wrong claims if the same prompts choose and test a setting."""
     wrong = 0
     for _ in range(studies):
         choosing = draw_scores(rng, TESTED, settings, rho)
@@ -61,7 +61,7 @@ def share_same(rng: np.random.Generator, settings: int, rho: float, r: float, st
 
 
 def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: int) -> float:
-    """Return the share of wrong claims where prompts apart choose."""
+    """Return the share of wrong claims if separate prompts choose the setting."""
     wrong = 0
     for _ in range(studies):
         best = choose_setting(draw_scores(rng, APART, settings, rho))
@@ -70,7 +70,7 @@ def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: in
 
 
 def share_corrected(rng: np.random.Generator, settings: int, rho: float, studies: int) -> float:
-    """Return the share of wrong claims where one set of prompts chooses, and max-T corrects the test."""
+    """Return the share of wrong claims if the same prompts choose and test, with max-T correction."""
     wrong = 0
     for study in range(studies):
         scores = draw_scores(rng, TESTED, settings, rho)
@@ -81,7 +81,7 @@ def share_corrected(rng: np.random.Generator, settings: int, rho: float, studies
 
 
 def main() -> None:
-    """Print a row for each number of settings and each correlation of their scores."""
+    """Print a row for each number of settings and each correlation of the settings' scores."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000)
     studies = parser.parse_args().studies

@@ -1,7 +1,7 @@
 """Refuse lines with two thoughts: `python tools/check_lines.py` (part of `make check`).
 
-A conditional expression holds no other one, and two names that have nothing to do with each other are
-assigned in two lines: `a, b = f(x), g(y)` is two thoughts, `a, b = b, a` and `first, second = pair` are one.
+A conditional expression must not contain another one. Unrelated values must be assigned in two lines:
+`a, b = f(x), g(y)` is two thoughts; `a, b = b, a` and `first, second = pair` are one thought each.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ROOMS = (
     "guard_eval/study",
     "guard_eval/texts",
 )
-"""The rooms that hold to it so far."""
+"""The folders that must follow this rule."""
 
 
 def packed_lines(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line of every packed statement of `tree`, and what is wrong with it."""
+    """Yield the line and the fault of every packed statement in `tree`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.IfExp):
             inner = [other for other in ast.walk(node) if isinstance(other, ast.IfExp) and other is not node]
@@ -38,14 +38,14 @@ def packed_lines(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _is_exchange(targets: ast.Tuple, values: ast.Tuple) -> bool:
-    """Return whether values only change their places, as in `a, b = b, a + b`."""
+    """Return whether the values use the same names as the targets, as in `a, b = b, a + b`."""
     names = {node.id for node in ast.walk(targets) if isinstance(node, ast.Name)}
     used = {node.id for node in ast.walk(values) if isinstance(node, ast.Name)}
     return len(names & used) == len(names)
 
 
 def main() -> None:
-    """Print every packed line; exit with code 1 if there is one."""
+    """Print every packed line. Exit with code 1 if there are any."""
     lines = [
         f"{path}:{line}: {problem}"
         for room in ROOMS

@@ -1,7 +1,7 @@
-"""Refuse names that say nothing: `python tools/check_names.py` (part of `make check`).
+"""Refuse names without meaning: `python tools/check_names.py` (part of `make check`).
 
-A function, a class or a variable has the name of what it is: `text`, `score`, `path`, `index`, `result`.
-The words below name nothing. Parameters and fields count, too.
+The name of a function, a class or a variable must tell its meaning: `text`, `score`, `path`, `index`,
+`result`. The words below tell nothing. Parameters and fields are checked, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDERS = ("guard_eval", "annotation_app", "judge", "analysis", "tests", "tools"
 
 
 def empty_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line and the name of everything that `tree` defines under an empty name."""
+    """Yield the line and the name of every definition in `tree` with an empty name."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -35,7 +35,7 @@ def empty_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def main() -> None:
-    """Print every empty name with its line; exit with code 1 if there is one."""
+    """Print every empty name with its line. Exit with code 1 if there are any."""
     lines = [
         f"{path}:{line}: {name!r} says nothing; name what it is"
         for folder in FOLDERS

@@ -1,4 +1,4 @@
-"""The command line's reference as a page: what `guard-eval COMMAND --help` prints, command by command."""
+"""Make the reference page of the command line: the output of `guard-eval COMMAND --help` for each command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guard_eval.cli.commands import COMMANDS
 from guard_eval.cli.frame import accept_studies, command_line, show_whole_docstring
 
 WIDTH = 80
-"""Columns of the help."""
+"""The width of the help in columns."""
 
 _HEAD = """# Command line
 
@@ -23,7 +23,7 @@ run again, and ends by naming the next one. Exit codes: 0 done, 2 something to f
 
 @cache
 def helps() -> dict[str, str]:
-    """Return the help of each command, by its name, in the order of `guard-eval --help`."""
+    """Return the help of each command, by the command's name, in the order of `guard-eval --help`."""
     return {name: _help(name) for name in COMMANDS}
 
 
@@ -39,7 +39,7 @@ def _help(name: str) -> str:
 
 @cache
 def options() -> dict[str, set[str]]:
-    """Return the options of each command, by its name."""
+    """Return the options of each command, by the command's name."""
     return {name: _options(name) for name in COMMANDS}
 
 

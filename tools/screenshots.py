@@ -1,9 +1,8 @@
 """Make the documentation's pictures: `python tools/screenshots.py [--study DEMO]`.
 
-The demo study is made (73 s) or taken as it is, a copy of it is served as raters get it, and Chromium walks
-through it as a rater does, on a desktop and on a phone. Report, metrics and progress are photographed as the
-commands wrote them.
-Every picture of docs/images/ is written again, with at most 256 colours.
+The demo study is made (73 s), or an existing one is used. A copy of the study is served to Chromium, which
+rates like a rater, on a desktop and on a phone. Then the report, the metrics and the progress page are
+photographed. Every picture in docs/images/ is written again, with at most 256 colours.
 Needs `.[annotate,generate,dev]` and Debian's Chromium.
 """
 
@@ -42,7 +41,7 @@ PHONE: dict[str, Any] = {
 }
 RATERS = ("Ada", "Grace", "Kim")
 
-# Every page before the first pair, and so few pairs that one sees the end.
+# All pages before the first pair, and only a few pairs, so that the last page is reached.
 _AS_RATED = """
 pairs_per_rater = 12
 [annotation.pages]
@@ -62,7 +61,7 @@ _RIGHT_LAST = "I judge it as a part of the text"
 
 
 def guard_eval(*words: str | Path) -> None:
-    """Run a command; what it prints is of no interest here."""
+    """Run a command, and discard its output."""
     command = [*GUARD_EVAL, *map(str, words)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 (our own program)
 
@@ -74,7 +73,7 @@ def demo(folder: Path) -> Path:
 
 
 def as_rated(demo_study: Path, folder: Path) -> Path:
-    """Return a copy of the demo study with all of a rater's pages, and without its simulated verdicts."""
+    """Return a copy of the demo study with every page for raters, and without simulated verdicts."""
     folder.mkdir()
     settings = (demo_study / "study.toml").read_text(encoding="utf-8")
     settings = settings.replace("raters_per_pair = 4\n", f"raters_per_pair = 4\n{_AS_RATED}")
@@ -86,14 +85,14 @@ def as_rated(demo_study: Path, folder: Path) -> Path:
 
 
 def invited(folder: Path) -> dict[str, str]:
-    """Invite the raters; return their tokens."""
+    """Invite the raters, and return their tokens."""
     with Store.open(Study.open(folder).database) as store:
         return {name: raters.invite(store, name)[1] for name in RATERS}
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve the study as its owner does; yield the address."""
+    """Serve the study as its owner would, and yield the address."""
     command = [*GUARD_EVAL, "annotate", str(folder), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 (our own program)
         assert process.stderr is not None
@@ -113,8 +112,8 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def keep(page: Page, name: str, clip: dict[str, float] | None = None) -> None:
-    """Write docs/images/NAME.png: the window, or a part of it, with at most 256 colours."""
-    page.mouse.move(0, 0)  # what the pointer is over looks different
+    """Write docs/images/NAME.png: the window, or a part of the window, with at most 256 colours."""
+    page.mouse.move(0, 0)  # elements under the pointer look different
     data = page.screenshot(clip=clip, animations="disabled", caret="hide")  # type: ignore[arg-type]
     picture = Image.open(io.BytesIO(data)).convert("RGB")
     few = picture.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
@@ -124,8 +123,8 @@ def keep(page: Page, name: str, clip: dict[str, float] | None = None) -> None:
 
 
 def fitted(page: Page, name: str) -> None:
-    """Write a picture of a page of text: the text, and a margin around it."""
-    # Streamlit draws a grey box in place of a question until its script for it has come.
+    """Write a picture of a page of text: the text with a margin."""
+    # Streamlit draws a grey box in place of a question until the question's script has loaded.
     page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
     box = page.evaluate(
         "() => { const parts = [...document.querySelectorAll('.st-key-narrow > *')]"
@@ -141,7 +140,7 @@ def fitted(page: Page, name: str) -> None:
 def window(
     browser: Browser, settings: dict[str, Any], scheme: Literal["light", "dark"] = "light"
 ) -> Iterator[Page]:
-    """Open a window of its own: nothing is remembered from the last."""
+    """Open a window with a new, empty browser profile."""
     context = browser.new_context(
         color_scheme=scheme,
         reduced_motion="reduce",
@@ -156,11 +155,11 @@ def window(
         context.close()
 
 
-# A rater's way.
+# The steps of a rater.
 
 
 def press(page: Page, name: str, then: str) -> None:
-    """Press a button and wait for the page whose heading is `then`, with nothing left of the one before."""
+    """Press a button, and wait until the page with the heading `then` has replaced the page before."""
     page.get_by_role("button", name=name).click()
     page.wait_for_function(
         "then => { const h = [...document.querySelectorAll('h1')];"
@@ -171,13 +170,13 @@ def press(page: Page, name: str, then: str) -> None:
 
 
 def answer(page: Page, *answers: str) -> None:
-    """Choose an answer on each criterion."""
+    """Choose an answer for each criterion."""
     for group, name in zip(page.get_by_role("radiogroup").all(), answers, strict=True):
         group.get_by_role("radio", name=name).click()
 
 
 def way_in(page: Page, link: str, *, shots: bool) -> None:
-    """Go from the invite link to the first pair, taking pictures of each page."""
+    """Go from the invite link to the first pair, and take a picture of each page."""
     page.goto(link)
     page.get_by_role("heading", name="Before you begin").wait_for()
     if shots:
@@ -204,13 +203,13 @@ def way_in(page: Page, link: str, *, shots: bool) -> None:
     if shots:
         fitted(page, "check")
     for question, right in enumerate((*_RIGHT, _RIGHT_LAST)):
-        # The box that a radio button is lies beside its words; a click on the words is what people do.
+        # Click on the words of a radio button, as people do, not on the box beside the words.
         page.get_by_role("radiogroup").nth(question).get_by_text(right, exact=True).click()
     press(page, "Check my answers", "Pair 1 of 12")
 
 
 def desktop(browser: Browser, link: str) -> None:
-    """Walk the whole way, to the thanks."""
+    """Rate all pairs on a desktop, up to the page of thanks."""
     with window(browser, DESKTOP) as page:
         way_in(page, link, shots=True)
         keep(page, "pair")
@@ -227,7 +226,7 @@ def desktop(browser: Browser, link: str) -> None:
 
 
 def other_windows(browser: Browser, url: str, tokens: dict[str, str]) -> None:
-    """Take the pair on a phone, and in the dark."""
+    """Take pictures of the pair on a phone, and in dark mode."""
     with window(browser, PHONE) as page:
         way_in(page, f"{url}/?invite={tokens['Grace']}", shots=False)
         answer(page, "A is better", "Similar")
@@ -239,12 +238,12 @@ def other_windows(browser: Browser, url: str, tokens: dict[str, str]) -> None:
 
 
 def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
-    """Take the example table's report, and the metrics of the demo study."""
+    """Take pictures of the example table's report, and of the demo study's metrics."""
     guard_eval("report", EXAMPLE, "--output", scratch / "report")
     with window(browser, DESKTOP) as page:
         page.goto((scratch / "report" / "index.html").as_uri())
         keep(page, "report")
-        # The figures behind the answer, and what raters agree on.
+        # The figures behind the answer, and the agreement of raters.
         for anchor in ("shares", "agreement", "sensitivity"):
             page.evaluate(f"document.getElementById('{anchor}').open = true")
         page.set_viewport_size({"width": 1280, "height": 1120})

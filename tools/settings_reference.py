@@ -1,4 +1,4 @@
-"""Write what study.toml may hold, from the models that check it: `python tools/settings_reference.py`.
+"""Write the reference of study.toml from the classes that check it: `python tools/settings_reference.py`.
 
 A test checks that docs/study_toml.md is current.
 """
@@ -36,11 +36,11 @@ stored with the first verdict, and the report says if they changed afterwards.
 """
 
 HUGE = 100_000
-"""Limits from this one on only keep absurd values out."""
+"""Limits of this size or more are not shown, because they only exclude absurd values."""
 MODEL_OF_SYSTEM = "[system].model"
 
 OF_SERVERS = "Keys of `[[system]]` and `[[judge]]` for servers"
-"""The heading of the keys that all models behind servers have."""
+"""The heading of the keys that all models behind servers share."""
 
 
 def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tuple[str, type[SettingsTable]]]:
@@ -48,15 +48,15 @@ def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tup
     yield name, kind
     for key, field in kind.model_fields.items():
         for inner, heading in _inner(field.annotation, f"{name}.{key}".removeprefix(".")):
-            if heading != MODEL_OF_SYSTEM:  # has the keys of [model]
+            if heading != MODEL_OF_SYSTEM:  # this table has the keys of [model]
                 yield from tables(inner, heading)
 
 
 def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTable], str]]:
-    """Yield the table that a key holds, if any: a list is [[heading]], a table of tables heading.NAME."""
+    """Yield the table in a key, if there is one. A list is [[heading]]; a table of tables is heading.NAME."""
     origin, inside = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, SettingsTable):
-        if not issubclass(annotation, StudyFile):  # which a text names
+        if not issubclass(annotation, StudyFile):  # study.toml has a file's name instead
             yield annotation, heading
     elif origin is list:
         yield from ((table, f"[{name}]") for table, name in _inner(inside[0], heading))
@@ -68,11 +68,11 @@ def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTabl
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """Return what a value may be, in words."""
+    """Describe the possible values of a key."""
     if "enum" in schema or "const" in schema:
         return ", ".join(f"`{json.dumps(value)}`" for value in schema.get("enum", [schema.get("const")]))
     if "$ref" in schema:
-        return "text"  # a file's name: other tables have headings of their own
+        return "text"  # a file's name: other tables have their own headings
     if "anyOf" in schema:
         some = [_values(choice) for choice in schema["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(word for word in some if word))
@@ -96,7 +96,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _default(schema: dict[str, Any], *, required: bool) -> str:
-    """Return a sentence on the default; nothing where the meaning says it."""
+    """Return a sentence on the default, or nothing if the meaning of the key already says it."""
     if required:
         return "Required."
     if schema.get("default") in (None, [], {}) or "Default: " in schema.get("description", ""):
@@ -124,13 +124,13 @@ def page() -> str:
 
 
 def _rows(table: type[BaseModel], schema: dict[str, Any], keys: Sequence[str]) -> list[str]:
-    """Return a list of some keys of a table, with their values, meanings and defaults, but not of tables."""
+    """Return a list of some keys of a table, with values, meanings and defaults. Leave out inner tables."""
     rows = []
     for key in keys:
         value = schema["properties"][key]
         inner = {heading for _, heading in _inner(table.model_fields[key].annotation, key)}
         if inner and (table, key) != (System, "model"):
-            continue  # a table of its own
+            continue  # an inner table
         values = "text or table" if inner else _values(value)
         default = _default(value, required=key in schema.get("required", ()))
         words = " ".join(filter(None, [value.get("description", ""), default]))

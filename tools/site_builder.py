@@ -1,10 +1,9 @@
 """Build the documentation's site: `python tools/site_builder.py` (`make docs`). Every warning is an error.
 
-The site is the folder docs/, the README as its first page, and three pages that are generated: the help of
-every command, the reference of the public functions, and the list of the decisions. `zensical build --strict`
-refuses links, anchors and names of the reference that lead nowhere. It accepts an entry of the navigation
-without a page, a page without an entry, a missing picture, and a docstring that griffe cannot read; this
-script finds those.
+The site has the pages of docs/, the README as its first page, and three generated pages: the help of every
+command, the reference of the public functions, and the list of decisions. `zensical build --strict` refuses
+dead links, anchors and names in the reference. But it accepts entries of the navigation without a page, pages
+without an entry, missing pictures, and docstrings that griffe cannot read. This script finds these faults.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ used.
 _OUTSIDE = re.compile(
     r"\[([^\]\[]+)\]\((?:\.\./)*(?:CONTRIBUTING\.md|CITATION\.cff|LICENSE|benchmarks/README\.md)\)"
 )
-"""A link to a file of the repository that is not a page of the site: its words stay."""
+"""A link to a file of the repository that is not a page of the site. Only the link's words are kept."""
 
 
 def lay_out(docs: Path, root: Path = ROOT) -> None:
-    """Copy docs/ and write the pages that do not lie in it."""
+    """Copy docs/ and write the generated pages."""
     shutil.rmtree(docs, ignore_errors=True)
     shutil.copytree(root / "docs", docs)
     for page in docs.rglob("*.md"):
@@ -59,7 +58,7 @@ def lay_out(docs: Path, root: Path = ROOT) -> None:
 
 
 def reference(root: Path = ROOT) -> str:
-    """Return the page of the public functions, which mkdocstrings fills with their docstrings."""
+    """Return the page of the public functions. mkdocstrings inserts the docstrings."""
     parts = [_REFERENCE]
     for package in ("guard_eval", "analysis"):
         source = (root / package / "__init__.py").read_text(encoding="utf-8")
@@ -76,7 +75,7 @@ def decisions(folder: Path) -> str:
     lines = []
     for page in sorted(folder.glob("[0-9]*.md")):
         heading = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        # A heading that begins with a number and a full stop would start a list within the list.
+        # A heading that begins with a number and a full stop would start a second list inside the list.
         lines.append(f"- [{heading.replace('. ', ': ', 1)}]({page.name})")
     return "# Decisions\n\nEach page gives one decision and its reasons.\n\n" + "\n".join(lines) + "\n"
 
@@ -91,7 +90,7 @@ def navigation_pages(nav: object) -> list[str]:
 
 
 def navigation_faults(docs: Path, config: Path) -> list[str]:
-    """Return where the navigation of `config` and the pages differ, a line each."""
+    """Return the differences between the navigation of `config` and the pages, one line each."""
     nav = set(navigation_pages(tomllib.loads(config.read_text(encoding="utf-8"))["project"]["nav"]))
     pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
     unlisted = {page for page in pages - nav if not re.match(r"adr/\d", page)}  # adr/index.md lists those
@@ -105,7 +104,7 @@ def navigation_faults(docs: Path, config: Path) -> list[str]:
 
 
 class _Targets(HTMLParser):
-    """Collects the files of the same site that a page links to or shows."""
+    """Collect the files of this site that a page links to or shows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,10 +118,10 @@ class _Targets(HTMLParser):
 
 
 def dead_targets(site: Path) -> list[str]:
-    """Return the links and pictures of the built pages that lead to no file, a line each."""
+    """Return the links and pictures in the built pages whose file is missing, one line each."""
     dead = []
     for page in sorted(site.rglob("*.html")):
-        if page.name == "404.html":  # it is served for any missing address, with addresses from the root
+        if page.name == "404.html":  # served for any missing address, so its links begin at the root
             continue
         targets = _Targets()
         targets.feed(page.read_text(encoding="utf-8"))
@@ -135,7 +134,7 @@ def dead_targets(site: Path) -> list[str]:
 
 
 def build(folder: Path) -> list[str]:
-    """Build the site of `folder` from its build/docs; return what is wrong, a line each."""
+    """Build the site of `folder` from build/docs in this folder. Return all faults, one line each."""
     docs = folder / "build" / "docs"
     if faults := navigation_faults(docs, folder / "zensical.toml"):
         return faults

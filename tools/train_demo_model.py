@@ -2,10 +2,10 @@
 
     python tools/train_demo_model.py CORPUS_DIR OUTPUT_DIR
 
-CORPUS_DIR holds one UTF-8 `.txt` file per public-domain book. Everything is seeded: the same corpus, options,
-thread count and library versions give the same model. It leaves `training.json`, the figures of the model
-card, beside the weights. Attention is half of the cost on a CPU, so most steps see short windows and the last
-ones the whole context.
+CORPUS_DIR has one UTF-8 `.txt` file per public-domain book. All random choices are seeded: the same corpus,
+options, thread count and library versions give the same model. The script writes the weights, and
+`training.json` with the figures of the model card. Attention is half of the cost on a CPU, so most steps use
+short windows, and only the last steps use the whole context.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PASSAGE_CHARACTERS = 1500
 
 
 def main() -> None:
-    """Train, measure and save."""
+    """Train the model, measure it, and save it."""
     options = parse_options()
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
@@ -121,7 +121,7 @@ def read_corpus(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer; one special token begins and ends every text and pads."""
+    """Train a byte-level BPE tokenizer. One special token begins and ends every text, and also pads."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -143,7 +143,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def passages(text: str) -> list[str]:
-    """Cut a book into runs of whole paragraphs of about `PASSAGE_CHARACTERS`."""
+    """Divide a book into passages of whole paragraphs, each of about `PASSAGE_CHARACTERS` characters."""
     runs: list[list[str]] = [[]]
     length = 0
     for paragraph in text.split("\n\n"):
@@ -156,13 +156,13 @@ def passages(text: str) -> list[str]:
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> torch.Tensor:
-    """Return all texts as one stream of token ids [n]; the special token starts each passage."""
+    """Return all texts as one sequence of token ids [n]. The special token starts each passage."""
     rows = tokenizer([passage for text in texts for passage in passages(text)], verbose=False)["input_ids"]
     return torch.tensor([token for row in rows for token in row])
 
 
 def architecture() -> LlamaConfig:
-    """Return the shape: 3.8 million parameters."""
+    """Return the configuration of a model with 3.8 million parameters."""
     return LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=256,
@@ -179,7 +179,7 @@ def architecture() -> LlamaConfig:
 
 
 def add_dropout(model: LlamaForCausalLM, rate: float) -> None:
-    """Drop parts of what attention and feed-forward layers add, in training; Llama has no such option."""
+    """Add dropout to the outputs of attention and feed-forward layers, because Llama has no such option."""
 
     def drop(module: torch.nn.Module, _inputs: object, output: Any) -> Any:  # noqa: ANN401 (tensor or tuple)
         first, *others = output if isinstance(output, tuple) else (output,)
@@ -198,10 +198,10 @@ def train(
     characters: int,
     options: argparse.Namespace,
 ) -> list[dict[str, float]]:
-    """Train in bfloat16 autocast, leave the best weights on held-out text in `model`, return the log."""
+    """Train with bfloat16 autocast. Keep the best weights on held-out text in `model`. Return the log."""
     optimizers = make_optimizers(model, options)
-    # A model that has not learnt to end never ends a text. One that has is ended soon by any strategy that
-    # penalises repeated tokens: the token that ends is the one that cannot have been repeated.
+    # A model that has not learnt to end never ends a text. If it has learnt to end, strategies that penalise
+    # repeated tokens end its texts early, because the end token is never a repeated token.
     ignored = NOTHING if options.learn_ends else END_ID
     loss_of = torch.compile(lambda batch: next_token_loss(model, batch, ignored))
     log: list[dict[str, float]] = []
@@ -261,7 +261,7 @@ def make_optimizers(model: LlamaForCausalLM, options: argparse.Namespace) -> lis
 
 
 def batches(tokens: torch.Tensor, options: argparse.Namespace) -> Iterator[torch.Tensor]:
-    """Yield `steps` batches [rows, window + 1]; each pass starts at another offset, in another order."""
+    """Yield `steps` batches [rows, window + 1]. Each pass has another start offset and another order."""
     generator = torch.Generator().manual_seed(options.seed)
     order: list[int] = []
     window = 0
@@ -278,7 +278,7 @@ def batches(tokens: torch.Tensor, options: argparse.Namespace) -> Iterator[torch
 
 
 def next_token_loss(model: LlamaForCausalLM, batch: torch.Tensor, ignored: int) -> torch.Tensor:
-    """Return the mean cross-entropy in nats over targets other than `ignored`."""
+    """Return the mean cross-entropy in nats over all targets except `ignored`."""
     logits = model(batch[:, :-1], use_cache=False).logits
     return functional.cross_entropy(
         logits.float().flatten(0, 1), batch[:, 1:].flatten(), ignore_index=ignored
@@ -286,17 +286,17 @@ def next_token_loss(model: LlamaForCausalLM, batch: torch.Tensor, ignored: int) 
 
 
 def schedule(step: int, steps: int) -> float:
-    """Return the learning rate's factor: a short warm-up, then a straight line to zero."""
+    """Return the factor of the learning rate: a short warm-up, then a linear decrease to zero."""
     warm_up = 100
     return step / warm_up if step < warm_up else (steps - step) / max(1, steps - warm_up)
 
 
 @torch.inference_mode()
 def bits_per_character(model: LlamaForCausalLM, tokens: torch.Tensor, characters: int) -> float:
-    """Return the held-out code length in bits per character; where passages end is given, not predicted.
+    """Return the held-out code length in bits per character. The ends of passages are given, not predicted.
 
-    Windows of `CONTEXT` tokens, the second half of each counted, so that every token but the first
-    half-window has at least half a context before it.
+    The second half of each window of `CONTEXT` tokens counts, and the whole first window. Every token after
+    the first half-window therefore has at least half a context before it.
     """
     half = CONTEXT // 2
     padded = torch.cat([tokens, torch.zeros(CONTEXT, dtype=torch.long)])

@@ -1,7 +1,7 @@
-"""Wrap Markdown at 100 columns: `python tools/wrap_markdown.py`; `--check` only names longer pages.
+"""Wrap Markdown at 100 columns: `python tools/wrap_markdown.py`. `--check` only names unwrapped pages.
 
-Paragraphs and items of lists are wrapped. Code, tables, headings and comments stay as they are, and code
-spans and links are never divided.
+Paragraphs and list items are wrapped. Code, tables, headings and comments are not changed. Code spans and
+links are never divided.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ FOLDERS = ("benchmarks", "docs", "guard_eval", "tests")
 
 _FENCE = re.compile(r"\s*(```|~~~)")
 _FIXED = re.compile(r"\s*(\||#|<|\[[^\]]+\]:|---|:::|!!!|\$\$)|.*  $|\s*$")
-"""Lines that stay as they are: tables, headings, HTML, definitions, rules, and hard breaks."""
+"""Lines that are not changed: tables, headings, HTML, definitions, rules, and hard breaks."""
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])(\s+)")
 _WHOLE = re.compile(r"`[^`]+`|!?\[[^\]]*\]\([^)]*\)| (?=(?:[-+*]|\d+[.)])(?: |$))")
-"""What no line may end within: code, links, and a space before what would begin a list in the next line."""
+"""Parts that are never divided: code, links, and a space before a word that would start a list."""
 _GLUE = "\x00"
 
 
 def wrap(text: str) -> str:
     """Return a page with its paragraphs and lists wrapped."""
-    if text.startswith("---\n"):  # a head of YAML
+    if text.startswith("---\n"):  # the page begins with YAML
         head, end, body = text[4:].partition("\n---\n")
         return f"---\n{head}{end}{wrap(body)}"
     wrapped = "\n".join(line for block in _blocks(text.split("\n")) for line in block)
@@ -34,7 +34,7 @@ def wrap(text: str) -> str:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yield the lines of each paragraph or item, wrapped, and all other lines as they are."""
+    """Yield the wrapped lines of each paragraph or item, and all other lines unchanged."""
     is_code = False
     paragraph: list[str] = []
     for line in lines:
@@ -73,7 +73,7 @@ def _wrap_paragraph(lines: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Wrap all pages; with `--check` exit with code 1 if that would change one."""
+    """Wrap all pages. With `--check`, change nothing and exit with code 1 if a page would change."""
     pages = [*Path().glob("*.md"), *(page for folder in FOLDERS for page in Path(folder).rglob("*.md"))]
     unwrapped = []
     for path in sorted(pages):

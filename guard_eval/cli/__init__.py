@@ -1,1 +1,1 @@
-"""The command line: a table of commands, one printer, errors and exit codes. Nothing is imported here."""
+"""The command line: a table of commands, one printer, errors and exit codes. This file imports nothing."""

@@ -1,4 +1,4 @@
-"""The commands by name. A command is a public function; its module is loaded when the command is called.
+"""The table of commands. A command is a public function, whose module is loaded only when it is called.
 
 from guard_eval.cli.commands import load
 
@@ -16,9 +16,9 @@ class Command(NamedTuple):
     """A command of `guard-eval`.
 
     Attributes:
-        group: The heading under which `--help` lists it.
-        function: Its function, as `package.module:function`.
-        help: The first line of its docstring, so that `--help` loads no function.
+        group: The heading of the command in `--help`.
+        function: The command's function, as `package.module:function`.
+        help: The first line of the function's docstring, so that `--help` does not load the function.
     """
 
     group: str
@@ -30,7 +30,7 @@ GROUPS = STUDY, PEOPLE, JUDGES, RESULTS = "Study", "People", "Judges", "Results"
 """The headings of `guard-eval --help`, in this order."""
 
 PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or exclude them.")}
-"""The group and the help of the first word of names of two words; there is no function behind it."""
+"""First words of two-word commands, with their group and help. A first word alone has no function."""
 
 COMMANDS = {
     "demo": Command(STUDY, "analysis.demo:demo", "Run a complete small study."),
@@ -127,7 +127,7 @@ COMMANDS = {
         "Make a table or a figure of the paper again, and show it beside the paper's own.",
     ),
 }
-"""All commands, in the order of work, in which `--help` lists them."""
+"""All commands, in the usual order of work. `--help` has the same order."""
 
 
 def load(name: str) -> Callable[..., Any]:

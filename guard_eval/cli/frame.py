@@ -1,6 +1,7 @@
 """The frame of every command: options, signals, errors and exit codes.
 
-Exit codes: 0, 2 for what the user can fix, 3 for work that remains, 130 for Ctrl-C and 143 for SIGTERM.
+Exit codes: 0 for success, 2 for an error that the user can fix, 3 for unfinished work, 130 for Ctrl-C and 143
+for SIGTERM.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _USER_CAN_FIX = _OF_PATHS | _OF_DISKS
 
 LEAST_COLUMNS = 20
-"""In a terminal that says it is narrower, tables are laid out for an ordinary one."""
+"""If a terminal reports fewer columns, tables get the width for an ordinary terminal."""
 
 _WITHOUT_COMMAND = {"--help", "-h", "--version", "--install-completion"}
 
@@ -45,7 +46,7 @@ SHARED = Group("Options of every command", sort_key=100)
 
 
 def main() -> None:
-    """Run the command line with the arguments of the process, and end the process."""
+    """Run the command line with the arguments of this process, and end the process."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -53,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
     _prepare_terminal()
     printer = Printer()
-    printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
+    printer.as_json = "--json" in arguments  # errors in the arguments must be JSON, too
     with stop_on_signals() as signals:
         try:
             return _call_command(arguments, printer)
@@ -78,7 +79,7 @@ def _prepare_terminal() -> None:
         del os.environ["COLUMNS"]
     codecs.register_error("guard_eval.plain", encode_plainly)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
+        if isinstance(stream, io.TextIOWrapper):  # replace characters such as α rather than fail
             stream.reconfigure(errors="guard_eval.plain")
 
 
@@ -100,7 +101,7 @@ def _call_command(arguments: Sequence[str], printer: Printer) -> int:
 
 
 def _check_current_folder() -> None:
-    """Check that the current folder exists. Without it, relative names mean nothing."""
+    """Check that the current folder exists, because relative names need it."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -110,7 +111,7 @@ def _check_current_folder() -> None:
 def _explain_error(error: BaseException) -> str | None:
     """Return the message for an error that the user can fix, or None for a bug."""
     if isinstance(error, CycloptsError):
-        if isinstance(error.__cause__, StudyError):  # of an argument that names a study
+        if isinstance(error.__cause__, StudyError):  # the error of an argument that names a study
             return str(error.__cause__)
         return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists its options"
     if isinstance(error, StudyError):
@@ -124,7 +125,7 @@ def _explain_error(error: BaseException) -> str | None:
 
 
 def _discard_output() -> None:
-    """Discard the buffer of standard output, because nobody reads it any more."""
+    """Discard the buffer of standard output, because its reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -179,7 +180,7 @@ def command_line(printer: Printer | None = None) -> App:
     ) -> object:
         printer.as_json = json
         printer.quiet = quiet
-        if not all(token.strip() for token in tokens):  # as of an unset variable; Path("") is this folder
+        if not all(token.strip() for token in tokens):  # such as an unset variable; Path("") is this folder
             raise StudyError("an argument is empty; write a value for it, or leave it out")
         from guard_eval.generation.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
 
@@ -188,14 +189,14 @@ def command_line(printer: Printer | None = None) -> App:
             use_file(path)
         accept_studies(set_)
         command, bound, _ = app.parse_args(tokens)
-        with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is the result's alone
+        with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is only for the result
             return _run_command(command, bound, set_)
 
     return app
 
 
 def _describe_default(default: object) -> str | None:
-    """Return a default as the help shows it: numbers and words; an option that is off or absent has none.
+    """Return a default for the help, if it is a number or a word. Options that are off or empty show none.
 
     >>> [_describe_default(default) for default in (0.05, "auto", 0, False, None, ())]
     ['0.05', 'auto', '0', None, None, None]
@@ -227,7 +228,7 @@ def accept_studies(overrides: tuple[str, ...] = ()) -> None:
 
 
 def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:
-    """Let the help of the named command show its whole docstring, where lists show only the first line."""
+    """Let the help of the named command show the whole docstring. Lists show only the first line."""
     words = [word for word in arguments if not word.startswith("-")]  # --help is a command of cyclopts, too
     *_, command = line.parse_commands(words)[1]
     if command.default_command:
@@ -238,7 +239,7 @@ def _run_command(
     command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]
 ) -> object:
     """Call a command. A function that takes files instead of a study receives `--set` as `overrides`."""
-    gc.freeze()  # what is imported lives as long as the process: collections need not walk through it
+    gc.freeze()  # imported objects live as long as the process, so collections need not check them
     from guard_eval.study import Study  # noqa: PLC0415
 
     reads_overrides = "overrides" in inspect.signature(command).parameters
@@ -259,7 +260,7 @@ def _is_study(argument: object) -> bool:
 
 
 def _add_commands(app: App) -> None:
-    """Add the table of commands, in its order; no function is loaded for it."""
+    """Add all commands in the table's order, without loading their functions."""
     groups = {name: Group(name, sort_key=number) for number, name in enumerate(GROUPS)}
     parents = {"": app}
     for name, (heading, words) in PARENTS.items():

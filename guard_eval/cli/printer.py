@@ -38,16 +38,16 @@ from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 
 LOG_SECONDS = 60.0
-"""How often progress is a line in a log, where there is no terminal to draw bars on."""
+"""The time between two lines of progress in a log. A terminal has progress bars instead."""
 
 SPEED_SECONDS = 120.0
-"""The time left follows from the speed over so many seconds."""
+"""The remaining time is computed from the speed in this period."""
 
 _OF_EVERY_RESULT = {field.name for field in fields(Result)}
 
 
 class Printer(Reporter):
-    """Print for a person or, with `--json`, for a program: then standard output has one JSON value alone.
+    """Print for a person or, with `--json`, for a program: standard output then has only one JSON value.
 
     Attributes:
         as_json: Whether the result is printed as JSON.
@@ -59,7 +59,7 @@ class Printer(Reporter):
         self.quiet = False
 
     def print_result(self, result: Result) -> None:
-        """Print the result of the command: all that standard output gets with `--json`."""
+        """Print the command's result. With `--json`, standard output gets nothing else."""
         if self.as_json:
             for warning in result.warnings:
                 self.warn(warning)
@@ -87,7 +87,7 @@ class Printer(Reporter):
                 _print_line(console, f"  or: {command}")
 
     def error(self, message: str) -> None:
-        """Print an error; as JSON, too, if a program reads it."""
+        """Print an error, with `--json` also as JSON."""
         sys.stdout.flush()
         message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _name_program(match[0]), message)
         if self.as_json:
@@ -99,7 +99,7 @@ class Printer(Reporter):
         sys.stderr.write(escape_invisible(locate_pages(f"warning: {text}")) + "\n")
 
     def notice(self, text: str) -> None:
-        """Print a line to standard error, unless the user wants it quiet."""
+        """Print a line to standard error, unless `quiet` is set."""
         if not self.quiet:
             _print_line(_make_console(stderr=True), text)
 
@@ -108,7 +108,7 @@ class Printer(Reporter):
         _make_console(stderr=self.as_json).print(Text(escape_invisible(text), style=style), end="")
 
     def confirm(self, question: str) -> bool:
-        """Ask on standard error. Return whether the answer is yes; without a user, it is no."""
+        """Ask on standard error. Return whether the answer is yes. Without a user, the answer is no."""
         sys.stderr.write(escape_invisible(f"{question} [y/N] "))
         sys.stderr.flush()
         answer = sys.stdin.readline() if sys.stdin is not None else ""
@@ -118,7 +118,7 @@ class Printer(Reporter):
 
     @contextmanager
     def task(self, description: str, total: float | None, unit: str) -> Iterator[Advance]:
-        """Show a progress bar on a terminal, and elsewhere a line every minute."""
+        """Show a progress bar in a terminal, or write a line every minute to a log."""
         bars = LoggedProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
@@ -141,7 +141,7 @@ class Printer(Reporter):
 
 
 def _convert_result_to_json(result: Result) -> dict[str, Any]:
-    """Return a result's own fields, warnings and next commands. A plain result has lines and tables."""
+    """Return a result's own fields, warnings and next commands. Without own fields, use lines and tables."""
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
     if not extra:
@@ -155,14 +155,14 @@ def _convert_table_to_rows(table: Table) -> dict[str, Any]:
 
 
 def encode_plainly(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that a terminal lacks by ASCII: an error handler for `codecs`."""
+    """Replace characters that a terminal lacks by ASCII. Register as an error handler of `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_convert_character_to_ascii, error.object[error.start : error.end])), error.end
 
 
 def _convert_character_to_ascii(character: str) -> str:
-    r"""Return a character in ASCII: a Greek letter by its name, another by its parts.
+    r"""Return a character in ASCII: a Greek letter as its name, another character as its parts.
 
     >>> [_convert_character_to_ascii(character) for character in "κΣ½é…→−中"]
     ['kappa', 'sigma', '1/2', 'e', '...', '->', '-', '\\u4e2d']
@@ -195,16 +195,16 @@ _ASCII = str.maketrans(
         "▁": "_",
     }
 )
-"""What stands in ASCII for the characters that messages and tables use."""
+"""Replacements in ASCII for the characters in messages and tables."""
 
 
 def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
-    """Return a console that prints texts as they are, never as markup."""
+    """Return a console that prints texts unchanged, never as markup."""
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, stderr=stderr, quiet=quiet)
 
 
 def _name_program(command: str) -> str:
-    """Return a command that can be copied: with the program's path if no shell finds `guard-eval`."""
+    """Return a command to copy. If no shell finds `guard-eval`, the command has the program's path."""
     program = Path(sys.argv[0])
     starts = {
         "guard-eval": shlex.quote(str(program)),
@@ -217,7 +217,7 @@ def _name_program(command: str) -> str:
 
 
 def _print_line(console: Console, line: str) -> None:
-    """Print a line, on a terminal broken between words; a line with a command to be copied stays whole."""
+    """Print a line. On a terminal, break the line between words, unless it has a command to copy."""
     line = escape_invisible(line)
     whole = not console.is_terminal or "guard-eval " in line
     console.print(
@@ -226,7 +226,7 @@ def _print_line(console: Console, line: str) -> None:
 
 
 def _break_line(line: str, width: int) -> str:
-    """Return a line broken between words; a longer word, such as a path, stays whole."""
+    """Break a line between words. A word that is longer than `width`, such as a path, stays whole."""
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(
         line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -236,7 +236,7 @@ def _break_line(line: str, width: int) -> str:
 def _print_table(console: Console, table: Table) -> None:
     """Print a table: numbers are aligned at the right, other cells break between words.
 
-    Where the words do not fit beside each other, a row becomes lines of heading and cell.
+    If the table is too wide for the words, print each row as lines with heading and cell.
     """
     columns = [escape_invisible(column) for column in table.columns]
     rows = [[escape_invisible(NOTHING if cell is None else str(cell)) for cell in row] for row in table.rows]
@@ -264,9 +264,9 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _distribute_widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
-    """Return the gap between columns and the width of each: at least that of its longest word.
+    """Return the gap between columns, and the width of each column: at least the column's longest word.
 
-    rich shares the room out by itself, but cuts off what it gave to a column of a least width.
+    rich could distribute widths itself, but cuts off words in columns with a least width.
     """
     gap = 3 if sum(least) + 3 * (len(least) - 1) <= width else 2
     widths = list(least)
@@ -277,12 +277,12 @@ def _distribute_widths(natural: Sequence[int], least: Sequence[int], width: int)
 
 
 class LoggedProgress(Progress):
-    """Progress bars on a terminal; elsewhere one line a minute, so that a batch job is not silent."""
+    """Progress bars on a terminal, or one line per minute in a log, so that a batch job is not silent."""
 
     _logged_at: float | None = None
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """Advance a bar, or write a line if the last one is a minute old."""
+        """Advance a bar, or write a line if the last line is a minute old."""
         super().advance(task_id, advance)
         task = self._tasks[task_id]
         now = self.get_time()

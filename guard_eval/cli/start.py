@@ -1,8 +1,8 @@
-"""The start of the command line, before anything but Python's own modules is imported.
+"""The start of the command line, before any module except Python's own is imported.
 
-No module is taken from the folder in which a command is run, which may be anybody's: `python -m` would take a
-local `judge.py` in place of ours. A local `guard_eval` is taken before this code runs; use the script
-`guard-eval` where that may be.
+Modules are never imported from the current folder, which may be a stranger's: `python -m` would import a
+local `judge.py` instead of ours. But a local `guard_eval` is imported before this code can run. If the folder
+may have one, use the script `guard-eval`.
 """
 
 import os
@@ -13,23 +13,23 @@ _HOME = os.path.realpath(f"{__file__}/../../..")
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while it loads ends it immediately and without a traceback."""
+    """Run the command line. Ctrl-C during loading ends the command immediately, without a traceback."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     open_missing_streams()
     leave_out_current_folder()
-    from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now nothing else is found)
+    from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now is the search path safe)
 
     signal.signal(signal.SIGINT, handler)
     run()
 
 
 def open_missing_streams() -> None:
-    """Open the null device in place of a standard stream that was closed.
+    """Open the null device in place of each closed standard stream.
 
-    A file that is opened later, such as the study's database, would otherwise get the stream's number, and
-    with it all that is printed.
+    Otherwise, a file that is opened later, such as the study's database, would get the stream's number, and
+    all printed text would go into this file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -37,14 +37,14 @@ def open_missing_streams() -> None:
 
 
 def leave_out_current_folder() -> None:
-    """Take the current folder out of the search path, unless it holds this package itself, as in a checkout.
+    """Remove the current folder from the search path, unless it contains this package, as in a checkout.
 
-    The processes that this one starts, as multiprocessing and Ray do, do the same.
+    Child processes, such as those of multiprocessing and Ray, do the same.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         here = os.path.realpath(os.curdir)
-    except FileNotFoundError:  # it was deleted, and holds no module; the frame says so
+    except FileNotFoundError:  # the folder was deleted, so it has no modules; the frame reports this
         return
     if here != _HOME:
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]

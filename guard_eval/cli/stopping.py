@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does. Containers, SLURM and closed terminals send them."""
+"""End commands at SIGTERM and SIGHUP as at Ctrl-C. Containers, SLURM and closed terminals send them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sign
 
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does. Yield the list of signals that came.
+    """Make SIGTERM and SIGHUP do the same as Ctrl-C. Yield the list of received signals.
 
-    An event loop that handles Ctrl-C, for instance to receive what is under way, handles them too. In the
-    background of a script, where Ctrl-C is ignored, it is Python's to handle as long as this lasts.
+    If an event loop handles Ctrl-C, for example to receive open answers, it handles these signals too. A
+    script's background commands ignore Ctrl-C; within this context, Python handles Ctrl-C there as well.
     """
     received: list[int] = []
 
@@ -37,9 +37,9 @@ def stop_on_signals() -> Iterator[list[int]]:
 
 
 def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
-    """Return whether a signal caused this error, even if a library raised another one for it.
+    """Return whether a signal caused this error, even if a library replaced the error by another one.
 
-    A library that loads something in threads may report the stop as a failure of its own.
+    A library that loads files in threads may report the stop as its own failure.
     """
     causes: list[BaseException] = []
     cause: BaseException | None = error
@@ -50,5 +50,5 @@ def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
 
 
 def exit_code_of(received: Sequence[int]) -> int:
-    """Return the exit code of a command that a signal ended: the first signal, or else Ctrl-C."""
+    """Return the exit code of a command that a signal ended: of the first signal, or else of Ctrl-C."""
     return 128 + (received[0] if received else signal.SIGINT)

@@ -1,9 +1,9 @@
 """Simulated raters and a simulated judge: they show what a report looks like before the first rating.
 
-They are handed blind pairs like anybody else, save their verdicts through the store like anybody else, and
-their kinds, `simulated` and `simulated_model`, stand in the database and across every page of a report. Their
-taste is a made-up rule about the two texts (repetition is bad, and so is stopping short) plus noise; it says
-nothing about any decoding strategy or model.
+Like real raters, they get blind pairs and save verdicts through the store. The database and every page of a
+report name their kinds, `simulated` and `simulated_model`. Their taste is an invented rule about the two
+texts (repetition and very short texts are bad) plus noise, so their verdicts say nothing about any decoding
+strategy or model.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULAT
 JUDGE = "SIMULATED judge"
 
 _SHARED_NOISE, _OWN_NOISE = 0.20, 0.18
-"""Standard deviations of what all raters see alike in a pair, and of what one rater sees in it."""
+"""Standard deviations of the noise that all raters of a pair share, and of each rater's own noise."""
 _TIE_WITHIN = 0.12
-"""Differences smaller than this are called similar."""
+"""Raters call two texts similar if the difference is smaller than this."""
 _LEAN = 0.04
-"""How much better a text seems to the judge where it is first: some verdicts flip with the order."""
+"""The judge's bias to the first text. Some verdicts therefore change with the order."""
 
 
 def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
-    """Let the simulated raters rate all their open pairs; return the number of pairs."""
+    """Let the simulated raters rate all their open pairs. Return the number of pairs."""
     before = -1
     rated = 0
     while rated > before:  # the last rater of a round opens the next one
@@ -43,7 +43,7 @@ def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
 
 
 def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
-    """Let the simulated judge judge every pair in both orders; return the number of showings."""
+    """Let the simulated judge rate every pair in both orders. Return the number of showings."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     judged = 0
     rounds = plan.rounds and replace(plan.rounds, showings=2)
@@ -65,9 +65,9 @@ def _choose_for_each_criterion(
 
 
 def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
-    """Return a simulated rater's choice. The same texts get the same choice on both sides.
+    """Return a simulated rater's choice. It does not change if the two texts swap sides.
 
-    Only the judge leans to the text that is shown first.
+    Only the judge prefers the text that is shown first.
     """
     texts = sorted((blind.text_a, blind.text_b))
     shared = _SHARED_NOISE * _draw_normal(seed, "pair", criterion, texts)
@@ -91,6 +91,6 @@ def measure_appeal(text: str) -> float:
 
 
 def _draw_normal(*parts: object) -> float:
-    """Return a nearly normal number that depends only on `parts`: twelve uniform numbers minus six."""
+    """Return a nearly normal number that depends only on `parts`: twelve uniform numbers, minus six."""
     digits = content_id(*parts) + content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

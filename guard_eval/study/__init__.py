@@ -1,4 +1,4 @@
-"""A study's folder and its settings: study.toml, every table of it, and where the parts lie."""
+"""A study's folder and its settings: study.toml, every table of this file, and the paths of all parts."""
 
 from guard_eval.study.folder import Study
 

@@ -1,4 +1,4 @@
-"""What [tuning] chose, as tuning.json has it, and what must be said of the search."""
+"""The settings that [tuning] chose, as stored in tuning.json, and the warnings about the search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 FILE = "tuning.json"
 FEW_PROMPTS = 30
-"""With fewer tuning prompts there is a warning."""
+"""With fewer tuning prompts, the report warns."""
 ROUNDS_TO_ZERO = 0.005
 """The largest share that is printed as 0 %."""
 SAME_PROMPTS = (
@@ -19,7 +19,7 @@ SAME_PROMPTS = (
     "too often: instead of in 2.5 % of the studies in up to 20 % if one judge chooses and tests, in up to "
     "10 % if a judge chooses and people test, and in up to 5 % if a metric chooses and raters test."
 )
-"""The warning of a choice on the prompts that test it (docs/calibration.md)."""
+"""The warning if the same prompts choose a setting and test this setting (docs/calibration.md)."""
 UNEQUAL = "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
 
 
@@ -57,7 +57,7 @@ class Search(SettingsTable):
 
     @property
     def extreme_values(self) -> Iterator[str]:
-        """Yield each parameter whose chosen value is the smallest or largest of the tried values."""
+        """Yield each parameter whose chosen value is the smallest or the largest value that was tried."""
         tried = [_read_numbers(setting.name) for setting in self.settings]
         for key, value in _read_numbers(self.chosen).items():
             values = sorted({setting[key] for setting in tried if key in setting})
@@ -66,7 +66,7 @@ class Search(SettingsTable):
 
     @property
     def alternative_shares(self) -> list[str]:
-        """Return how often another setting would be chosen, in words."""
+        """Describe how often other settings would be chosen from resampled prompts."""
         others = [setting for setting in self.settings if setting.name != self.chosen]
         return [
             f"{setting.name} in {100 * setting.chosen_share:.0f} %"
@@ -99,7 +99,7 @@ class Choice(SettingsTable):
 
     @property
     def described_budgets(self) -> str:
-        """Return how many settings each strategy had, in words."""
+        """Describe the number of settings of each strategy."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
         words = [
             f"{name} {n}" if n > 1 else f"{name} 1 (it has none to choose)" for name, n in counts.items()
@@ -108,23 +108,23 @@ class Choice(SettingsTable):
 
     @property
     def described_selection(self) -> str:
-        """Return the metric or judge by which settings were chosen, and the number of prompts, in words."""
+        """Describe how settings were chosen: the metric or judge, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
         where = "apart" if self.tuning.prompts else "that also test them"
         return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
 
     @property
     def same_prompts_warning(self) -> str:
-        """Return a warning if settings were chosen and tested on the same prompts; otherwise ""."""
+        """Return a warning if settings were chosen and tested on the same prompts, otherwise ""."""
         return "" if self.tuning.prompts else SAME_PROMPTS
 
     @property
     def unequal_budgets_warning(self) -> str:
-        """Return the warning for unequal numbers of settings; empty if they are equal."""
+        """Return a warning if strategies have unequal numbers of settings, otherwise ""."""
         return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each reason why the choice is weak or the comparison is unfair."""
+        """Yield a sentence for each reason that makes the choice weak or the comparison unfair."""
         yield from filter(None, [self.same_prompts_warning, self.unequal_budgets_warning])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:

@@ -1,6 +1,6 @@
-"""The `[criteria.NAME]` tables of study.toml, and what all of its tables share.
+"""The `[criteria.NAME]` tables of study.toml, and the base class of all tables.
 
-A study's own criteria are asked of people and judges alike.
+People and judges rate a study's own criteria.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def find_study_file(folder: Path, name: str) -> Path:
     """Return the path of a file in the study's folder, with all links followed.
 
     Raises:
-        StudyError: There is none, or the name leads outside the folder or to something else than a file.
+        StudyError: The file does not exist, is not a regular file, or is outside the folder.
     """
     try:
         path = (folder / name).resolve()
         is_file = path.is_file()
-    except (OSError, RuntimeError, ValueError):  # a circle of links; a character that no name can have
+    except (OSError, RuntimeError, ValueError):  # a circle of links, or an invalid character
         raise StudyError("this is not a file name; name a file in the study's folder") from None
     if not path.is_relative_to(folder.resolve()):
         raise StudyError("it is outside the study's folder; copy it there")
@@ -59,7 +59,7 @@ def find_study_file(folder: Path, name: str) -> Path:
 
 
 def refuse_duplicates(values: list[Any]) -> list[Any]:
-    """Refuse a list that repeats a name, or a couple of names in any order."""
+    """Refuse a list that repeats a name, or that repeats a couple of names in the same or the other order."""
     names = Counter(" with ".join(sorted(value)) if isinstance(value, list) else value for value in values)
     if repeated := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"names {', '.join(repeated)} twice; name each once")
@@ -76,17 +76,17 @@ CriteriaNames = Annotated[
     Field(max_length=100),
     AfterValidator(refuse_duplicates),
 ]
-"""Names of criteria in the order in which they are asked."""
+"""Names of criteria, in the order in which raters see them."""
 
 
 def to_one_line(text: str) -> str:
-    r"""Return words as they are shown: one line of printable characters, in Unicode's composed form.
+    r"""Return words as one line of printable characters, in Unicode's composed form (NFC).
 
     >>> to_one_line(" How harmful\n  the text is. ")
     'How harmful the text is.'
     """
     words = unicodedata.normalize("NFC", " ".join(text.split()))
-    # The two joiners belong to the spelling of Persian, of Indian scripts and of emoji.
+    # Persian, Indian scripts and emoji need the two joiners.
     if not words.translate({0x200C: None, 0x200D: None}).isprintable():
         raise ValueError("it has a character that cannot be printed; remove it")
     return words
@@ -119,5 +119,5 @@ OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check
 
 
 def rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
-    """Return all criteria that a study may name: the paper's, then its own, which override those."""
+    """Return all criteria that a study may name: the paper's, then the study's own, which have priority."""
     return CRITERIA | {name: Criterion(name=name, **words.model_dump()) for name, words in criteria.items()}

@@ -1,9 +1,9 @@
-"""What a study declares before its verdicts: one part for people and one for each judge.
+"""The settings that a study declares before its verdicts: a part for people and a part for each judge.
 
-A part has the settings that can change what these raters see or how their verdicts are tested, and nothing
-else: a change of one judge leaves the parts of people and of other judges as they are. The database keeps
-each part, as JSON, with the first verdict of its raters. A comparison or a system that is added later changes
-nothing of what was declared for the others.
+A part has only the settings that can change what these raters see or how their verdicts are tested. If one
+judge's settings change, the parts of people and of other judges stay the same. The database stores each part
+as JSON, with the first verdict of the part's raters. If a comparison or a system is added later, the declared
+settings of the others do not change.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
 _EXTENDED = {"pairs.compare", "generation.strategies"}
-"""Lists to which more may be added: the entries that were there stay what they are."""
+"""Lists that may get more entries later: new entries do not change the earlier ones."""
 
 
 def declared_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
-    """Return the settings of each part as JSON. Comments and the order of keys change nothing.
+    """Return the settings of each part as JSON, independent of comments and of the order of keys.
 
     Fields that affect neither verdicts nor tests are left out; their definitions have `exclude=True`.
 
     Args:
-        settings: The settings.
-        choice: The hash of the choice by [tuning], if it was made.
+        settings: The settings of the study.
+        choice: The hash of the choice by [tuning], if settings were chosen.
     """
     shared = settings.model_dump(mode="json", exclude={"metrics", "system"})
-    # A study that uses none of these declares what it declared before there were any.
+    # Leave out unused tables, so that studies without them declare the same as in earlier versions.
     for name in ("texts", "task", "tuning"):
         if getattr(settings, name) == Settings.model_fields[name].default:
             del shared[name]
@@ -56,13 +56,13 @@ def declared_settings(settings: Settings, choice: str | None = None) -> dict[str
 
 
 def _declared_system(system: System) -> dict[str, Any]:
-    """Return the settings that decide a system's texts. Its file does not count: pairs hold the texts."""
+    """Return the settings that decide a system's texts. Leave out a file's name: pairs hold the texts."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
     return table | ({"headers": system.answering_headers} if system.answering_headers else {})
 
 
 def hash_declared(declared: str) -> str:
-    """Return the SHA-256 of a part."""
+    """Return the SHA-256 hash of a part."""
     return hashlib.sha256(declared.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -72,8 +72,8 @@ def compare_declared(
     """Return each declared part with its changes.
 
     Args:
-        declared: The parts today (`Study.declared`).
-        first: The parts at the first verdict of their raters, where there is one.
+        declared: The current parts (`Study.declared`).
+        first: The parts at the first verdict of their raters; None without a verdict.
     """
     return tuple(
         DeclaredPart(

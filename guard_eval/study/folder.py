@@ -1,7 +1,7 @@
-"""A study's folder: study.toml → a validated `Study`, its hash, and where its parts lie.
+"""A study's folder: study.toml → a validated `Study`, with the study's hash and the paths of all parts.
 
-It is written before the data exist. What it declares is stored with the first verdict, and the report names
-the settings that changed later.
+The user writes study.toml before the data exist. The declared settings are stored with the first verdict, and
+the report names the settings that changed later.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Study:
 
     Attributes:
         folder: The study's folder.
-        settings: What study.toml says, and `overrides` in place of it.
-        overrides: Settings changed for this run, each `table.key=value`.
-        choice: The settings that `measure --tune` chose, if there is a file of them.
+        settings: The settings in study.toml, changed by `overrides`.
+        overrides: Changes of settings for this run, each `table.key=value`.
+        choice: The settings that `measure --tune` chose, or None without a choice.
     """
 
     folder: Path
@@ -53,15 +53,16 @@ class Study:
 
     @classmethod
     def open(cls, folder: str | Path, overrides: Sequence[str] = ()) -> Study:
-        """Read `folder`/study.toml, with the settings of `--set` in place of its own.
+        """Read `folder`/study.toml, and replace settings by those of `--set`.
 
         Raises:
-            StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
+            StudyError: The file is missing or is not TOML, or settings are wrong. The message names all wrong
+                settings.
         """
         folder = Path(folder)
         path = folder / "study.toml"
         name = str(folder)
-        with suppress(PermissionError):  # named when the file is read
+        with suppress(PermissionError):  # reading the file will report the error
             if not path.exists():
                 remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
                 raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
@@ -87,18 +88,18 @@ class Study:
 
     @cached_property
     def declared(self) -> dict[str, str]:
-        """Return the settings that can change verdicts or their tests, as JSON: people's and each judge's."""
+        """Return the settings that can change verdicts or tests, as JSON: for people and for each judge."""
         return declared_settings(self.settings, self.choice.hash if self.choice else None)
 
     @cached_property
     def hash(self) -> str:
-        """Return the SHA-256 of all settings that can change a result, whatever their order and comments."""
+        """Return the SHA-256 hash of all settings that can change a result, without order and comments."""
         metrics = self.settings.metrics.model_dump_json()
         return hash_declared(json.dumps([self.declared, metrics], sort_keys=True))
 
     @property
     def current_choice(self) -> Choice | None:
-        """Return the choice of [tuning], or None if the rule or the settings have changed since."""
+        """Return the choice of [tuning], or None if the rule or the settings have changed since then."""
         choice = self.choice
         return choice if choice is not None and choice.rule == self.settings.rule else None
 
@@ -107,7 +108,7 @@ class Study:
         """Return the file of prompts.
 
         Raises:
-            StudyError: It is missing, or is not a regular file in the study's folder.
+            StudyError: The file is missing, or is not a regular file in the study's folder.
         """
         name = self.settings.prompts.file
         try:
@@ -118,7 +119,7 @@ class Study:
     def split_by_model(self) -> list[Study]:
         """Return a study for each local model, with this model as [model] and its strategies.
 
-        What writes and finds a model's texts therefore knows one model and no other systems.
+        Code that writes and finds a model's texts therefore handles only one model and no other systems.
         """
         settings = self.settings
         local = [system for system in settings.systems.values() if system.source == "strategy"]
@@ -129,7 +130,7 @@ class Study:
         return [replace(self, settings=settings.restrict_to_model(model)) for model in models]
 
     def for_tuning(self) -> Study:
-        """Return the study in which judges compare all settings with the baseline. It has its own database.
+        """Return a study in which judges compare all settings with the baseline, with its own database.
 
         Raises:
             StudyError: No judge chooses settings.
@@ -145,12 +146,12 @@ class Study:
 
     @property
     def continuations(self) -> Path:
-        """Return the folder of continuation files, one per strategy."""
+        """Return the folder of continuations."""
         return self.folder / "continuations"
 
     @property
     def metrics(self) -> Path:
-        """Return the folder of the metrics: tables, figures, and the score that models gave each text."""
+        """Return the folder of the metrics: tables, figures, and the models' scores of each text."""
         return self.folder / "metrics"
 
     @property
@@ -160,7 +161,7 @@ class Study:
 
     @property
     def plan(self) -> HandOutPlan:
-        """Return how pairs are handed to people, and to simulated raters in their place."""
+        """Return the plan for handing out pairs to people or to simulated raters."""
         annotation = self.settings.annotation
         return HandOutPlan(
             seed=self.settings.seed,
@@ -185,12 +186,12 @@ class Study:
         return self.settings.database or f"sqlite:///{self.folder.resolve() / 'study.db'}"
 
     def locate_model(self, name: str) -> str:
-        """Return the path of a model, seen from the study, or its Hugging Face id."""
+        """Return the path of a model's folder (relative names start at the study's folder), or a Hub id."""
         return locate_model(name, self.folder)
 
 
 def _read_choice(folder: Path, settings: Settings) -> Choice | None:
-    """Return the stored choice of [tuning], or None without one whose settings study.toml has.
+    """Return the stored choice of [tuning], or None if study.toml no longer has the chosen settings.
 
     Raises:
         StudyError: The file cannot be used.
@@ -207,7 +208,7 @@ def _read_choice(folder: Path, settings: Settings) -> Choice | None:
 
 
 def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
-    """Return the settings in the tables of a study.toml, or raise a `StudyError` that names all problems."""
+    """Check the tables of a study.toml and return the settings, or raise a `StudyError` with all problems."""
     declared = tables.get("criteria")
     names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
     context = {"folder": folder, "criteria": names, "systems": _list_system_names(tables)}
@@ -215,11 +216,11 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def _list_system_names(tables: Mapping[str, Any]) -> list[str]:
-    """Return the names in the `[[system]]` tables, and those of strategies with several settings."""
+    """Return the names in the `[[system]]` tables, and the names of strategies with several settings."""
     systems = tables.get("system")
     names = []
     for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
-        with suppress(ValueError, AttributeError):  # said where the table is checked
+        with suppress(ValueError, AttributeError):  # the check of this table will report the error
             names.append(to_one_line(system.get(key)))
     with suppress(LookupError, TypeError):
         names += [find_strategy(text) for text in tables["generation"]["strategies"] if "[" in text]
@@ -227,10 +228,10 @@ def _list_system_names(tables: Mapping[str, Any]) -> list[str]:
 
 
 def locate_model(name: str, folder: Path) -> str:
-    """Return the path of a model, seen from `folder`, or its Hugging Face id."""
+    """Return the path of a model's folder (relative names start at `folder`), or a Hugging Face id."""
     if name == BUNDLED:
         return str(Path(__file__).parents[1] / "demo" / "model")
-    # Unlike `Path.expanduser`, it leaves the home of a stranger who does not exist as it is.
+    # Unlike `Path.expanduser`, this function keeps `~name` if there is no such user.
     path = folder / os.path.expanduser(name)  # noqa: PTH111
     if name and (path.is_dir() or name.startswith((".", "/", "~"))):
         return str(path.resolve())
@@ -238,6 +239,6 @@ def locate_model(name: str, folder: Path) -> str:
 
 
 def relative_to_study(folder: Path, model: str) -> str:
-    """Return the path of a model's folder for study.toml: a relative path is seen from the study."""
+    """Return the path of a model's folder for study.toml. Relative paths start at the study's folder."""
     is_relative = Path(model).is_dir() and not Path(model).is_absolute()
     return os.path.relpath(model, folder) if is_relative else model

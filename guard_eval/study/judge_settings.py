@@ -1,4 +1,4 @@
-"""The `[[judge]]` tables of study.toml: which models rate, and how they are asked."""
+"""The `[[judge]]` tables of study.toml: the models that judge, and the form of their requests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _OWN_FIELDS = (
     "|n|bestof|seed|temperature|reasoning(?:effort)?|stream|store|tools|toolchoice|functions|mcpservers"
     "|plugins|websearchoptions|logitbias|logitsprocessors|extra(?:body|headers|query)|apikey|baseurl|timeout"
 )
-"""Fields of a request that this program sets, or that would change what is asked or choose the verdict."""
+"""Fields of a request that this program sets, or that would change the question or force a verdict."""
 
 CONTINUATIONS = "continuations"
-"""What the compared texts are called unless study.toml says it: the paper's word."""
+"""The default name of the compared texts: the paper's word."""
 
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
 PLACEHOLDERS = ("criteria", "judgments", "count", "metrics", "texts", "task")
-"""What a prompt template can have filled in; `criteria` must be there."""
+"""The placeholders of a prompt template. A template must have `criteria`."""
 
 
 class JudgedExample(SettingsTable):
@@ -63,10 +63,10 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=16)
 def read_examples(text: str) -> tuple[JudgedExample, ...]:
-    """Return the examples in a file's text: a JSON object a line.
+    """Return the examples in a file's text, which has a JSON object per line.
 
     Raises:
-        ValueError: A line is no example, or there are none, or too many.
+        ValueError: A line is not an example, or the number of examples is 0 or too large.
     """
     tables = {"example": from_json("[" + ",\n".join(filter(str.strip, text.split("\n"))) + "]")}
     try:
@@ -136,7 +136,7 @@ class Judge(ServedModel):
 
     @property
     def rater_name(self) -> str:
-        """Return the name of the judge as a rater: its own, or else its model's."""
+        """Return the name of the judge as a rater: the judge's own name, or else the model's name."""
         return self.name or self.model
 
     @property
@@ -146,7 +146,7 @@ class Judge(ServedModel):
 
     @property
     def rubric(self) -> tuple[Criterion, ...]:
-        """Return the criteria with their titles and definitions, in the order in which they are asked."""
+        """Return the criteria with their titles and definitions, in the order in which they are judged."""
         return criteria(self.criteria, self._known)
 
     @property
@@ -161,16 +161,16 @@ class Judge(ServedModel):
 
     @property
     def task(self) -> str | None:
-        """Return the task of the writers of the texts, if the study names it."""
+        """Return the task that the texts were written for, if the study names a task."""
         return self._task
 
     def complete_from_study(
         self, rubric: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
     ) -> Self:
-        """Return this judge with the settings of its study. Without its own criteria, it has those of people.
+        """Return this judge with the settings of the study. By default, a judge has the criteria of people.
 
         Raises:
-            ValueError: An example lacks what is asked.
+            ValueError: An example lacks one of the judge's criteria.
         """
         has_criteria = "criteria" in self.model_fields_set
         judge = self.model_copy(update={} if has_criteria else {"criteria": criteria})

@@ -1,6 +1,6 @@
-"""What a study records of its user's own strategies: only commands that make texts then need their file.
+"""Record the user's own strategies in a study, so that only commands that make texts need the user's code.
 
-The record is data. It is a stranger's, as the study is, and runs nothing.
+The record is data and is never run, because a study may come from a stranger.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from guard_eval.reporting.writing import write_whole
 from guard_eval.study.criteria_settings import find_study_file
 
 RECORD = "own_strategies.json"
-"""The file in the study's folder: by spelling in study.toml, what is known of each strategy."""
+"""The file in the study's folder: a strategy as written in study.toml → the known facts about it."""
 
 
 def record_strategies(folder: Path, in_use: Collection[str]) -> None:
-    """Record the user's own strategies that the study uses, if there are any."""
+    """Record the user's own strategies that the study uses."""
     strategies = own.recorded | own.spellings
     rows = {
         spelling: {
@@ -36,7 +36,7 @@ def record_strategies(folder: Path, in_use: Collection[str]) -> None:
 
 
 def register_recorded_strategies(folder: Path) -> None:
-    """Make the strategies that the study recorded known by name.
+    """Register the names of the strategies that the study recorded.
 
     Raises:
         StudyError: The record cannot be used.

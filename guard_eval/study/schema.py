@@ -1,4 +1,4 @@
-"""JSON Schemas of study.toml and report.toml, by which editors complete and check these files."""
+"""JSON Schemas of study.toml and report.toml, for editors that complete and check these files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """A schema that allows any value where only code can check it."""
+    """Generate schemas that allow any value if only code can check the value."""
 
     def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
         del schema, error_info
@@ -29,7 +29,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def schema_name(file: str) -> str:
-    """Return the name of the schema beside a file.
+    """Return the name of a file's schema, which is in the same folder.
 
     >>> schema_name("study.toml")
     'study.schema.json'
@@ -38,29 +38,29 @@ def schema_name(file: str) -> str:
 
 
 def schema_line(file: str) -> str:
-    """Return the first line of a file, by which editors find its schema."""
+    """Return the first line of a file, which tells editors the schema of the file."""
     return f"#:schema ./{schema_name(file)}\n"
 
 
 def write_study_toml(folder: Path, settings: bytes) -> None:
-    """Write study.toml after its schema: its presence says that the folder is complete."""
+    """Write the schema, then study.toml, which marks a complete folder."""
     write_whole(folder / schema_name(STUDY_TOML), schema_file(Settings, STUDY_TOML), make_folder=True)
     write_whole(folder / STUDY_TOML, schema_line(STUDY_TOML).encode() + settings)
 
 
 def schema_file(table: type[BaseModel], file: str) -> bytes:
-    """Return the JSON Schema of a file of settings, as the content of the file beside it."""
+    """Return the content of the schema file for a file of settings."""
     return (json.dumps(build_schema(table, file), indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def build_schema(table: type[BaseModel], file: str) -> dict[str, Any]:
-    """Return the JSON Schema of a file of settings, each key with its meaning."""
+    """Return the JSON Schema of a file of settings. Each key has a description."""
     result = table.model_json_schema(schema_generator=_Generator, mode="validation")
     tables = {kind.__name__: kind for kind in _find_tables(SettingsTable)}
     for name, definition in {table.__name__: result, **result.get("$defs", {})}.items():
-        if name not in tables:  # of pydantic's own
+        if name not in tables:  # a definition by pydantic
             continue
-        if tables[name] is StudyFile:  # which a text names
+        if tables[name] is StudyFile:  # study.toml has a file's name instead
             definition.clear()
             definition["type"] = "string"
             continue
@@ -80,7 +80,7 @@ def _find_tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
 
 
 def read_meanings(table: type[BaseModel]) -> dict[str, str]:
-    """Return what each key means: the entries under Attributes in the docstrings of a table and its bases."""
+    """Return the meaning of each key, from the Attributes in the docstrings of a table and its bases."""
     result: dict[str, str] = {}
     for kind in reversed(table.__mro__):
         text = inspect.cleandoc(kind.__doc__ or "") if issubclass(kind, SettingsTable) else ""

@@ -1,6 +1,6 @@
-"""A model behind a server, in study.toml: where it is, whose key goes there, and what its tokens cost.
+"""A model behind a server, in study.toml: the server's address and key, and the price of tokens.
 
-A study.toml is a stranger's file and is passed on, so it holds no secret.
+A study.toml may come from a stranger and is passed on to others, so it must not contain secrets.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _OWN_HEADERS = (
 """Headers that this program sets, or that would hold a secret."""
 
 _NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
-"""Headers that only name who asks."""
+"""Headers that only name the client."""
 
 _REFUSED_VALUE = re.compile(
     r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
 )
-"""A secret, or a service that costs more than the known prices."""
+"""Matches secrets, and services that cost more than the known prices."""
 
 
 def refuse_reserved_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
-    """Refuse extra fields or headers of requests with reserved names, whatever their case, `-` and `_`."""
+    """Refuse extra fields or headers with reserved names. Case does not count, and `-` is the same as `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
             raise ValueError(

@@ -42,17 +42,17 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
-"""A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
+"""A factor of other numbers: raters of a pair, runs of a prompt, layers, seeds."""
 StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
 StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(refuse_duplicates)]
 Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(refuse_duplicates)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
-"""Their order changes no text."""
+"""Stop strings, sorted because their order changes no text."""
 Statement = Annotated[str, AfterValidator(to_one_line), Field(min_length=1, max_length=2000)]
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
-"""Languages in which the app's wording is shipped."""
+"""The languages of the app that the package contains."""
 # fmt: off
 MetricName = Literal[
     "diversity", "mauve", "coherence", "bertscore", "perplexity", "repetition", "distinct", "self_bleu",
@@ -104,7 +104,7 @@ class GenerationSettings(SettingsTable):
 
     @property
     def recipe_fields(self) -> dict[str, Any]:
-        """The fields of a `Recipe` that these settings decide."""
+        """Return the fields of a `Recipe` that these settings decide."""
         return {
             "max_new_tokens": self.max_new_tokens,
             "max_prompt_tokens": self.max_prompt_tokens,
@@ -208,7 +208,7 @@ class Recruitment(SettingsTable):
 
     @property
     def prolific_study(self) -> str | None:
-        """Return Prolific's id of the study, if people of other studies are turned away."""
+        """Return Prolific's id of the study, if people from other studies are refused."""
         return self.prolific if isinstance(self.prolific, str) else None
 
     @field_serializer("prolific")
@@ -216,7 +216,7 @@ class Recruitment(SettingsTable):
         return bool(prolific)
 
     def completion_page(self, code: str) -> str | None:
-        """Return the page of Prolific that takes a code."""
+        """Return the address of Prolific's page for a completion code."""
         return f"https://app.prolific.com/submissions/complete?cc={code}" if self.prolific else None
 
 
@@ -317,7 +317,7 @@ class Settings(SettingsTable):
 
     @property
     def rubric(self) -> dict[str, Criterion]:
-        """Return the criteria that the study can name: the paper's, and its own."""
+        """Return the criteria that the study can name: the paper's and the study's own."""
         return rubric(self.criteria)
 
     @property
@@ -341,7 +341,7 @@ class Settings(SettingsTable):
 
     @property
     def grids(self) -> dict[str, list[str]]:
-        """Return, for each tuned strategy, the settings among which [tuning] chooses."""
+        """Return the settings of each tuned strategy. [tuning] chooses one of them."""
         grids: dict[str, list[str]] = {}
         for system in self.systems.values() if self.tuning else ():
             if system.setting_of is not None:
@@ -350,7 +350,7 @@ class Settings(SettingsTable):
 
     @property
     def rule(self) -> str:
-        """Return the hash of the rule of [tuning] and of the settings among which it chooses."""
+        """Return the hash of the rule of [tuning] and of all settings that it can choose."""
         by_judge = self.tuning is not None and JUDGE in self.tuning.scores
         metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
         judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
@@ -370,7 +370,7 @@ class Settings(SettingsTable):
         return system.model or self.model
 
     def restrict_to_model(self, model: Model) -> Self:
-        """Return these settings with `model` as [model], and the strategies by which it writes."""
+        """Return these settings with `model` as [model], and only the strategies of this model."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
         strategies = [str(system.strategy) for system in local if self.find_writer(system) == model]
         generation = self.generation.model_copy(update={"strategies": strategies})
@@ -381,9 +381,9 @@ class Settings(SettingsTable):
         return self.model.amateur_name if needs_amateur(strategy) else None
 
     def count_runs(self, name: str) -> int:
-        """Return how many texts a system, or a strategy by its signature, writes to each prompt.
+        """Return the number of texts per prompt for a system, or for a strategy given by its signature.
 
-        Of a file, one text to each prompt is needed.
+        A file needs one text per prompt.
         """
         system = self.systems.get(name)
         if system is None or system.source == "strategy":
@@ -409,7 +409,7 @@ class Settings(SettingsTable):
     def _check_names(self) -> Self:
         grids = self.grids
         tried = [*chain(*grids.values())]
-        # A grid without [tuning] is refused below.
+        # The checks below refuse a grid without [tuning].
         named = [system.setting_of for system in self._generated_systems if system.setting_of]
         systems = [*(name for name in self.systems if name not in tried), *dict.fromkeys([*grids, *named])]
         assisting = self.analysis.assisted_by
@@ -440,7 +440,7 @@ class Settings(SettingsTable):
         return self
 
     def _check_rounds(self) -> Iterator[str]:
-        """Yield why comparisons cannot stop after a round of prompts."""
+        """Yield the reasons why comparisons cannot stop after a round of prompts."""
         pairs = self.pairs
         if pairs.design == "fixed":
             return
@@ -459,7 +459,7 @@ class Settings(SettingsTable):
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 
     def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
-        """Return the plan by which comparisons stop; the first of the criteria decides."""
+        """Return the plan for stopping comparisons. The first criterion decides."""
         design = self.pairs.design
         if design == "fixed":
             return None
@@ -467,7 +467,7 @@ class Settings(SettingsTable):
         return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
 
     def _check_tuning(self) -> Iterator[str]:
-        """Yield what is wrong with grids and the rule by which a setting is chosen."""
+        """Yield the problems of grids and of the rule that chooses a setting."""
         grids = [text for text in self.generation.strategies if "[" in text]
         if self.tuning is None and grids:
             yield (
@@ -497,7 +497,7 @@ class Settings(SettingsTable):
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
         names = Counter(system.name for system in (*self._generated_systems, *self.system))
-        # A grid may be named as the one of its settings that has no parameters: guard.
+        # A grid may have the same name as its setting without parameters, such as guard.
         names.update(name for name, tried in self.grids.items() if name not in tried)
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
@@ -523,5 +523,5 @@ class Settings(SettingsTable):
 
 
 def needs_amateur(strategy: str) -> bool:
-    """Return whether a strategy, by its signature, contrasts the model with a smaller one."""
+    """Return whether the strategy with this signature needs a smaller model for contrast."""
     return isinstance(parse(strategy), ContrastiveDecoding)

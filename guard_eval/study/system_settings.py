@@ -1,4 +1,4 @@
-"""The `[[system]]` tables of study.toml: who wrote the texts that are compared.
+"""The `[[system]]` tables of study.toml: the systems that wrote the compared texts.
 
 A system is a file of texts, a local model with a strategy, or a model behind a server.
 """
@@ -18,7 +18,7 @@ from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_re
 
 Name = Annotated[str, Field(min_length=1)]
 Spread = Literal["balanced", "balanced_low_0", "sequential"]
-"""What transformers calls the ways to spread a model over all GPUs."""
+"""The names in transformers for the ways to spread a model over all GPUs."""
 Device = Literal["auto", "cpu", "cuda", Spread] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 
@@ -28,20 +28,20 @@ BUNDLED = "bundled"
 _AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
 """A folder, or a name and a revision."""
 _DROP_MAIN = partial(re.sub, r"^([^./~@][^@]*)@main$", r"\1")
-"""Returns an amateur without the branch that is meant anyway, so that it is declared in one way."""
+"""Removes the default branch `@main` from an amateur, so that each amateur is declared in one way."""
 
 Source = Literal["file", "strategy", "server"]
-"""Where a system's texts are from."""
+"""The kind of source of a system's texts."""
 
 NO_SYSTEM = frozenset({"a", "b", "tie", "human"})
-"""Names that mean something else where a system is named: a side, no winner, and the references."""
+"""Names that no system may have, because they already mean a side, a tie, or the references."""
 
 _OWN_FIELDS = (
     "models?|fallbacks|messages|input|prompt|instructions|system|max(?:completion|output)?tokens|n|bestof|echo"
     "|suffix|stop|seed|temperature|stream.*|store|tools|toolchoice|functions|mcpservers|plugins"
     "|websearchoptions|extra(?:body|headers|query)|apikey|baseurl|timeout|user|metadata"
 )
-"""Fields of a request that this program sets, or that would change who writes and to what."""
+"""Fields of a request that this program sets, or that would change the model or the prompt."""
 
 
 class Model(SettingsTable):
@@ -79,12 +79,12 @@ class Model(SettingsTable):
 
     @property
     def one_device(self) -> str:
-        """Return the device of a model that is not spread over several, such as the amateur."""
+        """Return the device for a model that is not spread over several devices, such as the amateur."""
         return "auto" if isinstance(self.device, dict) or self.device in get_args(Spread) else self.device
 
     @property
     def device_map(self) -> str | dict[str, int | str] | None:
-        """Return how the model is spread over several devices, if it is."""
+        """Return how to spread the model over several devices, or None for one device."""
         return None if self.device == self.one_device else self.device
 
 
@@ -104,7 +104,8 @@ def _convert_to_table(value: object) -> object:
 def _name_system(name: str, info: ValidationInfo) -> str:
     """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
 
-    In a study with `[[system]]` any other name is kept, too: it is refused later, with the nearest ones.
+    In a study with `[[system]]`, an unknown name is kept here. A later check refuses it and names the nearest
+    names.
     """
     systems: list[str] = (info.context or {}).get("systems", [])
     if " ".join(name.split()) in systems:
@@ -141,7 +142,7 @@ class System(ServerSettings):
     """
 
     name: SystemName
-    file: Name | None = Field(default=None, exclude=True)  # the pairs say which texts were compared
+    file: Name | None = Field(default=None, exclude=True)  # pairs hold the compared texts
     column: Name | None = Field(default=None, exclude=True)
     model: Annotated[
         Model | None, BeforeValidator(_convert_to_table, json_schema_input_type=Model | str | None)
@@ -163,7 +164,7 @@ class System(ServerSettings):
 
     @property
     def served_model(self) -> ServedModel:
-        """Return the model of a server, and how it is reached."""
+        """Return the model of a server, with the settings of the server."""
         reached = {name: getattr(self, name) for name in ServerSettings.model_fields}
         return ServedModel(model=self.model.name if self.model else "", **reached)
 
@@ -191,7 +192,7 @@ _KEYS_OF: dict[Source, set[str]] = {
     "strategy": {"strategy", "model"},
     "server": {"model", "chat", "temperature", "body", *ServerSettings.model_fields},
 }
-"""The keys of a system besides its name, by the source of its texts."""
+"""The keys of a `[[system]]` table besides `name`, by the source of the texts."""
 
 _WORDS_FOR: dict[Source, str] = {
     "file": "texts in a file",

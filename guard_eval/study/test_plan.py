@@ -1,4 +1,4 @@
-"""How verdicts are tested: one class for study.toml, for report.toml and for every analysis."""
+"""The plan for testing verdicts: one class for study.toml, for report.toml and for every analysis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guard_eval.rubric import Weights
 from guard_eval.study.criteria_settings import SettingsTable, to_one_line
 
 EXCLUSIVE = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
-"""If `sequential` or `assisted_by` is chosen, no other of these keys may be chosen."""
+"""If `sequential` or `assisted_by` is set, no other of these keys may be set."""
 
 Correction = Literal["holm", "bh", "max-t"]
 PairWeights = Literal["equal", "precision"]
@@ -64,7 +64,7 @@ class TestPlan(SettingsTable):
 
     @model_validator(mode="after")
     def _check_guarantees(self) -> Self:
-        """Check that a test holds for the choices that were made."""
+        """Check that a valid test exists for these settings."""
         chosen = [name for name in EXCLUSIVE if name in self.changed_keys()]
         if len(chosen) > 1 and (self.sequential or self.assisted_by):
             raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")

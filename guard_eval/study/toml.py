@@ -1,4 +1,4 @@
-"""TOML files, which may be a stranger's: read, changed for one run by `--set`, and checked all at once."""
+"""Read TOML files, change them for one run by `--set`, and check them. A file may come from a stranger."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ _TOKEN = re.compile(
     """,
     re.ASCII | re.MULTILINE | re.VERBOSE,
 )
-"""A text of several lines, a key or a text of one line, a comment, or what is between them.
+"""A text of several lines, a key or a text of one line, a comment, or the characters between them.
 
-Each character is read once, whatever the file holds. On `deep`, a key of many parts, tomllib takes quadratic
-time.
+Each character is read once in any file. For `deep`, a key with many parts, tomllib takes quadratic time.
 """
 
 _ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\.\"[^\"]*\"|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
@@ -43,25 +42,25 @@ _SHOWN_CHARACTERS = 200
 _SHOWN_PROBLEMS = 50
 
 _NEEDS_NO_TABLE = {"literal_error", "string_type"}
-"""Errors of pydantic about types that are no tables."""
+"""Errors of pydantic about types other than tables."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file, or raise as `read_text` and `parse_toml` do."""
+    """Return the tables of a TOML file. For errors, see `read_text` and `parse_toml`."""
     return parse_toml(read_text(path), path)
 
 
 def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
-    """Return the tables of a TOML text, in time that grows with its length.
+    """Return the tables of a TOML text, in a time proportional to the text's length.
 
     Raises:
-        StudyError: It is not TOML, or a key, a number or the nesting exceeds the limits.
+        StudyError: The text is not TOML, or a key, a number or the nesting exceeds the limits.
     """
     try:
         if any(token["deep"] for token in _TOKEN.finditer(text)):
             raise ValueError("a key has more than 64 parts")  # noqa: TRY301 (worded below)
         tables = tomllib.loads(text)
-        json.dumps(tables, default=str)  # whatever can be written can be shown in a message
+        json.dumps(tables, default=str)  # fails for values that a message could not show
     except (ValueError, RecursionError) as error:
         raise StudyError(f"{source} is not valid TOML: {error}; fix that line") from None
     return tables
@@ -71,12 +70,12 @@ def apply_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[
     """Return the tables of a TOML file with some values replaced.
 
     Args:
-        tables: The file's tables; they stay as they are.
+        tables: The file's tables; they are not changed.
         assignments: Each `table.key=value`, or `judge[2].key=value` for the second table of a list. The value
-            is TOML; what is no TOML is a text, so that texts need no quotation marks.
+            is TOML. A value that is not TOML is a text, so texts need no quotation marks.
 
     Raises:
-        StudyError: Assignments cannot be read; all of these are named.
+        StudyError: Assignments cannot be read. The message names all of them.
 
     >>> apply_overrides({"seed": 1}, ["seed=2", "model.name=gpt2", "pairs.per_dataset = 3"])
     {'seed': 2, 'model': {'name': 'gpt2'}, 'pairs': {'per_dataset': 3}}
@@ -109,17 +108,17 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
     text = match[2].strip()
     try:
         [(_, parent[key])] = parse_toml(f"value = {text}", "--set").items()
-    except ValueError:  # no TOML, or more than a value
+    except ValueError:  # this is not TOML, or more than one value
         parent[key] = text
 
 
 def check_tables(
     table: type[Table], data: Mapping[str, Any], source: Path | str, context: object = None
 ) -> Table:
-    """Check the tables of a file, and return them as the model of the whole file.
+    """Check the tables of a file, and return them as an instance of `table`.
 
     Raises:
-        StudyError: Something is wrong; all of it is named, with the nearest valid names.
+        StudyError: Settings are wrong. The message names all problems and the nearest valid names.
     """
     try:
         return table.model_validate(data, context=context)
@@ -139,23 +138,23 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
         value = ""
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
-            continue  # the value that it would follow from is wrong, and is named itself
+            continue  # this problem follows from another wrong value, which is reported
         if detail["type"] == "missing":
             message = "is missing; add it"
         elif detail["type"] == "extra_forbidden":
             message = f"is not a setting; {suggest_nearest(str(detail['loc'][-1]), valid_keys)}"
-        # What is wrong with a database's URL may be its password.
+        # The wrong part of a database's URL may be a password, so do not show the URL.
         elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]
         if isinstance(detail["input"], dict) and detail["type"] in _NEEDS_NO_TABLE:
             refused_tables.add(name)
         message = message if message[:2].isupper() else message[:1].lower() + message[1:]
-        if name in places:  # each kind of value that a place takes has a message of its own
+        if name in places:  # pydantic gives one message for each type that a key may have
             value, before = places[name]
             message = f"{before}, or {message.removeprefix('input should be ')}"
         places[name] = value, message
     for name in refused_tables:
-        # The setting may be a table, too: what is wrong inside it is named.
+        # If the setting may also be a table, the problems inside this table are reported.
         if any(other.startswith((f"{name}.", f"{name}[")) for other in places):
             del places[name]
     return [
@@ -166,13 +165,13 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
 
 
 def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
-    """Return the key of a problem, without pydantic's names of types, and the valid keys of its table."""
+    """Return a problem's key, without pydantic's names of types, and the valid keys of the same table."""
     name = ""
     keys = []
     for segment in detail["loc"]:
         try:
             data = data[segment]
-        except (LookupError, TypeError):  # a type that pydantic names, or what is missing
+        except (LookupError, TypeError):  # pydantic's name of a type, or a missing key
             if detail["type"] != "missing":
                 continue
         name += f"[{segment + 1}]" if isinstance(segment, int) else f".{segment}"
@@ -183,7 +182,7 @@ def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tupl
 
 
 def _find_tables(annotation: object) -> Iterator[type[BaseModel]]:
-    """Yield the tables in the type of a setting, such as those of a list of tables."""
+    """Yield the classes of tables in the type of a setting, for example in a list of tables."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

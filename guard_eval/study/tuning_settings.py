@@ -1,4 +1,4 @@
-"""The `[tuning]` table of study.toml: how one setting is chosen of each strategy that has several."""
+"""The `[tuning]` table of study.toml: the rule that chooses one setting of each strategy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guard_eval.errors import suggest_nearest
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
 
 JUDGE = "judge"
-"""In place of a metric: the win share against the baseline, by all judges together."""
+"""The name for the win share against the baseline by all judges together, used in place of a metric."""
 TUNING_DATABASE = "tuning.db"
 """The name of the database with the judges' verdicts on settings."""
 Maximized = Literal[
@@ -52,12 +52,12 @@ class Tuning(SettingsTable):
 
     @property
     def conditions(self) -> list[tuple[str, str, float]]:
-        """Return score, sign and limit of each condition."""
+        """Return the score, the sign and the limit of each condition."""
         parts = [text.split() for text in self.where]
         return [(score, sign, float(limit)) for score, sign, limit in parts]
 
     @property
     def scores(self) -> list[str]:
-        """Return the scores that the choice needs, and diversity, which the report shows beside them."""
+        """Return the scores that the choice needs, and diversity, which the report also shows."""
         limited = [score for score, _, _ in self.conditions]
         return list(dict.fromkeys([self.maximize, *limited, "diversity"]))

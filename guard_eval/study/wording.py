@@ -1,4 +1,4 @@
-"""What a rater reads: one file for each language. A model made from en.toml checks all others."""
+"""The wording that a rater reads: one file for each language. A model made from en.toml checks the others."""
 
 from __future__ import annotations
 
@@ -86,18 +86,18 @@ _SPECIAL: dict[str, Any] = {
     "check.questions": Annotated[list[CheckQuestion], Field(min_length=1)],
     "practice.pairs": Annotated[list[PracticePair], Field(min_length=1)],
 }
-"""What stands at these keys, if it is more than texts."""
+"""The types of keys whose values are not plain texts."""
 
 
 def load_wording(study: Study) -> Wording:
     """Return the wording for a study's raters: a shipped language, changed by the study's own file.
 
-    A file that names another language than the one it changes is a translation, and must be complete, except
-    for the study's own criteria, which are then worded as in study.toml.
+    A study's file that names a new language is a translation and must be complete. Only the study's own
+    criteria may be missing: their words come from study.toml.
 
     Raises:
-        StudyError: The study's file cannot be read, or has keys, values or placeholders that no page has.
-            All of them are named at once.
+        StudyError: The study's file cannot be read, or has keys, values or placeholders that no page has. The
+            message names all of them.
     """
     settings = study.settings.annotation
     custom = settings.wording
@@ -120,7 +120,7 @@ def load_wording(study: Study) -> Wording:
 
 
 def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return a shipped language's words with the name and the task that study.toml gives the texts."""
+    """Insert study.toml's name and task of the texts into the words of a shipped language."""
     named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
     instructions = words["instructions"]
     panel = words["panel"]
@@ -141,7 +141,7 @@ def has_stock_practice(study: Study) -> bool:
 
 
 def _build_model(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
-    """Return a model of the English tables: the same keys, and texts with the same placeholders."""
+    """Return a model that requires the keys of the English tables and texts with the same placeholders."""
     fields: dict[str, Any] = {}
     for key, text in english.items():
         kind: Any = Annotated[_Text, AfterValidator(partial(_check_placeholders, text))]
@@ -151,7 +151,7 @@ def _build_model(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
             kind = _build_model(text, f"{path}{key}.")
         elif isinstance(text, list):
             kind = Annotated[list[_Text], Field(min_length=1)]
-        # A criterion may be called as an attribute of all models, such as copy.
+        # A criterion may have the name of an attribute of every pydantic model, such as copy.
         name = f"word_{key}" if hasattr(BaseModel, key) else key
         fields[name] = (Annotated[kind, Field(alias=key)], ...)
     return create_model("Words", __config__=_STRICT, **fields)
@@ -168,10 +168,10 @@ def _check_placeholders(english: str, text: str) -> str:
 
 @cache
 def shipped_wording(language: str) -> dict[str, Any]:
-    """Return a shipped language as its file has it, with the paper's criteria in English."""
+    """Return the words of a shipped language from its file, with the paper's criteria in English."""
     words = read_toml(Path(__file__).with_name(f"{language}.toml"))
     if language == "en":
-        # The paper's own words, which the judge reads too.
+        # The paper's own words, which judges read too.
         words["criteria"] = {
             c.name: {"title": c.title, "definition": c.definition} for c in CRITERIA.values()
         }
@@ -188,13 +188,13 @@ def fill_placeholders(text: str, **values: object) -> str:
 
 
 def rubric(words: Wording, names: Sequence[str]) -> tuple[Criterion, ...]:
-    """Return the named criteria in this language, in the order given."""
+    """Return the criteria with these names in this language, in the given order."""
     texts = words.criteria.model_dump(by_alias=True)
     return tuple(Criterion(name=name, **texts[name]) for name in names)
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the texts of `changes` in place of its own texts, table by table."""
+    """Replace texts in `base` by the texts of `changes`, table by table."""
     merged = dict(base)
     for key, value in changes.items():
         below = base.get(key)

@@ -1,11 +1,11 @@
-"""Continuations on disk: one folder for each run of a model, in it one JSONL file for each strategy.
+"""Continuations on disk: each run of a model has a folder, which has a JSONL file for each strategy.
 
-`continuations/<8 hexadecimal digits>/recipe.json` says what all texts of the folder share: the model, its
-arithmetic, the seed and the limits. Texts of different recipes therefore cannot mix. Beside it,
-`guard.jsonl` has a line for each text by GUARD. A shard appends to `guard.shard-1-of-4.jsonl`, so no two
-processes append to one file, and shards of other machines are joined by copying their files.
+`continuations/<8 hexadecimal digits>/recipe.json` has the fields that all texts of the folder share: the
+model, its arithmetic, the seed and the limits. Texts of different recipes therefore cannot mix. In the same
+folder, `guard.jsonl` has a line for each text by GUARD. A shard appends to `guard.shard-1-of-4.jsonl`, so two
+processes never append to the same file. To join shards of other machines, copy their files.
 
-Batches are appended as `journal` does, so that a crash loses no text.
+Batches are appended by `append_lines` of `journal`, so a crash loses no text.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ RUN_FIELDS = (
     "model", "revision", "dtype", "seed", "max_new_tokens", "max_prompt_tokens",
     "chat", "chat_template", "stop",
 )  # fmt: skip
-"""What all texts of a folder share: fields of `Recipe`."""
+"""The fields of `Recipe` that all texts of a folder share."""
 
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")
-"""Fields of `Recipe` that a text's line has where they are set."""
+"""Fields of `Recipe` that are in a text's line, if they are set."""
 
 
 def run_folder(continuations: Path, recipe: Recipe) -> Path:
     """Return the folder of a recipe's texts in a study's `continuations`.
 
-    Of a model that is a folder, the content counts and the path does not.
+    If the model is a folder, the content of this folder counts, not its path.
     """
     shared = _shared_fields(recipe)
     if recipe.revision.startswith("sha256:"):
@@ -53,7 +53,7 @@ def _shared_fields(recipe: Recipe) -> dict[str, Any]:
 
 
 def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
-    """Return the folders of a study's `continuations` with what their texts share, by `RUN_FIELDS`.
+    """Return the folders of a study's `continuations`, each with the `RUN_FIELDS` that its texts share.
 
     Raises:
         StudyError: A recipe.json cannot be read.
@@ -76,13 +76,13 @@ def _read_recipe(folder: Path) -> dict[str, Any]:
 
 
 def continuation_files(folder: Path, strategy: str) -> list[Path]:
-    """Return the files of a run's folder that hold a strategy's texts, of all shards and variants."""
+    """Return all files with a strategy's texts in a run's folder: every shard and every variant."""
     name = re.compile(rf"{re.escape(strategy)}(\.vllm)?(\.[0-9a-f]{{8}})?(\.shard-\d+-of-\d+)?\.jsonl")
     return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
 
 
 def _name_file(recipe: Recipe, shard: Shard) -> str:
-    """Return the name of a recipe's file: the strategy, and what else can differ within a run's folder."""
+    """Return the file name of a recipe: the strategy and all fields that differ within a run's folder."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
     digits = f".{content_id(*variant)[:8]}" if any(variant) else ""
@@ -90,7 +90,7 @@ def _name_file(recipe: Recipe, shard: Shard) -> str:
 
 
 def append_continuations(continuations: Path, batch: Sequence[Continuation], shard: Shard = WHOLE) -> None:
-    """Append texts to the files of their recipes and sync them. When this returns, they outlive a crash.
+    """Append texts to the files of their recipes and sync the files, so that the texts survive a crash.
 
     Raises:
         StudyError: See `append_lines`.
@@ -104,14 +104,14 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
 
 
 Trace = dict[str, Any]
-"""How a strategy adapted to a text: its `id`, its `prompt_id`, and lists of a number for each token."""
+"""How a strategy adapted to a text: the text's `id` and `prompt_id`, and lists with a number per token."""
 
 
 def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], shard: Shard = WHOLE) -> None:
-    """Append traces, one object a line.
+    """Append traces, one object per line.
 
-    They are written before their texts, so that no text lacks its trace. After a crash in between, a trace
-    exists twice, with the same values.
+    Write traces before their texts, so that every text has a trace. After a crash between the two writes, a
+    trace exists twice, with the same values.
     """
     path = run_folder(continuations, recipe) / f"{_name_file(recipe, shard)}.trace.jsonl"
     append_lines(path, batch)
@@ -125,10 +125,10 @@ def _to_row(continuation: Continuation) -> dict[str, Any]:
 
 
 def read_continuations(path: Path) -> Iterator[Continuation]:
-    """Yield the texts of a file in a run's folder, in the order they were written.
+    """Yield the texts of a file in a run's folder, in the order of writing.
 
     Raises:
-        StudyError: A whole line, or recipe.json beside the file, cannot be read.
+        StudyError: A complete line, or recipe.json in the same folder, cannot be read.
     """
     shared = _read_recipe(path.parent)
 
@@ -140,10 +140,10 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
 
 
 def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
-    """Return the mean over tokens of each traced value: for each text's id, the means by name.
+    """Return the means over tokens of the traced values: a text's id → the value's name → the mean.
 
     Raises:
-        StudyError: A whole line cannot be read.
+        StudyError: A complete line cannot be read.
     """
 
     def build(trace: Trace) -> tuple[str, dict[str, float]]:

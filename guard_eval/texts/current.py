@@ -1,4 +1,4 @@
-"""The current texts: those of the run whose recipe matches study.toml and its model."""
+"""Find the current texts: the texts of the run whose recipe matches study.toml and its model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANY = "any"
 """Texts by any engine."""
 
 Known = Mapping[str, str | None]
-"""What is known of the model's `revision` and `dtype` beyond study.toml; None for what is not."""
+"""The model's `revision` and `dtype`, as far as they are known. Unknown facts are None."""
 
 Texts = Mapping[tuple[str, int], Continuation]
 """A strategy's texts, by the prompt's id and the number of its text: 1, 2, …."""
@@ -37,17 +37,18 @@ def find_generated(
     facts: Known | None = None,
     engine: str | None = ANY,
 ) -> dict[str, Texts]:
-    """Return the texts that the study's settings ask for, by strategy, as far as they exist.
+    """Return the existing texts that match the study's settings, by strategy.
 
-    All are of one run's folder. Within it, all texts of a strategy are by one engine.
+    All texts come from the folder of one run. In this folder, all texts of a strategy come from one engine.
 
     Args:
         study: The study.
-        strategies: By signature.
+        strategies: The signatures of the strategies.
         prompts: The prompts whose texts are needed.
-        facts: By default a model's weights are read only where study.toml alone does not decide.
-        engine: The `Recipe.engine` whose texts count where no engine has made all: a name, None for
-            transformers, or by default the one that has made the most.
+        facts: The known facts about the model. By default, the model's weights are read only if study.toml
+            alone does not decide.
+        engine: The `Recipe.engine` whose texts count if no engine has made all texts: a name, or None for
+            transformers. Default: the engine with the most texts.
 
     Raises:
         StudyError: Several runs match study.toml.
@@ -60,7 +61,7 @@ def find_generated(
 
 
 def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
-    """Describe how the runs that do not match study.toml differ from it, one line for each."""
+    """Describe the runs that do not match study.toml: a line of differences for each."""
     required = _require_fields(study, facts or {"revision": model_revision(study)})
     differences = {
         folder.name: _describe_differences(recipe, required)
@@ -70,15 +71,15 @@ def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
 
 
 def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
-    """Return the model's revision, if this machine knows it; `hashes_folder` also reads a folder."""
+    """Return the model's revision, if this machine knows it; `hashes_folder` allows to hash a folder."""
     model = study.settings.model
     return known_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
 
 def _find_run(study: Study, facts: Known | None) -> Path | None:
-    """Return the one run's folder that matches study.toml, if there is one.
+    """Return the folder of the only run that matches study.toml, if there is one.
 
-    A model's folder is only read if study.toml alone leaves several runs or none.
+    A model's folder is read only if study.toml alone matches several runs or none.
     """
     runs = read_run_folders(study.continuations)
     matching: list[Path] = []
@@ -100,7 +101,7 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
 
 
 def _require_fields(study: Study, facts: Known) -> dict[str, object]:
-    """Return the fields that a matching recipe must have. None leaves a field open."""
+    """Return the fields that a matching recipe must have. A field that is None may have any value."""
     model = study.settings.model
     revision = facts.get("revision")
     dtype = facts.get("dtype") or model.dtype
@@ -113,7 +114,7 @@ def _require_fields(study: Study, facts: Known) -> dict[str, object]:
 
 
 def _describe_differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
-    """Describe how a recipe differs from what is required; its dtype names a quantisation as well."""
+    """Describe how a recipe differs from the required fields. Its dtype also names the quantisation."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
         for name in RUN_FIELDS
@@ -130,7 +131,7 @@ def _is_content(revision: str | None) -> bool:
 def _read_texts(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
-    """Return a strategy's texts in a folder, by the engine that wrote all of them or the most."""
+    """Return a strategy's texts in a folder, from the engine that wrote all texts or the most texts."""
     amateur = study.settings.find_amateur(strategy)
     runs = study.settings.count_runs(strategy)
     required = {"strategy": strategy, "source": hash_own_source(parse(strategy)), "amateur": amateur}

@@ -1,9 +1,9 @@
-"""Read files of generations, whatever names their keys have.
+"""Read files of generations with any of the usual key names.
 
-The published scripts of this line of work write JSON lists of `prefix_text`, `reference_text` and
-`generated_result`, the last one as `{"0": text, "1": text, …}`, and measure text "0" alone; so do we. The
-toolkit's own files name each text's run, and no prompt, which is looked up by its id. Bytes that
-are not UTF-8 are refused, or become U+FFFD.
+Published scripts in this field write JSON lists of `prefix_text`, `reference_text` and `generated_result`.
+The last key holds `{"0": text, "1": text, …}`; the scripts measure only text "0", and so do we. The toolkit's
+own files have the run of each text but not the prompt, so the prompt is looked up by its id. Bytes that are
+not UTF-8 are refused, or become U+FFFD.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from guard_eval.texts.shapes import (
 )
 
 FURTHER = "further texts of the prompt not read"
-"""The flaw of a record that holds several texts, of which the first is measured."""
+"""The flaw of a record with several texts. Only the first text is measured."""
 
 NOT_UTF8 = "not UTF-8"
-"""The flaw of a text in which U+FFFD stands for bytes that are not UTF-8."""
+"""The flaw of a text that had bytes that are not UTF-8. They became U+FFFD."""
 ECHO = "text begins with its prompt"
 """The flaw of a text that repeats its prompt: metrics would count the prompt, and raters read it twice."""
 
 _WITH_PROMPT = ("gen_text", "gold_ref")
-"""Keys under which contrastive decoding's authors publish prompt and continuation in one."""
+"""Keys of texts that include the prompt, in the files of contrastive decoding's authors."""
 _OF_SEVERAL = ("generated_text", "generated_result")
 """Keys that may hold several texts of one prompt."""
 _PACKED = re.compile(r"\.(?:gz|bz2|xz|zst|zip)$", re.IGNORECASE)
@@ -51,7 +51,7 @@ _FINISHES: dict[str, Finish] = {
     **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
     "stop": "stop",
 }
-"""What ended a text, in the words of servers and programs."""
+"""How servers and programs name the reason why a text ended."""
 Number = TypeVar("Number", int, float)
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -67,18 +67,18 @@ def read_generations(
 ) -> list[Generation]:
     """Return the generations of `path` in the file's order.
 
-    `Generation.flaws` lists what was replaced or left out: `not UTF-8`, `no text`, `prompt unknown`,
+    `Generation.flaws` lists replaced and missing data: `not UTF-8`, `no text`, `prompt unknown`,
     `prompt repeated` (second and later ones), `further texts of the prompt not read`, `text begins with its
     prompt`, and `tokens not a number` (likewise seconds, batch and run).
 
     Args:
-        path: A file. Its stem is the strategy of records that do not name theirs.
-        prompts: By id, for records that have no prompt or no reference.
-        columns: Keys or columns of the texts, in place of `TEXT`; of several each is a strategy of its name.
-            By default those of a file that has a column of texts for each system.
+        path: The file. Its stem is the strategy of records without a strategy.
+        prompts: Prompts by id, for records that have no prompt or no reference.
+        columns: Keys or columns of the texts, in place of `TEXT`. If there are several, each column is a
+            strategy with the column's name. Default: the columns of systems, if the file has one per system.
 
     Raises:
-        StudyError: The file cannot be used; file, record, value and remedy are named.
+        StudyError: The file cannot be used. The message names file, record, value and remedy.
     """
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
@@ -100,10 +100,10 @@ class TextTable:
     """The rows of a file of texts, or of a data frame.
 
     Attributes:
-        name: The file, for messages.
-        stem: The name of the system of rows that name none.
+        name: The file's name, for messages.
+        stem: The system's name for rows without a system.
         records: The rows.
-        errors: What becomes of texts that are not UTF-8.
+        errors: How to treat bytes that are not UTF-8.
     """
 
     name: str
@@ -118,7 +118,7 @@ class TextTable:
         *,
         errors: Encoding = "strict",
     ) -> TextTable:
-        """Read a file or a data frame; `errors` says what becomes of bytes that are not UTF-8.
+        """Read a file or a data frame. `errors` says how to treat bytes that are not UTF-8.
 
         Raises:
             StudyError: The file cannot be read, or has no rows.
@@ -140,16 +140,16 @@ class TextTable:
         return cls(name=name, stem=stem, records=records, errors=errors)
 
     def has_column(self, name: str) -> bool:
-        """Return whether there are texts under a name, as the first row shows."""
+        """Return whether the first row has a text under this name."""
         return name not in NO_TEXT and name in self.records[0].row
 
     def texts(
         self, columns: Sequence[str] = (), *, prompts: Mapping[str, Prompt] | None = None
     ) -> Iterator[tuple[int, Generation]]:
-        """Yield the texts, each with the position of its row. The id of a prompt is "" if it has none.
+        """Yield the texts, each with the position of its row. A prompt without an id gets the id "".
 
         Raises:
-            StudyError: A row cannot be used; row, value and remedy are named.
+            StudyError: A row cannot be used. The message names row, value and remedy.
         """
         if columns:
             refuse_sides(set(self.records[0].row).difference(columns), (), self.name)
@@ -171,10 +171,10 @@ class TextTable:
 
 
 class Fields:
-    """The values of a record, whose keys have several spellings, and the flaws of these values.
+    """The values of a record, whose keys may have several spellings, and the flaws of these values.
 
     Attributes:
-        flaws: What was wrong with the values that were read so far.
+        flaws: The flaws of all values that were read so far.
     """
 
     def __init__(self, record: Record, column: str = "") -> None:
@@ -184,7 +184,7 @@ class Fields:
         self.flaws = [FURTHER] if record.further else []
 
     def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
-        """Return the generation in a record. Its prompt_id is "" if the record has none."""
+        """Return the generation in a record. Without an id of a prompt, `prompt_id` is ""."""
         key, texts = self._find_texts()
         prompt_id = self.string("prompt_id") or ""
         study_prompt = prompts.get(prompt_id) if prompts else None
@@ -193,7 +193,7 @@ class Fields:
         if study_prompt is None and prompts is not None and None in {prompt, reference}:
             self.flaws.append("prompt unknown")
         text = "" if texts[0] is None else self._read_text(key, texts[0])
-        if prompt and text.startswith(prompt):  # every metric would count it
+        if prompt and text.startswith(prompt):  # every metric would count the prompt
             self.flaws.append(ECHO)
         seconds = self._read_number("seconds", _AMOUNT)
         return Generation(
@@ -212,7 +212,7 @@ class Fields:
         )
 
     def _name_setting(self, strategy: str) -> str:
-        """Return a strategy's name with the setting that the record names, if it names one."""
+        """Return a strategy's name, with the record's setting if the record has one."""
         _, value = self._find_filled_key("setting")
         setting = strategy if value is None else str(value)
         name = setting if setting.startswith(strategy) else f"{strategy}({setting})"
@@ -222,7 +222,7 @@ class Fields:
         """Return the prompt.
 
         Raises:
-            StudyError: Parts of it may be under several keys.
+            StudyError: Parts of the prompt may be under several keys.
         """
         prompt = self.string("prompt")
         first, *others = [key for key in KEYS["prompt"] if self._row.get(key) not in (None, "")] or [""]
@@ -235,14 +235,14 @@ class Fields:
         return prompt
 
     def string(self, name: str) -> str | None:
-        """Return the text under a name; ids and datasets may be whole numbers, which pandas writes as 1.0."""
+        """Return the text under a name. Ids and datasets may be whole numbers; pandas writes them as 1.0."""
         key, value = self._find_filled_key(name)
         if name in {"id", "prompt_id", "dataset"} and type(value) in {int, float} and value == value // 1:
             return str(int(value))
         return None if value is None else self._read_text(key, value)
 
     def _find_filled_key(self, name: str) -> tuple[str, Any]:
-        """Return the first key with a value, and the value. An empty cell says that nothing is known."""
+        """Return the first key with a value, and the value. An empty cell is an unknown value."""
         for key in KEYS.get(name, (name,)):
             if (value := self._row.get(key)) is not None and value != "":
                 return key, value
@@ -251,11 +251,11 @@ class Fields:
     def _read_finish(self) -> Finish | None:
         """Return the reason why the text ended, if it is known."""
         key, value = self._find_filled_key("finish")
-        # OpenAI's word says that the model ended the text, or that a stop string did.
+        # OpenAI's "stop" means that the model or a stop string ended the text.
         return "eos" if (key, value) == ("finish_reason", "stop") else _FINISHES.get(str(value))
 
     def _read_number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
-        """Return a number that is not negative, or how many a list has; another value is a flaw."""
+        """Return a number from 0, or the length of a list. Any other value is a flaw."""
         _, value = self._find_filled_key(name)
         if value is None:
             return None
@@ -266,7 +266,7 @@ class Fields:
             return None
 
     def _find_texts(self) -> tuple[str, list[Any]]:
-        """Return the key of the texts and its texts, at least one: a list or an object may hold several."""
+        """Return the key of the texts and one or more texts. A list or an object may hold several texts."""
         keys = (self._column,) if self._column else TEXT
         present = [key for key in keys if key in self._row]
         if not present:
@@ -289,7 +289,7 @@ class Fields:
         return key, texts
 
     def _split_texts(self, key: str) -> list[Any]:
-        """Return the texts under a key: one, or several as a list or as an object with numbers."""
+        """Return the texts under a key. Several texts are in a list or in an object with numbers as keys."""
         value = self._row[key]
         if key not in (self._column, *_OF_SEVERAL):
             return [value]
@@ -308,7 +308,7 @@ class Fields:
         return value if isinstance(value, list) else [value]
 
     def _read_text(self, key: str, value: object) -> str:
-        """Return a value as a text, without the prompt if the key is for a prompt with its continuation."""
+        """Return a value as a text. Remove the prompt if texts under this key include the prompt."""
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Gold pairs: pairs whose better text is known. They show whether a rater reads."""
+"""Gold pairs: pairs whose better text is known. They show whether a rater reads the texts."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from guard_eval.texts.rows import Record, read_json_lines
 
 BETTER = "gold: better"
 WORSE = "gold: worse"
-"""Written in place of methods; no rater sees either."""
+"""Used as a method name in gold pairs. Raters never see method names."""
 
 
 def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
-    """Return the gold pairs of a file, in its order.
+    """Return the gold pairs of a file, in the file's order.
 
-    A line is a JSON object with "prompt", "better" and "worse", and with "criteria" if the answer is not
-    clear on all of them.
+    A line is a JSON object with "prompt", "better" and "worse". It also has "criteria" if the answer is clear
+    only on some criteria.
 
     Args:
         file: The file that `annotation.gold` names.
-        criteria: What people are asked.
+        criteria: The criteria that people rate.
 
     Raises:
-        StudyError: A line is wrong; the message names it.
+        StudyError: A line is wrong. The message names the line.
     """
     name = f"annotation.gold: {file.file}"
     return [_read_pair(record, criteria) for record in read_json_lines(name, file.text)]
 
 
 def _read_pair(record: Record, criteria: Sequence[str]) -> Gold:
-    """Return the gold pair of a line; the better text is that of the first method."""
+    """Return the gold pair of a line. The first method's text is the better one."""
     row = record.row
     where = record.where
     prompt, better, worse = texts = [str(row.get(key) or "") for key in ("prompt", "better", "worse")]

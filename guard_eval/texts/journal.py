@@ -1,7 +1,7 @@
-"""JSON lines that outlive a crash: files to which texts are appended as soon as they are there.
+"""Files of JSON lines that survive a crash: texts are appended as soon as they are generated.
 
-Each append is synced. A process that dies leaves at most one torn last line, which readers skip and the next
-append cuts off.
+Each append is synced. A killed process leaves at most one incomplete last line. Readers skip this line, and
+the next append removes it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _LONGEST_LINE = 2**26
 
 
 def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Append objects as lines and sync them. A torn last line is cut off, before and after.
+    """Append objects as lines and sync the file. Before and after, remove an incomplete last line.
 
     Raises:
-        StudyError: The file cannot be written (disk full, no permission). Its earlier lines stay valid, and
-            so do the new lines that still found room.
+        StudyError: The file cannot be written (disk full, no permission). Earlier lines and complete new
+            lines stay valid.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:
-        with open_to_append(path) as file:  # without a buffer, which would repeat a write that found no room
+        with open_to_append(path) as file:  # without a buffer, which would repeat a write after "disk full"
             file.truncate(_measure_whole_lines(file))
             try:
                 while unwritten:
@@ -49,7 +49,7 @@ def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _measure_whole_lines(file: FileIO) -> int:
-    """Return how many bytes of a file are whole lines."""
+    """Return the number of bytes in complete lines of a file."""
     if not os.fstat(file.fileno()).st_size:
         return 0
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -57,22 +57,22 @@ def _measure_whole_lines(file: FileIO) -> int:
 
 
 def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -> Iterator[Item]:
-    """Yield the item that `build` makes from each whole line, in the order of writing.
+    """Build an item from each complete line, and yield the items in the order of writing.
 
     Args:
         path: The file.
-        build: Makes an item of a line's object, or raises a ValueError, TypeError or LookupError.
-        kind: What a line is, for messages.
+        build: Makes an item from a line's object, or raises a ValueError, TypeError or LookupError.
+        kind: The name for a line in messages.
 
     Raises:
-        StudyError: A whole line cannot be read, or a link leads out of the study.
+        StudyError: A complete line cannot be read, or a link leads out of the study.
     """
     locate(path)
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
             if len(line) == _LONGEST_LINE:
                 raise StudyError(f"{path}, line {number}: this line is too long to be a text; remove it")
-            if not line.endswith(b"\n"):  # torn, or still written
+            if not line.endswith(b"\n"):  # the line is incomplete, or another process is writing it
                 return
             try:
                 yield build(json.loads(line))

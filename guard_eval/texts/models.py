@@ -1,4 +1,4 @@
-"""Models: what identifies them, which are on this machine, and which the Hugging Face Hub gives. No torch."""
+"""Identify models, and find them on this machine and on the Hugging Face Hub. Needs no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import open_regular, read_bytes
 
 TIMEOUT_SECONDS = 8.0
-"""How long the Hub has to answer about a model."""
+"""Time limit for the Hub's answer about a model."""
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 _OLD_WEIGHTS = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
@@ -25,21 +25,21 @@ _SETTINGS = (
     "special_tokens_map.json", "added_tokens.json", "chat_template*", "additional_chat_templates/*",
 )  # fmt: skip
 _LARGEST_INDEX = 2**26
-"""In bytes. That of a model with 50 000 tensors takes about 5 MB."""
+"""The limit in bytes. The index of a model with 50 000 tensors takes about 5 MB."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"(?!.*(\.\.|--))[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)
 
 
 def has_weights(folder: Path) -> bool:
-    """Say whether a model's weights lie in a folder, of any of the kinds that are read."""
+    """Return whether a folder has a model's weights in any supported format."""
     return any(any(folder.glob(pattern)) for pattern in (*_WEIGHTS, *_OLD_WEIGHTS))
 
 
 def folder_revision(folder: Path) -> str:
     """Return a hash of the names and contents of a model's files: `sha256:` and 16 digits.
 
-    Weights, configuration, tokenizer and chat templates count, and the files that these name in subfolders;
-    what else is in the folder does not. Every byte is read, for weights replaced in place keep their names
+    The hash covers weights, configuration, tokenizer, chat templates, and the files in subfolders that these
+    name. It leaves out all other files. Every byte is read, because replaced weights can have the same names
     and sizes.
 
     Raises:
@@ -59,10 +59,10 @@ def folder_revision(folder: Path) -> str:
 
 
 def _list_named_weights(folder: Path) -> set[Path]:
-    """Return the files of weights that a model's index or settings name; they may lie in subfolders.
+    """Return the files of weights that a model's index or settings name, also in subfolders.
 
     Raises:
-        StudyError: One lies outside the folder.
+        StudyError: A file is outside the folder.
     """
     names: set[str] = set()
     for path in [*folder.glob("*.index.json"), *folder.glob("config.json")]:
@@ -71,7 +71,7 @@ def _list_named_weights(folder: Path) -> set[Path]:
             names.update(content.get("weight_map", {}).values())
             names.update(filter(None, [content.get("transformers_weights")]))
         except (ValueError, AttributeError, TypeError, RecursionError):
-            continue  # whoever loads the model says what is wrong with it
+            continue  # loading the model will report the error
     for name in sorted(map(str, names)):
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise StudyError(
@@ -81,7 +81,7 @@ def _list_named_weights(folder: Path) -> set[Path]:
     return {folder / name for name in map(str, names) if (folder / name).is_file()}
 
 
-@cache  # one command asks several times; a file that changes meanwhile has another time of change
+@cache  # one command asks several times; a changed file has another modification time
 def _hash_file(path: Path, _changed: int) -> str:
     """Return the SHA-256 of a file."""
     with open_regular(path) as file:
@@ -89,12 +89,12 @@ def _hash_file(path: Path, _changed: int) -> str:
 
 
 def known_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
-    """Return a model's revision if this machine can find it without the network; else None.
+    """Return a model's revision if it can be found without the network, else None.
 
     Args:
         location: What `locate_model` returns: a folder's path or a Hub id.
-        revision: A Hub branch, tag or commit; a folder has none.
-        hashes_folder: Read a folder's files; else a folder's revision is None.
+        revision: A branch, tag or commit of the Hub; without meaning for a folder.
+        hashes_folder: Read a folder's files. Otherwise, a folder's revision is None.
     """
     if Path(location).is_absolute():
         return folder_revision(Path(location)) if hashes_folder and Path(location).is_dir() else None
@@ -110,16 +110,16 @@ def _find_snapshot(name: str, revision: str) -> Path | None:
         from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra brings it)
 
         path = try_to_load_from_cache(name, "config.json", revision=revision)
-    except (ImportError, ValueError):  # the package is missing, or the name is none of the Hub's
+    except (ImportError, ValueError):  # the package is missing, or the name is no valid Hub id
         return None
     return Path(path).parent if isinstance(path, str) else None
 
 
 def check_name(name: str, location: str) -> None:
-    """Check that a model's name is a folder or can be a Hub id; `location` is `locate_model` of the name.
+    """Check that a model's name is a folder or a possible Hub id; `location` is the result of `locate_model`.
 
     Raises:
-        StudyError: It is neither.
+        StudyError: The name is neither.
     """
     if not name:
         raise StudyError("the model's name is empty; give a Hugging Face id, a folder, or 'bundled'")
@@ -132,12 +132,12 @@ def check_name(name: str, location: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class HubModels:
-    """Models of the Hub: which are on this machine, and which can be downloaded.
+    """The Hub models that are on this machine, and the Hub models that must be downloaded.
 
     Attributes:
-        cached: Those on this machine.
-        missing: Those to be downloaded.
-        problem: Why they cannot be downloaded, with the remedy; "" if nothing is known against it.
+        cached: The models on this machine.
+        missing: The models that must be downloaded.
+        problem: Why the missing models cannot be downloaded, with the remedy; "" without a known problem.
         reachable: False if the Hub was asked and did not answer.
     """
 
@@ -154,7 +154,7 @@ class HubModels:
 
     @contextmanager
     def stay_offline(self) -> Iterator[None]:
-        """Keep the model libraries from trying the Hub for each file again, if it cannot be reached."""
+        """If the Hub cannot be reached, stop the model libraries from asking it again for each file."""
         if self.reachable:
             yield
             return
@@ -169,12 +169,12 @@ class HubModels:
 
 
 def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
-    """Find out which models are on this machine and which would be downloaded.
+    """Find out which models are on this machine and which must be downloaded.
 
-    The Hub is asked once at most, and not if every model is here in a fixed commit.
+    The Hub is asked at most once, and never if every model is on this machine at a fixed commit.
 
     Args:
-        models: By name, what `locate_model` makes of it and the wanted branch, tag or commit.
+        models: For each name, the result of `locate_model` and the wanted branch, tag or commit.
 
     Raises:
         StudyError: See `check_name`.
@@ -186,7 +186,7 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
         if not Path(location).is_absolute():
             folder = _find_snapshot(location, revision)
             (cached if folder and has_weights(folder) else missing).append(name)
-    # Of a branch, the libraries ask for the newest commit, file by file.
+    # For a branch, the libraries ask the Hub for the newest commit, once for each file.
     floating = [name for name in cached if not _COMMIT.fullmatch(models[name][1])]
     problem = ""
     reachable = True
@@ -203,7 +203,7 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
 
 
 def _ask_hub(name: str, revision: str) -> tuple[str, bool]:
-    """Ask the Hub for a model. Return why it is not available ("" if it is), and whether the Hub answered."""
+    """Ask the Hub for a model. Return the reason if it is unavailable, and whether the Hub answered."""
     try:
         from huggingface_hub import HfApi  # noqa: PLC0415 (an extra brings it)
 

@@ -33,7 +33,7 @@ from guard_eval.texts.systems.imported import ImportedSystem, import_texts
 PROMPTS = "prompts.jsonl"
 
 _TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
-"""A new study's settings, with {names} in place of what differs."""
+"""The settings of a new study, with {names} for the parts that differ between studies."""
 _EXAMPLES = Path(__file__).with_name("examples.jsonl")
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ name = {model}   # a Hugging Face id, a folder, or "bundled" (small, for trying 
 strategies = ["greedy", "top_k(k=50)", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)", "guard"]
 max_new_tokens = {tokens}
 max_prompt_tokens = {tokens}   # longer prompts keep their end"""
-"""The systems of a study whose texts `generate` writes."""
+"""The systems in a study whose texts `generate` writes."""
 
 _SCORED = """\
 coherence_model = {scorer}   # not the model that writes: it scores its own greedy texts too well
@@ -62,13 +62,13 @@ _FROM_FILE = """\
 [[system]]
 name = {name}   # no rater and no judge sees it
 file = {file}   # from {source}{setting_of}"""
-"""A system whose texts are there already."""
+"""A system whose texts already exist."""
 
 _TUNING = """\
 # [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
 # prompts = 100   # set apart for the choice
 # maximize = "diversity\""""
-"""What makes a study choose among settings that are in files."""
+"""The table for a study that chooses among settings whose texts are in files."""
 
 _NAMED_TEXTS = """\
 texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
@@ -145,7 +145,7 @@ def new(
 
 
 def _describe_prompts(folder: Path, prompts: Sequence[Prompt]) -> str:
-    """Return how many prompts a study has, in words, and of each dataset if there are several."""
+    """Describe the number of a study's prompts, also by dataset if there are several datasets."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
     return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}"
@@ -165,7 +165,7 @@ def _import(
 def _make_study_of_texts(
     folder: Path, prompts: Sequence[Prompt], systems: Sequence[ImportedSystem]
 ) -> NewStudy:
-    """Make a study of texts that were written elsewhere."""
+    """Make a study with texts that already exist."""
     if len({system.file.casefold() for system in systems}) < len(systems):
         names = ", ".join(system.name for system in systems)
         raise StudyError(f"some disks cannot tell two of these names apart: {names}; rename one")
@@ -175,7 +175,7 @@ def _make_study_of_texts(
             f"{len(systems)} systems would make {len(couples)} comparisons; name the files of fewer systems"
         )
     content = _fill_text_settings(folder, systems, couples)
-    # A name may be one that no system can have.
+    # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
     study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
@@ -197,15 +197,15 @@ def _make_study_of_texts(
 
 
 def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
-    """Write a study's files, study.toml last: its presence says that the folder is complete.
+    """Write a study's files. study.toml is written last and so marks a complete folder.
 
     Raises:
-        StudyError: The folder has a study, or one of the files with another content.
+        StudyError: The folder has a study already, or has one of the files with different content.
     """
     _refuse_existing_file(folder / STUDY_TOML)
     for name, content in files.items():
         path = folder / name
-        # An interrupted command leaves the same files without settings.
+        # An interrupted command may have left the same files without study.toml.
         has_size = path.is_file() and path.stat().st_size == len(content)
         if not has_size or read_bytes(path, limit=len(content)) != content:
             _refuse_existing_file(path)
@@ -232,8 +232,8 @@ def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
 
 
 def _fill_model_settings(folder: Path, model: str) -> str:
-    """Return the text of a study.toml whose texts a model will write."""
-    small = model == BUNDLED  # for trying things out, where there may be no network
+    """Return the content of study.toml for a study whose texts a model will write."""
+    small = model == BUNDLED  # for a first try, perhaps without a network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
     name = _format_toml_text(relative_to_study(folder, model))
     return _fill_template(
@@ -251,7 +251,7 @@ def _fill_model_settings(folder: Path, model: str) -> str:
 def _fill_text_settings(
     folder: Path, systems: Sequence[ImportedSystem], couples: Sequence[Sequence[str]]
 ) -> str:
-    """Return the text of a study.toml whose texts are in files."""
+    """Return the content of study.toml for a study whose texts are in files."""
     counts = Counter(find_strategy(system.name) for system in systems)
     with_settings = [strategy for strategy, count in counts.items() if count > 1]
     tables = []
@@ -284,7 +284,7 @@ def _fill_template(
     metrics: str,
     compare: Sequence[Sequence[str]],
 ) -> str:
-    """Return the text of a study.toml."""
+    """Return the content of study.toml."""
     return _TEMPLATE.format(
         name=_format_toml_text(folder.resolve().name or "study"),
         question=question,
@@ -302,7 +302,7 @@ def _format_toml_list(couples: Sequence[Sequence[str]]) -> str:
 
 
 def _format_toml_text(text: str) -> str:
-    r"""Return a text as TOML has it: with JSON's escapes, but without surrogates and DEL.
+    r"""Return a text as a TOML string: with JSON's escapes, but without surrogates and DEL.
 
     >>> print(_format_toml_text('étude😀 "a"\x7f'))
     "étude😀 \"a\"\u007f"

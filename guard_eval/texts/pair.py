@@ -30,10 +30,10 @@ class PairingResult(Result):
     """The pairs of a study.
 
     Attributes:
-        pairs: All of them.
-        count: Their number.
-        new: How many were not in the database before.
-        for_people: How many people rate.
+        pairs: All pairs.
+        count: The number of pairs.
+        new: The number of pairs that were not in the database before.
+        for_people: The number of pairs that people rate.
         gold: The number of gold pairs.
     """
 
@@ -64,7 +64,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     drawn = draw_prompts(distinct, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     _check_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
-    texts = find_first_texts(study, names, drawn)  # before there is a database
+    texts = find_first_texts(study, names, drawn)  # an error here leaves no new database
     file = settings.annotation.gold
     gold_every = settings.annotation.gold_every
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
@@ -121,7 +121,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
 
 
 def _check_ratings(settings: Settings, prompts: int) -> None:
-    """Check that the number of planned ratings is below the limit: each is a row of the database."""
+    """Check that the number of planned ratings is below the limit. Each rating is a row of the database."""
     pairs = len(settings.pairs.compare) * min(settings.pairs.human_pairs or prompts, prompts)
     ratings = pairs * settings.annotation.raters_per_pair
     if ratings > _MOST_RATINGS:

@@ -1,7 +1,7 @@
-"""Which continuations are compared: prompts drawn by seed, pairs blinded and counterbalanced.
+"""Choose which continuations are compared: draw prompts by seed, and make blind, counterbalanced pairs.
 
-The draw depends on the seed and each prompt's id alone, so a larger sample contains the smaller one, every
-comparison sees the same prompts, and adding prompts to the file moves nothing.
+The draw depends only on the seed and on each prompt's id. A larger sample therefore contains the smaller one,
+every comparison has the same prompts, and new prompts in the file do not change the order of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guard_eval.texts.generations import Generation
 def draw_prompts(
     prompts: Iterable[Prompt], *, per_dataset: int, seed: int, purpose: str = "draw"
 ) -> list[Prompt]:
-    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw.
+    """Draw `per_dataset` prompts of each dataset, or all if there are fewer. Sort by dataset and draw order.
 
     Draws for different purposes are independent.
     """
@@ -28,7 +28,7 @@ def draw_prompts(
 
 
 def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
-    """Return the first prompt of each dataset with the same words: repeated prompts are not independent."""
+    """Drop prompts with the same words as an earlier prompt of the dataset: they are not independent."""
     first: dict[tuple[str, str], Prompt] = {}
     for prompt in prompts:
         first.setdefault((prompt.dataset, clean_for_raters(prompt.text)), prompt)
@@ -36,7 +36,7 @@ def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
 
 
 def find_round(prompt: Prompt, rounds: int, *, seed: int) -> int:
-    """Return the round of a prompt: 1, 2, …, or 0 if there are none."""
+    """Return the round of a prompt: 1, 2, …, or 0 if the study has no rounds."""
     return 1 + int(content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds if rounds else 0
 
 
@@ -50,23 +50,23 @@ def make_pairs(
     rounds: int = 0,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
-    """Join the texts of every compared couple of systems on the drawn `prompts`.
+    """Make a pair for each drawn prompt and each compared couple of systems.
 
-    Positions alternate within each comparison and dataset, and the position's parity says which text a judge
-    is shown first to begin with, so that sides are balanced there within one. Pairs that exist keep their
-    positions; one whose text has changed since is made with the new one, for the store to refuse.
+    Even and odd positions alternate within each comparison and dataset. The parity decides which text a judge
+    sees first in the first order, so the two sides differ by at most one pair. Existing pairs keep their
+    positions. If a text of an existing pair has changed, the pair gets the new text; the store refuses it.
 
     Args:
-        prompts: Those of `draw_prompts`.
-        texts: The texts of each system, by its name and the prompt's id.
+        prompts: The result of `draw_prompts`.
+        texts: The texts: a system's name → a prompt's id → the text.
         compare: Couples of systems; the first is `method_a`.
         seed: The study's seed.
-        human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
-        rounds: The number of rounds into which prompts are divided, if they are.
-        existing: Pairs that are in the study already.
+        human_pairs: The number of pairs that people rate in each comparison (`for_people`); None for all.
+        rounds: The number of rounds into which prompts are divided; 0 without rounds.
+        existing: The pairs that are already in the study.
 
     Raises:
-        StudyError: `existing` has pairs that these settings do not give, or texts are too long for a page.
+        StudyError: These settings do not give all pairs in `existing`, or texts are too long for a page.
     """
     rated = choose_prompts_for_people(prompts, human_pairs)
     positions_before = {pair.id: pair.position for pair in existing}
@@ -102,16 +102,17 @@ def make_pairs(
 def _check_size(pair: Pair) -> None:
     texts = (pair.prompt, pair.text_a, pair.text_b)
     limit = MESSAGE_BYTES - MESSAGE_BYTES // 20
-    # JSON has 12 bytes a character at most
+    # JSON needs at most 12 bytes per character
     if pair.for_people and 12 * sum(map(len, texts)) > limit and len(json.dumps(texts)) > limit:
         where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
         raise StudyError(f"the texts of {where} are too long for a rater's page (19 MB); shorten them")
 
 
 def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
-    """Return the ids of the prompts whose pairs people rate: `number` of the drawn ones, or all.
+    """Return the ids of the prompts whose pairs people rate: `number` of the drawn prompts, or all.
 
-    They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
+    Each dataset gives its first prompts in draw order, which are a random sample. Their number is
+    proportional to the size of the dataset.
     """
     number = min(number or len(prompts), len(prompts))
     before = 0
@@ -119,7 +120,7 @@ def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> 
     for _, group in groupby(prompts, key=lambda prompt: prompt.dataset):
         ids = [prompt.id for prompt in group]
         before += len(ids)
-        # rounding what is due so far, not each dataset's part, makes the parts add up
+        # round the running total, not each dataset's part, so that the parts add up to `number`
         due = (2 * before * number + len(prompts)) // (2 * len(prompts))
         chosen.update(ids[: due - len(chosen)])
     return chosen
@@ -128,7 +129,7 @@ def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> 
 def _check_existing(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
-    """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
+    """Refuse settings that no longer give all existing pairs. Say which pairs, and how to extend a study."""
     pages = {pair.id: (pair.for_people, pair.round) for pair in pairs}
     couples = {tuple(couple) for couple in compare}
     prompts = {prompt.id for prompt in drawn}

@@ -1,8 +1,8 @@
-"""Prompts and references from files.
+"""Read prompts and references from files.
 
 A row of a file (JSONL, JSON, CSV, TSV, XLSX, Parquet) has `prompt`, and optionally `id`, `dataset` and
-`reference`, or other names that files of generations have for these. Plain text (`.txt`) has one prompt a
-line.
+`reference`. Other names for these keys, as in files of generations, are accepted too. Plain text (`.txt`) has
+one prompt per line.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from guard_eval.texts.rows import Record, read_rows
 
 
 def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
-    """Return the prompts of files in their order.
+    """Return the prompts of files, in the order of the files and rows.
 
-    A row without `dataset` belongs to `dataset`, by default the file's name; one without `id` is named by
-    dataset and line.
+    A row without `dataset` belongs to the argument `dataset`, by default the file's name. A row without `id`
+    gets an id from dataset and line.
 
     Raises:
-        StudyError: A file is missing or has no prompt, or a row cannot be used (it is named).
+        StudyError: A file is missing or has no prompt, or a row cannot be used. The message names the row.
     """
     prompts: dict[str, Prompt] = {}
     for path in paths:
@@ -46,11 +46,11 @@ def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
 
 
 def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
-    """Return the prompts of a study: of each dataset the first ones, as many as `prompts.limit` says.
+    """Return the prompts of a study: the first `prompts.limit` prompts of each dataset.
 
     Args:
         study: The study.
-        limited: Leave out prompts beyond `prompts.limit`, and say how many they are.
+        limited: Leave out prompts beyond `prompts.limit`, and report their number.
 
     Raises:
         StudyError: See `read_prompts`.
@@ -72,18 +72,18 @@ def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
     return chosen
 
 
-@lru_cache(maxsize=1)  # one command asks several times; a file that changes has another time of change
+@lru_cache(maxsize=1)  # one command asks several times; a changed file has another modification time
 def _read_cached_prompts(path: Path, _changed: int, _size: int) -> tuple[Prompt, ...]:
     return tuple(read_prompts(path))
 
 
 def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
-    """Return the columns of a file of prompts: for each prompt's id, its values by column.
+    """Return the columns of a file of prompts: a prompt's id → a column's name → the value.
 
     `prompt_length`, in characters, is a column too.
 
     Raises:
-        StudyError: The file cannot be read, or has a row that cannot be used.
+        StudyError: The file or one of its rows cannot be read.
     """
     return {
         prompt.id: {"prompt_length": len(prompt.text), **record.row}

@@ -1,4 +1,4 @@
-"""Read the rows of files of texts and prompts: tables, JSON, or a prompt a line."""
+"""Read the rows of files of texts and prompts: tables, JSON, or one prompt per line."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
 TEXT: list[str] = _VOCABULARY["text"]
-"""Keys of the text, the first that holds one."""
+"""Keys of the text. The first key that holds a text counts."""
 KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
-"""The keys of a value, if not its name alone. The first that holds a value counts."""
+"""The keys of each value that has other keys than its name. The first key that holds a value counts."""
 NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
-"""Keys that hold no system's texts."""
+"""Keys that never hold the texts of a system."""
 SYSTEMS = frozenset(_VOCABULARY["systems"])
-"""Further headings of a column that names the systems, if it differs between the texts of a prompt."""
+"""More headings of a column of system names, if the column differs between the texts of a prompt."""
 RUNS = frozenset(_VOCABULARY["runs"])
 """Headings of a column that numbers the texts of a prompt by one system."""
 PARTS = frozenset(_VOCABULARY["parts"])
-"""Headings of what may be a part of the prompt."""
+"""Headings of columns that may hold a part of the prompt."""
 NOTES = tuple(_VOCABULARY["notes"])
-"""How headings of remarks on texts end."""
+"""Endings of the headings of remarks on texts."""
 SIDES = frozenset(map(frozenset, _VOCABULARY["sides"]))
-"""Words that tell two sides apart."""
+"""Pairs of words that name two sides, such as left and right."""
 _PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}
-"""The keys, by their letters and digits alone."""
+"""The keys by their plain form, which has only letters and digits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,10 +39,10 @@ class Record:
     """One row of a file.
 
     Attributes:
-        where: The file and the row's position in it, for messages.
-        number: The number of its line or record, from 1.
-        row: Its values by key or heading; a cell without a value is "".
-        further: How many more texts of the prompt the record holds.
+        where: The file and the row's position in the file, for messages.
+        number: The number of the line or record, from 1.
+        row: The values by key or heading. A cell without a value is "".
+        further: The number of the prompt's other texts in the record.
     """
 
     where: str
@@ -52,23 +52,23 @@ class Record:
 
 
 def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
-    """Yield the rows of a file in any format of `open_rows`, in its order.
+    """Yield the rows of a file in any format of `open_rows`, in the file's order.
 
     A line of plain text is a row with the key `prompt`. Bytes that are not UTF-8 are refused, or become lone
     surrogates with `surrogateescape`.
 
     Raises:
-        StudyError: The file cannot be read; file, record, value and remedy are named.
+        StudyError: The file cannot be read. The message names file, record, value and remedy.
     """
     file = open_rows(path, errors=errors, is_plain=True)
     yield from _read_records(path, file.unit, file.records(MOST_ROWS))
 
 
 def read_json_lines(name: str, text: str) -> Iterator[Record]:
-    """Yield the objects of JSON lines; `name` is what the text is called in messages.
+    """Yield the objects of JSON lines. Messages call the text `name`.
 
     Raises:
-        StudyError: A line is not a JSON object; it is named.
+        StudyError: A line is not a JSON object. The message names the line.
     """
     lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
     values = ((number, parse_json(f"{name}, {LINE} {number}", line)) for number, line in lines)
@@ -76,7 +76,7 @@ def read_json_lines(name: str, text: str) -> Iterator[Record]:
 
 
 def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:
-    """Yield records; a list in place of an object holds several texts of one prompt."""
+    """Yield records. If a row is a list of objects, they are several texts of one prompt."""
     for number, row in rows:
         where = f"{path}, {unit} {number}"
         # Contrastive decoding's authors publish such lines.
@@ -88,7 +88,7 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
 
 @cache
 def plain_key(key: str) -> str:
-    """Return a key or heading in lower case, with letters and digits alone."""
+    """Return a key or heading in lower case, with only its letters and digits."""
     return "".join(filter(str.isalnum, key.casefold()))
 
 

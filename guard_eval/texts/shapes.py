@@ -1,4 +1,4 @@
-"""The shapes in which people keep texts: a record for each, a column for each system, or nested samples."""
+"""Read texts from files of different shapes: a record per text, a column per system, or nested samples."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from guard_eval.texts.rows import (
 )
 
 _WORD = re.compile(r"[^\W\d_][^\W\dA-Z_]*|\d+")
-"""A word of a heading; each number and each capital begins one."""
+"""A word of a heading. Each number and each capital letter begins a new word."""
 
 SYSTEM_WORDS = {"model", "system", "method", "strategy", "generator"}
 """Words of headings that name systems."""
 
 _SETTING = re.compile("[(=]")
-"""What a heading such as top_p(p=1) has, which names a setting."""
+"""The characters that show a setting in a heading, such as top_p(p=1)."""
 
 _LEAST_WORDS = 3
-"""A shorter text may be a label."""
+"""A text with fewer words may be a label."""
 
 _LEAST_ROWS = 4
-"""In a shorter file, few values say nothing."""
+"""In a file with fewer rows, a small number of different values means nothing."""
 
 
 def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
-    """Return the columns of a file that has one for each system, or nothing if it has a column of texts.
+    """Return the columns of a file with a column per system, or nothing for a file with one column of texts.
 
     Raises:
-        StudyError: Some of the columns cannot be texts, so that somebody must say which ones are.
+        StudyError: Some columns cannot be texts, so the user must name the columns of texts.
     """
     keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
     candidates = [key for key in keys if key not in NO_TEXT and plain_key(key) not in PARTS]
@@ -62,15 +62,15 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
 
 
 def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) -> None:
-    """Refuse columns that are sides: in each row, another system may have written such a text.
+    """Refuse columns for two sides, because each row may have a different system on a side.
 
     Args:
-        keys: The headings, among which no two sides may name systems, such as model_a and model_b.
-        columns: The columns of texts, none of which may be sides if nobody has said that they are systems.
+        keys: All headings. Two of them must not name the systems of two sides, such as model_a and model_b.
+        columns: The columns of texts, unless the user has named them. Two of them must not be sides.
         source: The file, for messages.
 
     Raises:
-        StudyError: Two columns are sides.
+        StudyError: Two columns are the two sides of a comparison.
     """
     naming = [key for key in keys if not SYSTEM_WORDS.isdisjoint(map(str.casefold, _WORD.findall(key)))]
     texts = [column for column in columns if not _SETTING.search(column)]
@@ -84,14 +84,14 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
 
 
 def _differ_only_in_side(first: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two headings, as lists of words, differ only in the word for the side."""
+    """Return whether two headings, given as lists of words, differ only in the word for the side."""
     different = [{a.casefold(), b.casefold()} for a, b in zip(first, other, strict=False) if a != b]
     is_only_a_letter = len(first) == 1 and len(first[0]) == 1
     return len(first) == len(other) and len(different) == 1 and different[0] in SIDES and not is_only_a_letter
 
 
 def find_system_column(records: Sequence[Record]) -> str:
-    """Return the column of models that names each text's system; "" if the file has none or needs none."""
+    """Return the column that names each text's system, or "" if the file has or needs no such column."""
     rows = [record.row for record in records]
     prompts = [_find_prompt(row) for row in rows]
     if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
@@ -106,16 +106,16 @@ def find_system_column(records: Sequence[Record]) -> str:
 def refuse_doubtful_columns(
     records: Sequence[Record], columns: Sequence[str], system: str, source: object
 ) -> None:
-    """Refuse a column that differs between texts of one prompt by one system and may tell them apart.
+    """Refuse a column that may divide the texts of one system for one prompt into several prompts or systems.
 
     Args:
         records: The rows.
-        columns: The columns of the systems' texts, if there is one for each.
+        columns: The columns of texts, if each system has a column.
         system: The column that names the systems, if its name is unusual.
         source: The file, for messages.
 
     Raises:
-        StudyError: A column may be a part of the prompt, or name systems or their settings.
+        StudyError: A column may be a part of the prompt, or may name systems or settings.
     """
     rows = [record.row for record in records]
     naming = [system] if system else KEYS["strategy"]
@@ -129,7 +129,7 @@ def refuse_doubtful_columns(
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
         cells = len(set(zip(groups, values, strict=True)))
         different = len(set(values))
-        # A measurement has other numbers for each prompt.
+        # A measurement has different numbers for each prompt.
         few = count * different if _is_number(values[0]) else 2 * different
         are_settings = key not in NO_TEXT and cells == len(rows) and count > 1 and few <= len(rows)
         if cells > count and (are_settings or any(_may_be_part(key, row.get(key)) for row in rows)):
@@ -142,7 +142,7 @@ def refuse_doubtful_columns(
 
 
 def _may_be_part(key: str, value: object) -> bool:
-    """Return whether a value may be a part of the prompt: by its key, or as a text of several words."""
+    """Return whether a value may be a part of the prompt: by its key, or because it has several words."""
     if plain_key(key) in PARTS or key in KEYS["prompt"]:
         return True
     words = value.split() if isinstance(value, str) and key not in NO_TEXT else []
@@ -154,12 +154,12 @@ def _find_prompt(row: Mapping[str, Any]) -> str:
 
 
 def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """Return the first value under some keys, as text; "" if there is none."""
+    """Return the first value under these keys as text, or "" without a value."""
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
 def _describe_values(key: str, values: Sequence[object]) -> str:
-    """Return why a column's values cannot be texts, or nothing."""
+    """Return why a column's values cannot be texts, or "" if they can."""
     filled = [value for value in values if value not in (None, "")]
     different = len(set(map(str, filled)))
     is_long = len(filled) >= _LEAST_ROWS
@@ -186,9 +186,9 @@ def _is_number(value: object) -> bool:
 
 
 def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record; one of lm-evaluation-harness has its prompt and its text under plain keys.
+    """Return a record. If it is from lm-evaluation-harness, move prompt and text to the top level.
 
-    `arguments` are `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.
+    `arguments` is `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.
     """
     if "arguments" not in row or not ("filtered_resps" in row or "resps" in row):
         return dict(row)

@@ -1,6 +1,6 @@
-"""Parts of a study that several processes make without talking to each other, and the locks between them.
+"""Divide a study into shards for independent processes, and lock the texts that a process is making.
 
-A prompt belongs to the shard that its id's hash says, so every machine comes to the same division by itself.
+The hash of a prompt's id decides the prompt's shard, so every machine divides the prompts in the same way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from guard_eval.reporting.writing import open_to_append
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` parts of a study's prompts. Its `number` begins at 1.
+    """One of `count` parts of a study's prompts. The `number` is 1 to `count`.
 
     >>> Shard.parse("2/3")
     Shard(number=2, count=3)
@@ -35,7 +35,7 @@ class Shard:
         """Read `i/n`.
 
         Raises:
-            StudyError: It is not of this form, or i is not one of 1 … n.
+            StudyError: The text does not have this form, or i is not in 1 … n.
         """
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
@@ -48,20 +48,21 @@ class Shard:
 
     @property
     def suffix(self) -> str:
-        """Return the part of file names that tells shards apart; empty if there is only one shard."""
+        """Return the part of a file name that names the shard, or "" if there is only one shard."""
         return "" if self.count == 1 else f".shard-{self.number}-of-{self.count}"
 
 
 WHOLE = Shard()
-"""All of a study."""
+"""The shard that is the whole study."""
 
 
 @contextmanager
 def reserve(folder: Path, shard: Shard) -> Iterator[None]:
-    """Keep other processes from making the same texts in `folder` as long as the context lasts.
+    """Prevent other processes from making the same texts in `folder` until the context ends.
 
-    A shard excludes itself and the whole; the whole excludes everything. The locks are the system's (flock),
-    and go with the process however it ends. Some network file systems have none, and exclude nothing.
+    A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The
+    locks are the operating system's (flock), so they end with the process, even if it is killed. Some network
+    file systems have no locks; there, nothing is excluded.
 
     Raises:
         StudyError: Another process makes these texts.
@@ -84,11 +85,11 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
 
 @contextmanager
 def _lock(path: Path, *, shared: bool) -> Iterator[None]:
-    """Lock a file, and remove it in the end unless another process holds it too.
+    """Lock a file. At the end, remove the file unless another process has locked it too.
 
     Raises:
-        BlockingIOError: Another process holds it.
-        FileNotFoundError: Another process is removing it.
+        BlockingIOError: Another process has locked the file.
+        FileNotFoundError: Another process is removing the file.
     """
     with open_to_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))

@@ -1,4 +1,4 @@
-"""Which prompts choose a setting of each strategy, which are compared, and what each system writes to."""
+"""Divide prompts into prompts for tuning and prompts to compare, and plan the texts of each system."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TUNE = ("measure", "--tune")
 def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     """Return two lists: the prompts for tuning (empty without [tuning]), and the prompts to compare.
 
-    What was drawn once stays drawn, whatever is added to the file of prompts.
+    The draw does not change if prompts are added to the file.
 
     Raises:
-        StudyError: No prompt of a dataset would be compared.
+        StudyError: A dataset would have no prompt to compare.
     """
     prompts = read_study_prompts(study)
     tuning = study.settings.tuning
@@ -48,16 +48,16 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
 
 
 def list_compared_systems(study: Study) -> list[str]:
-    """Return the systems without those settings that were tried and not chosen."""
+    """Return the compared systems: all systems except settings that tuning did not choose."""
     chosen = study.choice.chosen.values() if study.choice else ()
     tried = {*chain(*study.settings.grids.values())}.difference(chosen)
     return [name for name in study.settings.systems if name not in tried]
 
 
 def plan_texts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
-    """Return which systems write to which prompts.
+    """Return groups of systems, each with the prompts that these systems continue.
 
-    All settings write to the prompts that choose. After the choice, what is compared writes to all prompts.
+    All settings continue the prompts for tuning. After the choice, the compared systems continue all prompts.
     """
     choosing, _ = split_prompts(study)
     systems = list(study.settings.systems)
@@ -69,7 +69,7 @@ def plan_texts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
 
 
 def read_tuning_verdicts(study: Study) -> list[TidyRow]:
-    """Return the verdicts of judges on the settings, if these choose."""
+    """Return the judges' verdicts on the settings, if judges choose the settings."""
     tuning = study.settings.tuning
     if tuning is None or JUDGE not in tuning.scores:
         return []
@@ -92,7 +92,7 @@ def hash_choice(study: Study, searches: Sequence[Search]) -> str:
 
 
 def read_compared_prompts(study: Study) -> list[Prompt]:
-    """Return the prompts that are compared, once the settings are chosen.
+    """Return the prompts to compare. Settings must have been chosen.
 
     Raises:
         StudyError: No settings are chosen, or they were chosen by another rule or from other texts.

@@ -1,4 +1,4 @@
-"""The annotation app in a real browser: a served study, what a rater does there, and all that is sent."""
+"""The annotation app in a real browser: a served study, the actions of a rater, and all received data."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ class Served:
         self.built, self.url = built, url
 
     def link(self, name: str) -> str:
-        """Return the rater's link; a new one is invited."""
+        """Return a rater's link. Invite the rater if the name is new."""
         if name not in self.built.tokens:
             with self.built.open() as store:
                 self.built.tokens[name] = raters.invite(store, name)[1]
         return f"{self.url}/?invite={self.built.tokens[name]}"
 
     def rows(self, name: str) -> Counter[tuple[str, str]]:
-        """Return how often the rater gave which verdict on which criterion."""
+        """Count the rater's verdicts by criterion and verdict."""
         with self.built.open() as store:
             return Counter(
                 (row.criterion, row.verdict) for row in unblind.read_tidy_rows(store) if row.rater == name
             )
 
     def revisions(self, name: str) -> int:
-        """Return how many verdicts of the rater are stored, changed ones, gold and repeats among them."""
+        """Count the rater's stored verdicts, including changed ones, gold pairs and repeats."""
         with self.built.open() as store:
             return sum(row.rater == name for row in unblind.read_history(store))
 
 
 @contextmanager
 def serving(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> Iterator[str]:
-    """Serve the study as the command does, and stop it as Ctrl-C does.
+    """Serve the study as the command does, and stop the server as Ctrl-C does.
 
-    With `most_files`, the system lets the server have no more files open than that.
+    `most_files` limits the number of files that the server may have open.
     """
     start = log.stat().st_size if log.exists() else 0
     command = [sys.executable, "-m", "guard_eval", "annotate", str(folder), "--port", str(port)]
@@ -78,13 +78,13 @@ def serving(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> I
             time.sleep(0.02)
         yield ready[1].decode()
     finally:
-        # To the parent alone, as a service manager would: it must take its server with it.
+        # Only to the parent, as from a service manager: the parent must stop its server.
         process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
 
 
 class Wire:
-    """Everything a page receives, but for Streamlit's own files and our scripts."""
+    """All data that a page receives, except Streamlit's own files and our scripts."""
 
     def __init__(self, page: Any, url: str) -> None:
         self._url = url
@@ -124,11 +124,11 @@ class Wire:
             self._data += response.body()
 
 
-# What a rater sees and does.
+# The actions of a rater.
 
 
 def begin(page: Any) -> None:
-    """Leave the instructions, which are shown once."""
+    """Close the instructions, which are shown only once."""
     start, save = (page.get_by_role("button", name=name) for name in ("Start", "Save and continue"))
     start.or_(save).first.wait_for()
     if start.count():
@@ -137,7 +137,7 @@ def begin(page: Any) -> None:
 
 
 def where(page: Any) -> str:
-    """Return the page's heading, once the last page's is removed: for a moment Streamlit may draw both."""
+    """Return the page's heading, once the last page's heading is gone: Streamlit may show both."""
     heading = page.wait_for_function(
         "() => document.querySelectorAll('h1').length === 1 && document.querySelector('h1').innerText"
     )
@@ -145,7 +145,7 @@ def where(page: Any) -> str:
 
 
 def moved_on(page: Any, before: str) -> None:
-    """Wait until the next page is there, and nothing of the last one."""
+    """Wait until the next page has completely replaced the last page."""
     page.wait_for_function(
         "before => document.querySelectorAll('h1').length === 1"
         " && document.querySelector('h1').innerText !== before",
@@ -172,7 +172,7 @@ def save(page: Any) -> None:
 
 
 def prefer(page: Any, *, coherence: str, fluency: str) -> None:
-    """Choose by the word in the text; `Similar` is itself."""
+    """Choose the text that contains a word, or `Similar`, for each criterion."""
     for criterion, word in (("Coherence", coherence), ("Fluency", fluency)):
         side = "A" if (word == FIRST_WORD) == first_is_a(page) else "B"
         pick(page, criterion, "Similar" if word == "Similar" else f"{side} is better")
@@ -188,11 +188,11 @@ def chosen(page: Any) -> int:
     return int(page.get_by_role("radio", checked=True).count())
 
 
-# How it looks.
+# The look of a page.
 
 
 def contrast(page: Any, selector: str) -> float:
-    """Return the contrast of an element's text with its ground, as WCAG 2.2 defines it, paleness included."""
+    """Return the contrast of an element's text with the background by WCAG 2.2, including transparency."""
     return float(page.evaluate(_CONTRAST, selector))
 
 
@@ -212,11 +212,11 @@ _CONTRAST = """selector => {
 }"""
 
 
-# What axe-core finds.
+# The findings of axe-core.
 
 
 def faults(page: Any) -> list[str]:
-    """Return axe-core's serious and critical findings on the page as it stands."""
+    """Return axe-core's serious and critical findings on the current page."""
     spec = importlib.util.find_spec("axe_playwright_python")
     if spec is None or spec.origin is None:
         pytest.skip("axe-playwright-python is not installed")

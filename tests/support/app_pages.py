@@ -1,4 +1,4 @@
-"""The annotation app without a browser: its pages by what they say, and the panel by what it is sent."""
+"""The annotation app without a browser: the words of its pages, and the data that the panel receives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 
 
 def visit(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
-    """Open the page by an invite link, or without; with `run` false, only be about to."""
+    """Open the page by an invite link or without one. With `run=False`, only prepare the page."""
     page = AppTest.from_file(PAGE, default_timeout=20)
     for name, value in {**({"invite": token} if token else {}), **parameters}.items():
         page.query_params[name] = value
@@ -23,30 +23,30 @@ def visit(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
 
 
 def words(page: AppTest) -> str:
-    """Return what the pages around the rating say."""
+    """Return the words of a page before or after the rating."""
     assert not page.exception
     return "\n".join(element.value for element in page.get("html") if not element.value.startswith("<style"))
 
 
 def press(page: AppTest, key: str) -> AppTest:
-    """Press a button of a page around the rating."""
+    """Press a button of a page before or after the rating."""
     return page.button(key=key).click().run()
 
 
 def start(built: Any, name: str = "ann") -> AppTest:
-    """Sign in and leave the instructions."""
+    """Sign in, and close the instructions."""
     return press(visit(built.tokens[name]), "start")
 
 
 def panel(page: AppTest) -> Any:
-    """Return the panel's element; None where another page is shown."""
+    """Return the panel's element, or None if another page is shown."""
     assert not page.exception
     result = [element.proto for element in page.get("bidi_component")]
     return next((proto for proto in result if proto.component_name == "guard_eval_pair"), None)
 
 
 def view(page: AppTest) -> dict[str, Any]:
-    """Return what the panel shows."""
+    """Return the data that the panel shows."""
     proto = panel(page)
     assert proto is not None, words(page)
     (data,) = json.loads(proto.json)
@@ -55,8 +55,8 @@ def view(page: AppTest) -> dict[str, Any]:
 
 
 def send(page: AppTest, event: str, value: object) -> AppTest:
-    """Let the browser send something as the panel does."""
-    states = page._tree.get_widget_states()  # AppTest knows no components, and no way to press one
+    """Send an event with a value, as the panel in the browser does."""
+    states = page._tree.get_widget_states()  # AppTest does not support components
     states.widgets.add(
         id=f"$$STREAMLIT_INTERNAL_KEY_{panel(page).id}__events",
         json_trigger_value=json.dumps([{"event": event, "value": value}]),
@@ -65,12 +65,12 @@ def send(page: AppTest, event: str, value: object) -> AppTest:
 
 
 def turn(page: AppTest, to: str) -> AppTest:
-    """Turn to another page without saving."""
+    """Go to another pair without saving."""
     return send(page, "turn", {"pair": view(page)["pair"], "to": to})
 
 
 def rate(page: AppTest, *choices: str | None, **more: object) -> AppTest:
-    """Press Save with one choice per criterion; None leaves one out."""
+    """Press Save with one choice per criterion. None leaves a criterion without a choice."""
     current = view(page)
     names = [criterion["name"] for criterion in current["criteria"]]
     answers = {name: choice for name, choice in zip(names, choices, strict=True) if choice is not None}

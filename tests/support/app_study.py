@@ -1,4 +1,4 @@
-"""Studies for the app, whose texts tell the test alone which method wrote them; a server, a browser."""
+"""Studies for tests of the app, a server and a browser. Only tests can tell which method wrote a text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ file = "texts/first.jsonl"
 name = "{second}"
 file = "texts/second.jsonl"
 """
-"""In place of the model and its strategies: systems whose texts are in files."""
+"""Systems whose texts are in files. They replace the model and its strategies."""
 
 _SENTENCES = (
     "The river had risen in the night and the lower road was under water by the time the bus came round the "
@@ -78,7 +78,7 @@ _SENTENCES = (
 
 @dataclass(frozen=True)
 class Built:
-    """A study on disk: its folder, its pairs and a token per rater."""
+    """A study on disk: the folder, the pairs and a token per rater."""
 
     folder: Path
     pairs: list[Pair]
@@ -96,14 +96,14 @@ class Built:
         return Store.open(self.database)
 
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
-        """Return what is read from its store."""
+        """Read data from the study's store."""
         reads = {"tidy": unblind.read_tidy_rows, "history": unblind.read_history}
         reads |= {"notes": notes.read, "raters": store_raters.read}
         with self.open() as store:
             return reads[what](store, **chosen)
 
     def age(self) -> None:
-        """Let all pairs have been handed out two days ago."""
+        """Change the database as if all pairs had been handed out two days earlier."""
         with self.open() as store, store.write() as (db, now):
             query("UPDATE presentation SET handed_out = :now")(db, now=now - timedelta(days=2))
 
@@ -113,12 +113,12 @@ class Built:
 
 
 def text_of(word: str, number: int) -> str:
-    """Return a text as a model writes it: it begins with the space after the prompt."""
+    """Return a text as a model writes it, with a leading space."""
     return " " + _SENTENCES.format(word=f"{word} {number}") + "\n"
 
 
 def make_pair(number: int, **changes: str) -> Pair:
-    """Return a pair whose texts tell the test, but nobody else, which method wrote them."""
+    """Return a pair. Only tests can tell which method wrote each text."""
     texts = {
         "prompt": f"Story {number}. We had been told that the valley would be dry at this time of the year.",
         "text_a": text_of(FIRST_WORD, number),
@@ -130,7 +130,7 @@ def make_pair(number: int, **changes: str) -> Pair:
 
 
 def make_gold(number: int) -> Gold:
-    """Return a pair with a clear answer, whose names stand nowhere else."""
+    """Return a pair with a clear answer. Its names are not used anywhere else."""
     pair = factories.make_pair(
         number,
         ids=(f"a11cab1e{number:08d}", f"b0a710ad{number:08d}"),
@@ -157,11 +157,11 @@ def build(
     new_database: Callable[[Path], str] | None = None,
     of_files: bool = False,
 ) -> Built:
-    """Write a study to disk; `more` are further lines of the table [annotation].
+    """Write a study to disk. `more` has additional lines for the table [annotation].
 
-    Its systems are strategies of a model, or `of_files`.
+    The systems are strategies of a model, or files with `of_files`.
 
-    `new_database` makes its database, as the fixture of that name does; else it is the folder's own.
+    `new_database` makes the database, as the fixture with this name does. Default: the file in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     database = "" if new_database is None else setting(new_database(folder))
@@ -183,7 +183,7 @@ def build(
 def build_hostile(
     folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: Any
 ) -> Built:
-    """Build a study of `number` ordinary pairs and a hostile one, and so many gold pairs."""
+    """Build a study of `number` ordinary pairs, one hostile pair, and `gold` gold pairs."""
     pairs = [make_pair(i) for i in range(number)]
     pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
     return build(folder, pairs, gold=[make_gold(i) for i in range(gold)], **options)
@@ -195,7 +195,7 @@ def served(
     tmp_path_factory: pytest.TempPathFactory,
     pytestconfig: pytest.Config,
 ) -> Iterator[Served]:
-    """Serve a study of three pairs, the last one hostile, a gold pair and one pair shown twice."""
+    """Serve a study of three pairs, the last one hostile, with a gold pair and a repeated pair."""
     folder = tmp_path_factory.mktemp("served")
     kind = pytestconfig.getoption("database") or "sqlite"
     built = build_hostile(
@@ -217,9 +217,9 @@ def served(
 
 @pytest.fixture(scope="session")
 def shared_browser() -> Iterator[SimpleNamespace]:
-    """Start Debian's browser once, with a context whose cache tests share: Streamlit's files are large.
+    """Start Debian's browser once. All tests share its cache, because Streamlit's files are large.
 
-    Between tests that use it Playwright's event loop must not look as if it ran, or no other could.
+    Between tests, Playwright's event loop must not appear to be running, or no other event loop could start.
     """
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is missing; run: apt-get install chromium")
@@ -236,7 +236,7 @@ def shared_browser() -> Iterator[SimpleNamespace]:
 
 @pytest.fixture
 def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
-    """The browser, for one test."""
+    """Return the browser for one test."""
     asyncio._set_running_loop(shared_browser.loop)
     yield shared_browser.browser
     asyncio._set_running_loop(None)
@@ -244,7 +244,7 @@ def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
 
 @pytest.fixture
 def visit(chromium: Any, shared_browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
-    """Open a tab, signed in and at the first pair where a name is given; with options, in another browser."""
+    """Open a tab. With a name, sign in and go to the first pair. With options, use another browser."""
     opened: list[Any] = []
 
     def open_page(name: str = "", **options: Any) -> Any:

@@ -33,14 +33,14 @@ model = "gpt-4o-2024-11-20"
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Return what runs a command in this process; the test stays in its folder."""
+    """Return a function that runs a command in this process, in the test's folder."""
     monkeypatch.chdir(tmp_path)
     return partial(run_here, monkeypatch, capsys, tmp_path)
 
 
 @pytest.fixture
 def typed(tmp_path):
-    """Return what runs a command as its user does, in a process of its own."""
+    """Return a function that runs a command in a new process, as a user does."""
     return lambda *arguments, **more: run_process(command(*arguments), tmp_path, **more)
 
 
@@ -57,14 +57,14 @@ def write_study(folder):
 
 @pytest.fixture
 def study(tmp_path):
-    """A study of six prompts that nothing has been done with yet."""
+    """Make a new study of six prompts."""
     write_study(tmp_path / "small")
     return tmp_path / "small"
 
 
 @pytest.fixture(scope="session")
 def paired_once(tmp_path_factory):
-    """A study that the first worker makes and all workers read; complete once it has its name."""
+    """Make a study once for all test workers. The final name of the folder marks a complete study."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -82,5 +82,5 @@ def paired_once(tmp_path_factory):
 
 @pytest.fixture
 def paired(paired_once, tmp_path):
-    """The same study with its continuations and pairs made; every test has a copy of its own."""
+    """Copy the study with continuations and pairs, one copy for each test."""
     return shutil.copytree(paired_once, tmp_path / "small")

@@ -1,4 +1,4 @@
-"""The command line as its user meets it: a process, its output, its exit code."""
+"""The command line as a user sees it: a process with its output and its exit code."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ class Ran:
     err: str
 
     def refused(self):
-        """Return the message of a run that ended as bad input must."""
+        """Return the message of a run that refused bad input."""
         assert self.code == 2, self
         assert "Traceback" not in self.err
         assert "\nerror: " in f"\n{self.err}"  # notices may come before it
@@ -34,7 +34,7 @@ def environment(**more):
 
 
 def run_process(arguments, folder=None, *, timeout=240, stdout=subprocess.PIPE, **more):
-    """Run a program as its user does; `more` are variables of its environment."""
+    """Run a program as a user does. `more` has environment variables."""
     done = subprocess.run(
         arguments,
         cwd=folder,
@@ -49,12 +49,12 @@ def run_process(arguments, folder=None, *, timeout=240, stdout=subprocess.PIPE, 
 
 
 def run_code(code, *arguments, folder=None, **more):
-    """Run a program of Python."""
+    """Run Python code in a new process."""
     return run_process([sys.executable, "-c", code, *map(str, arguments)], folder, **more)
 
 
 def run_here(monkeypatch, capsys, folder, *arguments, **more):
-    """Run a command in this process, which has loaded the libraries already."""
+    """Run a command in this process, which is faster because the libraries are already loaded."""
     with monkeypatch.context() as patch:
         patch.chdir(folder)
         for name in [name for name in os.environ if name.startswith("OPENAI_")]:

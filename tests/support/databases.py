@@ -1,4 +1,4 @@
-"""Databases for tests, of either system: copies of one that has the tables, quicker than making them."""
+"""SQLite and PostgreSQL databases for tests: copies of a database with tables, which are quick to make."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ KINDS = ("sqlite", "postgres")
 
 
 class Databases:
-    """Makes them, takes them away for a while, and removes them."""
+    """Make databases, make them unavailable for a while, and remove them."""
 
     def __init__(self, folder: Path, server: Callable[[], Server]) -> None:
         self._folder = folder
@@ -21,20 +21,20 @@ class Databases:
         self._templates: dict[str, str] = {}
 
     def new(self, kind: str, folder: Path) -> str:
-        """Make a study's database without rows; return its URL. SQLite's is `folder`/study.db."""
+        """Make a study's database without rows, and return the URL. For SQLite, it is `folder`/study.db."""
         if kind == "sqlite":
             shutil.copy(self._template(kind), folder / "study.db")
             return f"sqlite:///{folder / 'study.db'}"
         return self._server().new_database(f"TEMPLATE {self._template(kind)}")
 
     def drop(self, url: str) -> None:
-        """Remove a server's database; a file goes with its folder."""
+        """Remove a server's database. A file is removed with its folder."""
         if not url.startswith("sqlite"):
             self._server().drop_database(url)
 
     @contextmanager
     def away(self, url: str) -> Iterator[None]:
-        """Let nobody reach a database: its file is elsewhere, or its server ends all that is connected."""
+        """Make a database unavailable: move the file, or let the server end and refuse connections."""
         if not url.startswith("sqlite"):
             self._server().shut(url)
             yield
@@ -49,7 +49,7 @@ class Databases:
             elsewhere.rename(path)
 
     def clear(self, url: str) -> None:
-        """Remove the tables, as if nothing had been made there yet."""
+        """Remove all tables."""
         if url.startswith("sqlite"):
             file = Path(url.removeprefix("sqlite:///"))
             for path in file.parent.glob(f"{file.name}*"):
@@ -71,5 +71,5 @@ class Databases:
 
 
 def setting(url: str) -> str:
-    """Return the line of study.toml that names a database; the study's own file is named by none."""
+    """Return the line of study.toml that names a database, or "" for the study's own file."""
     return "" if url.startswith("sqlite") else f'database = "{url}"\n'

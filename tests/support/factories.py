@@ -1,4 +1,4 @@
-"""Pairs, recipes, continuations and studies for tests: what a test does not name is something ordinary."""
+"""Make pairs, recipes, continuations and studies for tests, with ordinary default values."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ strategies = ["guard", "top_k(k=50)"]
 [pairs]
 compare = [["guard", "top_k(k=50)"]]
 """
-"""How a study.toml begins that compares two strategies."""
+"""The beginning of a study.toml that compares two strategies."""
 
 STUDY_OF_THREE = """
 name = "s"
@@ -30,7 +30,7 @@ compare = [["guard", "acs"]]
 title = "Wit"
 definition = "How witty it is."
 """
-"""A whole study.toml of three strategies and a criterion of its own."""
+"""A complete study.toml with three strategies and the study's own criterion."""
 
 PROMPT = Prompt(id="p1", dataset="d", text="Once")
 
@@ -68,7 +68,7 @@ def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
 
 
 def make_pair(number=0, *, method_a="guard", method_b="top_k(k=50)", ids=None, **changes):
-    """Return a pair of two methods; `ids` are those of its continuations."""
+    """Return a pair of two methods. `ids` are the ids of the two continuations."""
     ids = ids or tuple(content_id("test", number, method) for method in (method_a, method_b))
     values = {
         "id": Pair.make_id(method_a, method_b, *ids),
@@ -84,7 +84,7 @@ def make_pair(number=0, *, method_a="guard", method_b="top_k(k=50)", ids=None, *
 
 
 def make_gold(count):
-    """Return gold pairs of which the first text is right on fluency and the second on coherence."""
+    """Return gold pairs. The first text is better on fluency, the second on coherence."""
     texts = [{"text_a": f"right {number}", "text_b": f"{number} wrong"} for number in range(count)]
     methods = {"method_a": "human", "method_b": "shuffled", "dataset": "gold"}
     return [
@@ -105,25 +105,25 @@ SETTINGS = Settings.model_validate(
         "pairs": {"compare": [["guard", "acs"]]},
     }
 )
-"""A study of two strategies."""
+"""The settings of a study of two strategies."""
 
 OF_SETTINGS = recipe(model="bundled", revision="sha256:00", seed=3)
-"""How that study's continuations by GUARD are made."""
+"""The recipe of the GUARD continuations of this study."""
 
 
 def edit_settings(study, before, after):
-    """Replace what stands in a study's study.toml."""
+    """Replace a text in a study's study.toml."""
     text = (study / "study.toml").read_text()
     assert before in text
     (study / "study.toml").write_text(text.replace(before, after))
 
 
 def text_file(study, name):
-    """Return the one file of a study's folder with a strategy's texts."""
+    """Return the only file with a strategy's texts in a study's folder."""
     (path,) = (study / "continuations").glob(f"*/{name}.jsonl")
     return path
 
 
 def prolific_id(name):
-    """Return an id of Prolific's form, another one for each name."""
+    """Return an id in Prolific's form. Each name has its own id."""
     return f"{content_id('participant', name)}5f0c0ffe"

@@ -1,6 +1,6 @@
-"""A server on 127.0.0.1 that speaks OpenAI's interfaces: both dialects, files and batches.
+"""A server on 127.0.0.1 with OpenAI's interfaces: chat completions and responses, files and batches.
 
-It answers a request with what `act` returns, and fails at a step as long as `faults` has something for it.
+The server answers a request with the result of `act`. A step fails as long as `faults` has entries for it.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
 
 
 class Ask(dict):
-    """The body of one request for an answer, as the server saw it, and how often it had come before."""
+    """The body of a request for an answer, and the number of earlier requests with the same body."""
 
     number = 0
 
@@ -43,7 +43,7 @@ class Ask(dict):
 
     @property
     def form(self):
-        """How the form is asked for: json_schema, json_object or text."""
+        """Return the requested form of the answer: json_schema, json_object or text."""
         return self.get("response_format", {"type": "text"})["type"]
 
     @property
@@ -54,12 +54,12 @@ class Ask(dict):
 
     @property
     def rationale(self):
-        """Whether a rationale is asked for."""
+        """Return whether the request asks for a rationale."""
         return "words of plain text" in self.words
 
     @property
     def block(self):
-        """The verdict block asked for in plain text, one line per criterion; None where JSON is."""
+        """Return the requested verdict block of plain text, with a line per criterion, or None for JSON."""
         _, tag, block = self.words.rpartition("<verdict-")
         is_last = re.fullmatch(r"\w+>\n.*\n</verdict-\w+>", block, re.DOTALL)
         return tag + block if tag and is_last else None
@@ -69,13 +69,13 @@ class Ask(dict):
         return self._between("method-a"), self._between("method-b")
 
     def _between(self, tag):
-        """Return what stands between the last tags of this name; before them may be examples."""
+        """Return the text between the last tags with this name. Earlier tags may belong to examples."""
         return re.search(rf".*<{tag}-(\w+)>\n(.*)\n</{tag}-\1>", self.words, re.DOTALL)[2]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One HTTP request: its step, which is `chat`, `create` or another of `STEPS`, and what it held."""
+    """One HTTP request, with its step: `chat`, `create` or another name in `STEPS`."""
 
     step: str
     path: str
@@ -85,10 +85,10 @@ class Seen:
 
 @dataclass
 class Out:
-    """What is sent back, after a while.
+    """A response, which is sent after a delay.
 
-    As a fault, it is sent in place of doing anything. With `late`, the request is done first, and with `drop`
-    the connection is then reset.
+    If the response is a fault, the server does nothing else. With `late`, the server first does the request.
+    With `drop`, the connection is then reset.
     """
 
     body: object = None
@@ -105,7 +105,7 @@ def failure(status, message="no", *, code=None, param=None, kind=None, **more):
 
 
 def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
-    """Return a whole answer with this text, in the dialect of the request."""
+    """Return a complete answer with this text, in the dialect of the request."""
     chat = "input" not in ask
     first, second = ("prompt", "completion") if chat else ("input", "output")
     usage = {
@@ -136,12 +136,12 @@ def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
 
 
 def completion(text, **more):
-    """Return a whole answer in the chat dialect."""
+    """Return a complete answer in the chat dialect."""
     return answer({"messages": []}, text, **more)
 
 
 def verdict(ask, choice="A", **more):
-    """Answer as a judge that always prefers one side, in the form asked for."""
+    """Answer as a judge that always prefers one side, in the requested form."""
     if ask.block is not None:
         reasons = ask.block.replace("verdict-", "rationale-").splitlines()
         before = f"{reasons[0]}\n{REASONS}\n{reasons[-1]}\n\n" if ask.rationale else ""
@@ -162,25 +162,25 @@ STEPS = {
 
 
 class FakeOpenAI(LocalServer):
-    """The server; `url` is its address, `seen` all that came, `asks` the requests for an answer among it."""
+    """The server. `url` is its address, `seen` has all requests, `asks` only the requests for an answer."""
 
     def __init__(self, tls=None):
         self.act = verdict
         self.faults = defaultdict(list)
         self.seen = []
         self.asks = []
-        self.paid = Counter()  # whole answers by the digest of their request
-        self.unseen = Counter()  # those of them that were lost on their way
+        self.paid = Counter()  # complete answers by the digest of their request
+        self.unseen = Counter()  # complete answers that were lost on the way
         self.files = {}
         self.batches = {}
-        self.lag = 0  # how often batches are polled before one ends
+        self.lag = 0  # the number of polls before a batch ends
         self.ends = "completed"
         self.forgets = False  # whether a batch ends without results
-        self.queue = float("inf")  # how many requests unfinished batches may have together
-        self.overfull = None  # what answers a batch that is too large; None makes a batch that fails
-        self.batched = []  # the requests that came in batches
+        self.queue = float("inf")  # the largest number of requests in all unfinished batches
+        self.overfull = None  # the answer to a batch that is too large; None makes a batch that fails
+        self.batched = []  # the requests in batches
         self.rewrite = lambda line: None  # changes a line of a batch's results before it is written
-        self.on = {}  # called when a step is done, before the answer goes out
+        self.on = {}  # functions by step, called after the step and before its answer is sent
         self._names = itertools.count(1)
         self._lock = threading.RLock()
         self.serve(self._handler(), tls)
@@ -211,7 +211,7 @@ class FakeOpenAI(LocalServer):
         return fault or out
 
     def step(self, method, path):
-        """Return which step a request is, and what its path names."""
+        """Return the step of a request, and the name in the request's path."""
         for step, pattern in STEPS.items():
             if match := re.fullmatch(pattern, f"{method} {path.removeprefix('/v1')}"):
                 return step, *match.groups()
@@ -283,7 +283,7 @@ class FakeOpenAI(LocalServer):
             self.batched.append(ask)
             out = self.act(ask)
             frame = {"id": f"batch_req_{number}", "custom_id": line["custom_id"]}
-            if out is None:  # its turn never came
+            if out is None:  # this request was never processed
                 expired = {"code": "batch_expired", "message": "too late"}
                 errors.append({**frame, "response": None, "error": expired})
                 continue
@@ -299,7 +299,7 @@ class FakeOpenAI(LocalServer):
                 batch[key] = name
         batch["status"] = self.ends
         batch["request_counts"] = {"total": len(lines), "completed": len(answers), "failed": len(errors)}
-        self.paid += Counter()  # without those of 0
+        self.paid += Counter()  # removes counts of 0
 
     def _handler(self):
         outer = self

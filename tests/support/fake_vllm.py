@@ -1,8 +1,8 @@
-"""The two interfaces of vLLM 0.32 and 0.33 for logits processors, as a processor sees them, and runners.
+"""Stand-ins for the two interfaces of vLLM 0.32 and 0.33 for logits processors, with runners.
 
-The classes have the fields of vLLM's own (`tests/generation/engines/vllm/test_real_vllm.py` holds them
-side by side where vLLM is installed). The runners do to a batch what vLLM's do: requests come, end, are set
-back and come again, and change places; their "model" is a table.
+The classes have the same fields as vLLM's classes (`tests/generation/engines/vllm/test_real_vllm.py` compares
+them if vLLM is installed). The runners change a batch as vLLM's runners do: requests start, end, are
+preempted, resume, and change places. Their "model" is a table.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LogitsProcRequestState:
 
 
 def parameters(extra_args=None, **changes) -> SimpleNamespace:
-    """Return what a processor reads of `SamplingParams`, with vLLM's defaults."""
+    """Return the fields of `SamplingParams` that a processor reads, with vLLM's defaults."""
     neutral = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
     return SimpleNamespace(extra_args=extra_args, **{**neutral, "thinking_token_budget": None, **changes})
 
@@ -69,7 +69,7 @@ def config(running: int = 4, speculative=None, *, asynchronous: bool = False) ->
 
 
 class Model:
-    """Logits of a text from its last two tokens and its length."""
+    """A model that computes logits from a text's last two tokens and its length."""
 
     def __init__(self, seed: int = 0) -> None:
         random_numbers = torch.Generator().manual_seed(seed)
@@ -82,13 +82,13 @@ class Model:
 
 @dataclass(eq=False)
 class Job:
-    """A request: its prompt, what it asks, and what was written."""
+    """A request with its prompt, its parameters and its written tokens."""
 
     prompt: list[int]
     parameters: SimpleNamespace
     limit: int
     written: list[int] = field(default_factory=list)
-    seen: list[int] = field(default_factory=list)  # what the processor is shown
+    seen: list[int] = field(default_factory=list)  # the tokens that the processor sees
 
     @property
     def done(self) -> bool:
@@ -96,7 +96,7 @@ class Job:
 
 
 class RunnerV1:
-    """The older runner: its batch is a list, whose changes it tells."""
+    """The older runner. Its batch is a list, and it reports each change of the list."""
 
     def __init__(self, processor, model, *, seed: int) -> None:
         self.processor, self.model = processor, model
@@ -120,7 +120,7 @@ class RunnerV1:
     def _change(self, removed: list[int], coming: list[Job]) -> None:
         added, moved, changed = [], [], bool(removed or coming)
         for job in coming:
-            job.seen = list(job.written)  # one that comes back is shown what it wrote, in a list of its own
+            job.seen = list(job.written)  # a resumed request gets its written tokens in a new list
             index = removed.pop(0) if removed else len(self.batch)
             self.batch[index : index + 1] = [job]
             added.append((index, job.parameters, job.prompt, job.seen))
@@ -155,7 +155,7 @@ class RunnerV1:
 
 
 class RunnerV2:
-    """The present runner: every request has a place among all, and a step names the places of its rows."""
+    """The present runner. Every request has a fixed place, and each step names the places of its rows."""
 
     def __init__(self, processor_of, model, *, seed: int, at_once: int, longest: int = 200) -> None:
         cpu = torch.device("cpu")
@@ -212,7 +212,7 @@ class RunnerV2:
         for index in places:
             job = self.at[index]
             text = job.prompt + job.written
-            # A prompt that is not all read yet has a row, too, whose token is thrown away.
+            # A prompt that is not completely read also has a row, but the row's token is discarded.
             unread = len(text) == self.prefill_len.np[index] and len(text) > 1 and self.random.random() < 0.3
             rows.append(torch.randn(V) if unread else self.model(text))
             lengths.append(len(text) - 1 if unread else len(text))

@@ -1,10 +1,10 @@
-"""A page as its tags and texts."""
+"""Parse a page into tags and texts."""
 
 from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """`tags` holds each tag with its attributes, `texts` what stands between them."""
+    """A parsed page: `tags` has each tag with its attributes, `texts` has the texts between the tags."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A judge's requests, as they are made, and a response to one."""
+"""A judge's requests, and a response to a request."""
 
 import json
 from datetime import UTC, datetime
@@ -16,27 +16,27 @@ def request(judge, question, seed=1):
 
 
 def sent(judge, question, seed=1):
-    """Return the body as bytes, as it is sent."""
+    """Return the body of the request as bytes, as a judge sends it."""
     return RequestBuilder(judge, seed=seed).build(question, choose_first_form(judge), max_output_tokens=512)
 
 
 def completion_body(content):
-    """Return a whole response of chat completions, as bytes."""
+    """Return a complete response of chat completions, as bytes."""
     return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
 
 
 def spent_by(store):
-    """Return what the only judge has taken."""
+    """Return the spending of the only judge."""
     with store.read() as db:
         return usage.read_spending(db)[0]
 
 
 def judged_in(store):
-    """Return how many presentations have verdicts."""
+    """Return the number of presentations with verdicts."""
     return len({row.presentation for row in unblind.read_tidy_rows(store)})
 
 
 def end_leases(store):
-    """Let the lease of a killed run end now, and not in half a minute."""
+    """End the lease of a killed run immediately, instead of after half a minute."""
     with store.write() as (db, _):
         query("UPDATE request SET leased_until = :now")(db, now=datetime(2020, 1, 1, tzinfo=UTC))

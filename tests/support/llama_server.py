@@ -1,4 +1,4 @@
-"""A stand-in for llama.cpp's server: both kinds of completions, and sampling that honours `top_n_sigma`."""
+"""A stand-in for llama.cpp's server: both kinds of completions, and sampling with `top_n_sigma`."""
 
 import json
 import random
@@ -30,14 +30,14 @@ WORDS = [
 
 
 class LlamaServer(LocalServer):
-    """Writes texts drawn by the seed from the words that `top_n_sigma` leaves.
+    """Write texts of words drawn by the seed from the words that `top_n_sigma` keeps.
 
     Attributes:
-        bodies: The requests that came, with their paths and headers.
-        act: Returns what is answered instead of a text, as (status, body or None to drop); None for a text.
-        model: The name of the model that answers.
+        bodies: All requests, with their paths and headers.
+        act: Returns an answer in place of a text, as (status, body or None to drop), or None for a text.
+        model: The name of the model in answers.
         ignores: Fields of requests that are ignored.
-        prefix: What each text begins with.
+        prefix: The beginning of each text.
     """
 
     def __init__(self):
@@ -51,7 +51,7 @@ class LlamaServer(LocalServer):
         self.serve(self._handler())
 
     def text(self, body):
-        """Return a text: with a small top_n_sigma few words are left to be drawn."""
+        """Return a text. With a small top_n_sigma, it has only a few different words."""
         sigma = None if "top_n_sigma" in self.ignores else body.get("top_n_sigma")
         words = WORDS if sigma is None else WORDS[: 3 * sigma]
         prompt = body.get("prompt") or body["messages"][-1]["content"]

@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine, in threads of its own; what it says is its subclass's business."""
+"""A real HTTP server on this machine, in separate threads. Subclasses define the answers."""
 
 import ssl
 import threading
@@ -6,11 +6,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 512  # with the usual 5, a busy machine resets connections that come at once
+    request_queue_size = 512  # with the default of 5, a busy machine resets simultaneous connections
 
 
 class LocalServer:
-    """Serves from `serve` until `close`; `url` is the address of its API."""
+    """Serve from `serve` until `close`. `url` is the address of the API."""
 
     def serve(self, handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> None:
         self._server = _Server(("127.0.0.1", 0), handler)

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server for tests: in a temporary folder, at a unix socket, without a network port."""
+"""A private PostgreSQL server for tests, in a temporary folder, with a Unix socket and no network port."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ import psutil
 
 
 def binaries() -> Path | None:
-    """Return the newest folder of server binaries, Debian's versioned ones or those on the PATH."""
+    """Return the folder of the server's binaries: Debian's newest version, or else from the PATH."""
     debian = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if debian:
         return max(debian, key=lambda path: float(path.parent.name))
@@ -23,7 +23,7 @@ def binaries() -> Path | None:
 
 
 def can_run() -> bool:
-    """Return whether there is a user the server can run as."""
+    """Return whether this machine has a user that may run the server."""
     if os.geteuid() != 0:
         return True
     return any(entry.pw_name == "postgres" for entry in pwd.getpwall())
@@ -47,10 +47,10 @@ def _run(*command: object) -> None:
 
 
 class Server:
-    """A running server; each test gets a database of its own."""
+    """A running server. Each test gets its own database."""
 
     def __init__(self, binaries: Path, folder: Path, settings: Mapping[str, str]) -> None:
-        """Make the files of a server in a folder, which is also that of its socket."""
+        """Make the files of a server in a folder, which also gets the socket."""
         self.binaries = binaries
         self.socket = folder
         self._data = folder / "data"
@@ -60,44 +60,44 @@ class Server:
         _run(binaries / "initdb", "-D", self._data, *options)
 
     def start(self) -> None:
-        """Start it, after whatever end, and wait until it takes connections."""
+        """Start the server, also after a kill, and wait until it accepts connections."""
         options = " ".join(f"-c {name}={value}" for name, value in self._settings.items())
         log = self.socket / "log"
         self._control("-l", log, "-o", f"-k {self.socket} {options}", "start")
 
     def stop(self) -> None:
-        """End it without a checkpoint."""
+        """Stop the server without a checkpoint."""
         self._control("-m", "immediate", "stop")
 
     def kill(self) -> None:
-        """End all its processes with SIGKILL."""
+        """End all processes of the server with SIGKILL."""
         pid = int((self._data / "postmaster.pid").read_text(encoding="ascii").split()[0])
         family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        # It starts again only when the last of them has released the shared memory.
+        # The server can start again only after the last process has released the shared memory.
         psutil.wait_procs(family)
 
     def _control(self, *arguments: object) -> None:
         _run(self.binaries / "pg_ctl", "-D", self._data, "-w", *arguments)
 
     def url(self, database: str = "postgres") -> str:
-        """Return the URL of one of its databases."""
+        """Return the URL of a database on this server."""
         return f"postgresql+psycopg://postgres@/{database}?host={self.socket}"
 
     def new_database(self, options: str = "") -> str:
-        """Make an empty database, with `options` of CREATE DATABASE; return its URL."""
+        """Make an empty database, with `options` of CREATE DATABASE, and return its URL."""
         name = f"test_{next(self._numbers)}"
         self._execute(f"CREATE DATABASE {name} {options}")
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Remove a database, ending whatever is still connected."""
+        """Remove a database, and end all connections to it."""
         self._execute(f"DROP DATABASE {self.name_of(url)} WITH (FORCE)")
 
     def shut(self, url: str) -> None:
-        """End every connection to a database, and take no new one."""
+        """End all connections to a database, and refuse new ones."""
         self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS false")
         self._execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
@@ -105,17 +105,17 @@ class Server:
         )
 
     def let_in(self, url: str) -> None:
-        """Take connections to a database again."""
+        """Accept connections to a database again."""
         self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS true")
 
     def clear(self, url: str) -> None:
-        """Remove all that is in a database."""
+        """Remove everything in a database."""
         self._execute("DROP SCHEMA public CASCADE", self.name_of(url))
         self._execute("CREATE SCHEMA public", self.name_of(url))
 
     @staticmethod
     def name_of(url: str) -> str:
-        """Return the name of a URL's database."""
+        """Return the name of the database in a URL."""
         return url.split("@/", 1)[1].split("?", 1)[0]
 
     def _execute(self, statement: str, database: str = "postgres") -> None:
@@ -139,8 +139,8 @@ _DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 
 @contextmanager
 def running_server(binaries: Path, *, durable: bool = False) -> Iterator[Server]:
-    """Start a server; stop it and remove its folder at the end. `durable` promises what a real one does."""
-    folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: a socket's path has at most 107 bytes
+    """Start a server. At the end, stop it and remove its folder. `durable` makes commits survive a crash."""
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: a socket's path has at most 107 bytes
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")

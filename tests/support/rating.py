@@ -7,17 +7,17 @@ from guard_eval.store import raters as store_raters
 
 
 def people(store, *names):
-    """Invite people of these names."""
+    """Invite people with these names, and return the raters."""
     return [store_raters.invite(store, name)[0] for name in names]
 
 
 def rate(store, rater, presentation, choice="A", **more):
-    """Save a verdict on what a rater was shown."""
+    """Save a rater's verdict on a presentation."""
     return verdicts.save(store, presentation.presentation, {"fluency": choice}, rater=rater, **more)
 
 
 def rate_all(store, rater, plan, choose=lambda _: "A"):
-    """Rate until nothing is left; return what was shown."""
+    """Rate until no pair is left, and return all claimed presentations."""
     presentation = []
     while claimed := handout.claim(store, rater, plan):
         presentation += claimed
@@ -26,9 +26,10 @@ def rate_all(store, rater, plan, choose=lambda _: "A"):
 
 
 def leads(store):
-    """Return how often a method was A less how often B in the verdicts that count, by rater and by pair.
+    """Return how much more often a method was shown as A than as B, in the verdicts that count.
 
-    By rater's name and method, and by pair and kind of rater, where it is the pair's first method.
+    The first counter is by rater's name and method. The second is by pair and kind of rater, for the pair's
+    first method.
     """
     raters, pairs = Counter(), Counter()
     sides = {row.presentation: row for row in unblind.read_tidy_rows(store)}
@@ -41,5 +42,5 @@ def leads(store):
 
 
 def farthest(leads):
-    """Return how far from even the sides are at most."""
+    """Return the largest difference between the two sides."""
     return max(map(abs, leads.values()))

@@ -1,4 +1,4 @@
-"""GUARD for one text in plain Python, in each formulation: lists of floats, and no code of the package."""
+"""GUARD for one text in plain Python, in each formulation, with lists of floats and without our code."""
 
 import math
 import statistics
@@ -13,7 +13,7 @@ def log_sigmoid(x: float) -> float:
 
 
 class SlowGuard:
-    """Call `step` with a step's logits; it appends to `tokens` and to the other lists."""
+    """Choose tokens: call `step` with a step's logits. It appends to `tokens` and to the other lists."""
 
     def __init__(self, window=7, decay=0.95, aggregation="median", mapping="arctanh", prompt=()):
         self.w, self.decay, self.aggregation, self.mapping = window, decay, aggregation, mapping
@@ -87,7 +87,7 @@ class SlowEquations(SlowGuard):
         return math.floor(k), log_sigmoid(mixed(math.log(math.floor(k)))), q
 
     def unrounded(self, t, glob, log_v):
-        """Return q, k before rounding, and what gives the exponent of `eq:kt` and `eq:alphat` for a size."""
+        """Return q, the unrounded k, and a function from a size to `eq:kt`'s and `eq:alphat`'s exponent."""
         eps, h = 1e-6, self.hs[-1]
         if t == 1:
             med = prev = glob = h
@@ -152,7 +152,7 @@ class SlowReleased(SlowGuard):
     def score(self, best, log_p, log_alpha):
         counts = {v: (self.prompt + self.tokens).count(v) for v in best}
         scores = {v: log_p[v] + counts[v] * log_alpha for v in best}
-        least = math.log(2.0**-150)  # what rounds to 0 in float32
+        least = math.log(2.0**-150)  # smaller probabilities round to 0 in float32
         if all(log_p[v] < least or counts[v] * log_alpha < least or scores[v] < least for v in best):
             return {v: log_p[v] for v in best}
         return scores

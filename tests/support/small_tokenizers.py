@@ -1,4 +1,4 @@
-"""Tokenizers for tests, made on the spot: of whole words, and of bytes with a few merges."""
+"""Make small tokenizers for tests: with whole words, or with bytes and a few merges."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ MARKS = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 def words_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
-    """Return a tokenizer for a model that writes: a token a word; the first one begins and ends texts."""
+    """Return a tokenizer for a language model: a token per word. The first token begins and ends texts."""
     first = vocabulary[0]
     tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token=first))
     tokens.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -19,7 +19,7 @@ def words_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
 
 
 def marked_words_of(words: Iterable[str], **options: Any) -> PreTrainedTokenizerFast:
-    """Return a tokenizer for an encoder, after `MARKS` a token a word; texts stand between <s> and </s>."""
+    """Return a tokenizer for an encoder: `MARKS`, then a token per word. <s> and </s> enclose texts."""
     vocabulary = {word: i for i, word in enumerate([*MARKS, *words])}
     tokens = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -31,7 +31,7 @@ def marked_words_of(words: Iterable[str], **options: Any) -> PreTrainedTokenizer
 
 
 def bytes_of(texts: Iterable[str], vocabulary: int, **options: Any) -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE tokenizer with an end-of-text token, no padding and no beginning."""
+    """Return a byte-level BPE tokenizer with an end-of-text token, but without padding and start tokens."""
     tokens = Tokenizer(models.BPE())
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokens.decoder = decoders.ByteLevel()

@@ -1,4 +1,4 @@
-"""A strategy outside any model: one step on given logits, or a text followed step by step."""
+"""Run a strategy without a model: one step on given logits, or a text step by step."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from guard_eval.generation.strategies import apply_step, parse
 
 
 def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None, breakers=None) -> Context:
-    """Return what a step is given; what is left out is empty."""
+    """Return the context of a step. Arguments that are left out are empty."""
     nothing = torch.zeros(len(keys), 0, dtype=torch.long)
     return Context(
         keys,
@@ -22,23 +22,23 @@ def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=Non
 
 
 def as_strategy(strategy):
-    """Return a strategy, which a test may name."""
+    """Return a strategy. A test may give a strategy or its name."""
     return parse(strategy) if isinstance(strategy, str) else strategy
 
 
 def logits_after(strategy, logits: Tensor, *, keys=None, step: int = 0, **facts) -> Tensor:
-    """Return the logits that a strategy leaves, `[B, V]`."""
+    """Return the logits after a strategy's step, `[B, V]`."""
     keys = torch.zeros(len(logits), dtype=torch.long) if keys is None else keys
     return apply_step(as_strategy(strategy), logits, context(keys, step, **facts))
 
 
 def tokens_kept(logits: Tensor, row: int = 0) -> set[int]:
-    """Return the tokens that are left of a row."""
+    """Return the tokens of a row that are not masked."""
     return set((logits[row] > -torch.inf).nonzero()[:, 0].tolist())
 
 
 class Follower:
-    """Follows a batch of texts: call it with the logits `[B, V]` of each step."""
+    """Write a batch of texts with a strategy: call with the logits `[B, V]` of each step."""
 
     def __init__(self, strategy, keys: Tensor, *, prompts: Tensor | None = None, breakers=None):
         self.strategy, self.keys, self.breakers = as_strategy(strategy), keys, breakers
@@ -48,7 +48,7 @@ class Follower:
         self.steps: list[dict[str, Tensor]] = []
 
     def __call__(self, logits: Tensor, written: Tensor | None = None) -> Tensor:
-        """Return the tokens, `[B]`; `written` are those with which the texts go on instead."""
+        """Return the chosen tokens, `[B]`. With `written`, the texts continue with these tokens instead."""
         before = self.state.clone()
         facts = context(
             self.keys,
@@ -66,5 +66,5 @@ class Follower:
 
     @property
     def trace(self) -> dict[str, Tensor]:
-        """The values by which the strategy adapted, `[B, steps]` each, by name."""
+        """Return the traced values of the strategy by name, each `[B, steps]`."""
         return {name: torch.stack([step[name] for step in self.steps], 1) for name in self.steps[0]}

@@ -1,4 +1,4 @@
-"""Texts to be measured, and what measures them without models."""
+"""Texts to measure, and functions that measure them without models."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "spe
 
 
 class NoModels:
-    """Models that must not be loaded."""
+    """Models that fail if a metric loads them."""
 
     def open(self, name, **_):
         raise StudyError(f"cannot load the model {name!r}")

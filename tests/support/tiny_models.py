@@ -1,4 +1,4 @@
-"""Small random models of the architectures that people decode with, peaked enough to have opinions."""
+"""Small random models of common architectures, whose probabilities are peaked as in real models."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ COMMON = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0, "pa
 _LLAMA = {
     **COMMON,
     "hidden_size": 48,
-    "intermediate_size": 72,  # no multiple of a vector's width
+    "intermediate_size": 72,  # not a multiple of a vector's width
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -196,11 +196,11 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "openai-gpt": ("openai-gpt", {**COMMON, "n_embd": 48, "n_layer": 1, "n_head": 4, "n_positions": 128}),
 }
-"""Models that ignore padding, keep no keys and values, or see a part of the text, as in `CONFIG_MAPPING`."""
+"""Models that ignore padding, have no cache, or see only a part of the text, by name in `CONFIG_MAPPING`."""
 
 
 def tiny(kind: str, seed: int = 3, **changes: Any) -> Any:
-    """Return a model of a kind, the same at every call; `changes` are to its configuration."""
+    """Return a model of a kind, the same at every call. `changes` change the model's configuration."""
     torch.manual_seed(seed)
     config, settings = CONFIGS[kind] if kind in CONFIGS else _find_foreign(kind)
     return AutoModelForCausalLM.from_config(config(**{**settings, **changes}), dtype=torch.float32).eval()

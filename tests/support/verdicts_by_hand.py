@@ -1,4 +1,4 @@
-"""Small tables of verdicts: written as a letter each, drawn at random, or with the paper's counts."""
+"""Small tables of verdicts: given as letters, drawn at random, or with the paper's counts."""
 
 from itertools import product
 from pathlib import Path
@@ -15,9 +15,9 @@ from guard_eval.study.test_plan import TestPlan
 def table(
     verdicts, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None
 ):
-    """Return an oriented table: pair → a letter per rater, `-` for a tie, a blank for no verdict.
+    """Return an oriented table from a letter per pair and rater: `-` is a tie, a blank is no verdict.
 
-    `first` says in the same way which method was shown first; `raters` names them.
+    `first` has a letter per pair and rater for the method that was shown first. `raters` has the names.
     """
     rows = []
     for pair, letters in verdicts.items():
@@ -41,7 +41,7 @@ def table(
 
 
 def listed(names, rows, **columns):
-    """Return a validated table of `rows` with the columns `names`; the others hold one value each."""
+    """Return a validated table of `rows` with the columns `names`. Other columns have a constant value."""
     headings = names.split()
     others = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"}
     others |= {"rater_kind": "person"} | columns
@@ -53,7 +53,7 @@ COMPARED = (("x", "y"), ("x", "z"), ("y", "z"))
 
 
 def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"),)):
-    """Return verdicts of three people and a judge on `copies` pairs of each prompt, alike in all of them."""
+    """Return verdicts of three people and a judge on `copies` pairs per prompt, the same on all copies."""
     rng = np.random.default_rng(seed)
     rows = []
     for prompt, (a, b) in product(range(prompts), compared):
@@ -72,13 +72,13 @@ def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"
 
 
 def evidence(frame, **declared):
-    """Return the evidence of a validated table with keys of the plan, and with other facts of its study."""
+    """Return the evidence of a validated table, with keys of the plan and other facts about the study."""
     plan = {key: declared.pop(key) for key in PLAN_KEYS if key in declared}
     return Evidence.from_verdicts(frame, Context(name="n", plan=TestPlan(**plan), **declared))
 
 
 def as_table(analyse):
-    """Return an analysis as a function from the evidence to the table of its CSV file."""
+    """Wrap an analysis as a function from evidence to the table of the analysis' CSV file."""
 
     def analyse_as_table(verdicts):
         return make_frame(analyse(verdicts))
@@ -87,7 +87,7 @@ def as_table(analyse):
 
 
 def papers_people():
-    """Return ratings of people that give the paper's counts; who chose what of a pair is not published."""
+    """Return ratings of people with the paper's counts. The paper does not publish single ratings."""
     rows = []
     counts = Path(__file__).parents[1] / "golden" / "guard_human_counts_from_paper.csv"
     for line in pd.read_csv(counts).itertuples():

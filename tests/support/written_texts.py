@@ -1,4 +1,4 @@
-"""Texts of prompts as the engine of transformers writes them, and tokens as its loops do."""
+"""Write texts for prompts with the transformers engine, and tokens with the engine's decoding loop."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def write_planned(
     on_step: Watch | None = None,
     **settings: Any,
 ) -> Iterator[FinishedBatch]:
-    """Yield the finished batches of texts by the settings of `[generation]`."""
+    """Write texts with settings of `[generation]`, and yield the finished batches."""
     writer = Writer(
         loaded=loaded,
         strategy=parse(strategy),
@@ -60,7 +60,7 @@ def continue_rows(
     keys: torch.Tensor | None = None,
     **options: Any,
 ) -> DecodedBatch:
-    """Continue prompts of token ids; without keys, each has its number."""
+    """Continue prompts of token ids. The default key of a prompt is its number."""
     keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
     batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit, padding=padding_token(model))
     return decode(model, batch, parse(strategy), **options)

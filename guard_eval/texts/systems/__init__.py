@@ -1,4 +1,4 @@
-"""Systems, whoever wrote their texts: local models, servers, or others, whose texts come in files."""
+"""Systems, whose texts come from local models, from servers, or from files."""
 
 from guard_eval.texts.systems.finding import explain_missing, find_first_texts, find_texts
 

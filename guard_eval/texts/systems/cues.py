@@ -1,7 +1,7 @@
-"""What in the texts themselves could tell a rater which system wrote them, or make a comparison unfair.
+"""Find features of texts that could reveal their system to raters, or make a comparison unfair.
 
-Names are never shown, but a text can give its system away: by the system's name in it, by an opening that the
-system always uses, by Markdown, or by stopping in mid-sentence.
+Raters never see the names of systems. But a text can reveal its system if it contains the system's name, has
+the system's usual opening, has Markdown, or stops in mid-sentence.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ TextsByName = Mapping[str, Sequence[str]]
 OPENING_CHARACTERS = 12
 OFTEN = 0.2
 SELDOM = 0.02
-"""A feature gives a system away if more than the first share of its texts have it, and less than the second
-share of the other system's texts."""
+"""A feature reveals a system if more than the first share of the system's texts have this feature, and less
+than the second share of the other system's texts."""
 
 _LEAST_DIFFERENCE = 0.1
 _LEAST_TEXTS = 2
-"""A difference between shares of unfinished texts is told if it is this large, and this many texts."""
+"""A difference between shares of unfinished texts is reported if it is at least this share and this number
+of texts."""
 
 _LEAST_SHARED = 3
-"""Fewer texts with one opening can have it by chance."""
+"""A smaller number of texts can share an opening by chance."""
 _END = re.compile(r"[.!?…。！？।؟۔︒]['\"”’»›)\]*_`}]*\s*$|[:;]['\")]\s*$|```\s*$|[|}\]>]\s*$")
 _MARKDOWN = re.compile(
     r"^ {0,3}(?:#{1,6} \S|[*-] \S|\d{1,3}[.)] \S|>\s\S|```|\|.+\|\s*$)|\*\*[^*\n]+\*\*|`[^`\n]+`|\]\(https?:",
@@ -36,7 +37,7 @@ _MARKDOWN = re.compile(
 
 
 def describe_endings(texts: TextsByName) -> str | None:
-    """Return a sentence on texts that end in mid-sentence, if systems differ in it.
+    """Describe the shares of texts that end in mid-sentence, if systems differ.
 
     >>> describe_endings({"A": ["It was", "Yes.", "And so", "No."], "B": ["No.", "Oh!"]})
     "50 % of A's texts end in mid-sentence, none of B's"
@@ -69,7 +70,7 @@ def find_cues(
     Args:
         texts: The compared texts of each system.
         compare: Couples of systems.
-        own_names: The systems whose names could stand in their texts.
+        own_names: The systems whose texts could contain the system's name.
     """
     told: set[tuple[str, str]] = set()
     for couple in compare:
@@ -86,7 +87,7 @@ def find_cues(
 
 
 def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
-    """Return how many texts hold their system's name, if more of them do than of the other system's."""
+    """Describe texts that contain their system's name, if this name is rarer in the other system's texts."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
     count = _count_matches(word, texts)
     if count * len(others) <= _count_matches(word, others) * len(texts):
@@ -98,7 +99,7 @@ def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
-    """Return the opening that many of a system's texts share, and few of the other system's."""
+    """Describe an opening that is frequent in a system's texts and rare in the other system's texts."""
     openings = Counter(clean_for_raters(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
     opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
     foreign = sum(clean_for_raters(text)[:OPENING_CHARACTERS] == opening for text in others)
@@ -111,7 +112,7 @@ def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[
 
 
 def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
-    """Return how many of a system's texts have Markdown, if the other system writes none."""
+    """Describe the Markdown in a system's texts, if the other system hardly writes any."""
     count = _count_matches(_MARKDOWN, texts)
     foreign = _count_matches(_MARKDOWN, others)
     if not _distinguishes(count, texts, foreign, others):
@@ -123,5 +124,5 @@ def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence
 
 
 def _distinguishes(count: int, texts: Sequence[str], foreign: int, others: Sequence[str]) -> bool:
-    """Return whether a feature is frequent among a system's texts and rare among the other's."""
+    """Return whether a feature is frequent in a system's texts and rare in the other system's texts."""
     return count > OFTEN * len(texts) and foreign < SELDOM * len(others)

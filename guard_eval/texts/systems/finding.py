@@ -1,4 +1,4 @@
-"""The texts of a study's systems, whoever wrote them: local models, servers, or others, in files."""
+"""Find the texts of a study's systems: of local models, of servers, and in files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from guard_eval.texts.systems.served_files import find_served
 
 
 def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) -> dict[str, SystemTexts]:
-    """Return the texts of systems to these prompts, as far as they exist, by system.
+    """Return the existing texts of these systems for these prompts, by system.
 
     Args:
         study: The study.
-        names: The systems.
+        names: The names of the systems.
         prompts: The prompts whose texts are needed.
 
     Raises:
@@ -36,7 +36,7 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     systems = {name: study.settings.systems[name] for name in unique_names}
     result = _find_local_texts(study, systems, by_id)
     files = [system for system in systems.values() if system.source == "file"]
-    # The place of a text in its file is one among all prompts.
+    # A text's place in its file counts all prompts, also prompts beyond the limit.
     index = PromptIndex(read_study_prompts(study, limited=False) if files else ())
     for system in files:
         result[system.name] = read_system(study, system, index, by_id).texts
@@ -49,10 +49,10 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
 def find_first_texts(
     study: Study, names: Iterable[str], prompts: Sequence[Prompt]
 ) -> dict[str, dict[str, Generation]]:
-    """Return the first text of each system to each prompt, by the prompt's id.
+    """Return the first text of each system for each prompt: system → prompt's id → text.
 
     Raises:
-        StudyError: A text is missing, or as of `find_texts`.
+        StudyError: A text is missing, or see `find_texts`.
     """
     first = {}
     for name, texts in find_texts(study, names, prompts).items():
@@ -68,7 +68,7 @@ def find_first_texts(
 def _find_local_texts(
     study: Study, systems: dict[str, System], prompts: dict[str, Prompt]
 ) -> dict[str, SystemTexts]:
-    """Return the texts of the systems that are local models with a strategy."""
+    """Return the texts of systems that are a local model with a strategy."""
     result: dict[str, SystemTexts] = {}
     for model_study in study.split_by_model():
         names = {
@@ -90,7 +90,7 @@ def read_system(
     """Return the texts in a system's file for the prompts with these ids.
 
     Raises:
-        StudyError: The file cannot be read, has other systems, or none of its texts fits a prompt.
+        StudyError: The file cannot be read, has only other systems, or none of its texts fits a prompt.
     """
     where = f"the texts of {system.name}, {system.file}"
     try:
@@ -114,10 +114,10 @@ def read_system(
 
 
 def choose_system(system: System, path: Path) -> list[Generation]:
-    """Return the texts of a system, under its name, in a file that may have several.
+    """Return the texts of one system, under the system's name, from a file that may have several systems.
 
     Raises:
-        StudyError: The file cannot be read, or has texts of other systems alone.
+        StudyError: The file cannot be read, or has only texts of other systems.
     """
     table = TextTable.open(path)
     column = system.column or (system.name if table.has_column(system.name) else None)
@@ -132,7 +132,7 @@ def choose_system(system: System, path: Path) -> list[Generation]:
 
 
 def explain_missing(study: Study, name: str) -> str:
-    """Return how to get a system's missing texts, and why texts of other runs do not count."""
+    """Explain how to get a system's missing texts, and why texts of other runs do not count."""
     system = study.settings.systems[name]
     if system.source == "file":
         return f"add them to {system.file}"

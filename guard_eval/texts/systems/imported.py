@@ -1,6 +1,6 @@
-"""Texts that others wrote, in files or data frames, read once: as a study's prompts and systems.
+"""Import texts from files or data frames: they become the prompts and systems of a study.
 
-What is not sure is refused, and what was assumed is said: `ImportedSystem.line` and the notes.
+Ambiguous files are refused. Assumptions are reported in `ImportedSystem.line` and the notes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ImportedSystem:
     """A system whose texts come from a file.
 
     Attributes:
-        name: The system's name: as its records or its column say, or else the file's.
-        source: The file, in words.
-        texts: Its texts, in the file's order; in a study, one or several to each prompt.
-        remarks: What was left out, cut off or assumed, in words.
+        name: The system's name, from the records, the column or else the file's name.
+        source: The file, for messages.
+        texts: The texts, in the file's order. In a study, each prompt has one or several texts.
+        remarks: Sentences on texts that were left out or shortened, and on assumptions.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ImportedSystem:
 
 
 def _to_line(text: Generation) -> str:
-    """Return a text as a line: its prompt's id, the text, and what is known of how it was made."""
+    """Return the line of a text: the prompt's id, the text, and the known facts about its generation."""
     row = {"id": text.prompt_id, "text": text.text}
     more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
     facts = {name: value for name, value in more.items() if value is not None}
@@ -72,17 +72,17 @@ def import_texts(
     prompts: Sequence[Prompt] = (),
     common: bool = False,
 ) -> tuple[list[Prompt], list[ImportedSystem]]:
-    """Return the prompts of all files, or `prompts`, and the systems with their texts to these prompts.
+    """Return the prompts of all files, or `prompts`, and the systems with their texts for these prompts.
 
     Args:
         sources: Files or data frames.
-        columns: The columns of texts, in the files that have one of them.
-        prompts: The prompts, if the files have none.
-        common: Take only the prompts to which all systems have a text.
+        columns: The columns of texts, for files that have one of them.
+        prompts: The prompts, if the files have no prompts.
+        common: Take only prompts for which every system has a text.
 
     Raises:
-        StudyError: Two files have one system, there are fewer than two systems, a text has no prompt, or
-            systems wrote to different prompts.
+        StudyError: Two files have the same system, there are fewer than two systems, a text has no prompt, or
+            the systems have different prompts.
     """
     systems = read_systems(sources, columns)
     if len(systems) < 2:
@@ -102,10 +102,10 @@ def import_texts(
 
 
 def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
-    """Return the texts of all files by system, in the order in which the systems come.
+    """Return the texts of all files by system, in the order of the files.
 
     Raises:
-        StudyError: A file cannot be read, two files have one system, or a column is in none of the files.
+        StudyError: A file cannot be read, two files have the same system, or no file has a given column.
     """
     result: dict[str, ImportedSystem] = {}
     unused = set(columns)
@@ -129,7 +129,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
 
 
 def _check_names(systems: Mapping[str, ImportedSystem]) -> None:
-    """Refuse systems whose names mean something else in tables of verdicts and scores."""
+    """Refuse names of systems that have another meaning in tables of verdicts and scores."""
     for name, system in systems.items():
         if name.strip().casefold() in NO_SYSTEM:
             raise StudyError(
@@ -140,13 +140,13 @@ def _check_names(systems: Mapping[str, ImportedSystem]) -> None:
 
 
 def _find_prompts(systems: Mapping[str, ImportedSystem]) -> list[Prompt]:
-    """Return the different prompts of all texts, in their order.
+    """Return the different prompts of all texts, in the order of the texts.
 
-    The same words are one prompt, whatever ids they have: several ids are several texts, not independent
-    prompts. A prompt keeps the id that it has first; if that is another prompt's already, it gets a number.
+    Prompts with the same words are one prompt, even with different ids, because they are not independent. A
+    prompt keeps its first id. If another prompt has this id already, a number is added.
 
     Raises:
-        StudyError: No text has a prompt beside it.
+        StudyError: No text has a prompt in its record.
     """
     first: dict[str, Generation] = {}
     references: dict[str, str] = {}
@@ -182,7 +182,7 @@ def _find_prompts(systems: Mapping[str, ImportedSystem]) -> list[Prompt]:
 
 
 def _share_prompt_order(systems: Mapping[str, ImportedSystem]) -> bool:
-    """Return whether all systems with prompts beside their texts have one order of prompts."""
+    """Return whether all systems whose records have prompts have the prompts in the same order."""
     orders = {
         tuple(
             dict.fromkeys(clean_for_raters(text.prompt) for text in system.texts if text.prompt is not None)
@@ -199,13 +199,13 @@ def _explain_missing(
     *,
     shared: int,
 ) -> str:
-    """Return the message about a system without texts to some prompts, with possible causes.
+    """Return the message about a system that lacks texts for some prompts, with possible causes.
 
     Args:
         systems: The systems.
-        matched: Their texts with the prompts.
+        matched: The texts of the systems, with their prompts.
         prompts: All prompts.
-        shared: The number of prompts to which all systems have texts.
+        shared: The number of prompts for which all systems have texts.
     """
     lacking = {
         name: [p for p in prompts if (p.id, 1) not in result.texts] for name, result in matched.items()
@@ -234,7 +234,7 @@ def _explain_missing(
 
 
 def _count_reworded(systems: Mapping[str, ImportedSystem]) -> int:
-    """Return how many ids name prompts with different words."""
+    """Return the number of ids that name several prompts with different words."""
     words: dict[str, set[str]] = defaultdict(set)
     for system in systems.values():
         for text in system.texts:
@@ -244,7 +244,7 @@ def _count_reworded(systems: Mapping[str, ImportedSystem]) -> int:
 
 
 def _choose_texts(system: ImportedSystem, matched: MatchedTexts, ids: Collection[str]) -> ImportedSystem:
-    """Return a system with its texts to the prompts of these ids, and remarks on them."""
+    """Return a system with only the texts for the prompts with these ids, and with remarks on the texts."""
     texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
     unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)
     flaws = Counter(flaw for text in texts for flaw in text.flaws)

@@ -1,9 +1,8 @@
-"""Which text belongs to which prompt.
+"""Match texts to prompts.
 
-A text belongs to the prompt whose id it names, if the text has no prompt beside it or one with these words;
-else to the one whose words stand beside it. In a file without ids and prompts that has as many texts as there
-are prompts, it belongs to the one in its place. Ids alone would not do: two files of one data set can have
-the same ids for prompts that were cut at different places.
+The id in a text's record decides, unless the record also has a prompt with other words. Then the words
+decide. If a file has neither ids nor prompts, and has one text per prompt, the order decides. Ids alone are
+not enough: two files of one data set can have the same ids for prompts that were cut at different places.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class MatchedTexts:
 
     Attributes:
         texts: The texts, by the prompt's id and the number of the text.
-        prompts: The number of prompts with texts, wanted or not.
-        in_place: Whether only the place of a text in its file says which prompt it belongs to.
-        duplicates: The number of texts that repeat another text of the prompt, and were left out.
-        strangers: Texts to other prompts.
-        reworded: Texts that name the id of a prompt with other words.
+        prompts: The number of prompts with texts, including prompts whose texts are not returned.
+        in_place: Whether texts were matched to prompts only by their order in the file.
+        duplicates: The number of texts that were left out because they repeat another text of the prompt.
+        strangers: Texts for unknown prompts.
+        reworded: Texts with the id of a prompt that has other words.
     """
 
     texts: dict[tuple[str, int], Generation] = field(default_factory=dict)
@@ -69,9 +68,9 @@ class PromptIndex:
         """Match each text to its prompt.
 
         Args:
-            texts: The texts of one system, in the file's order. Their prompts' ids are "" if unnamed.
-            by_place: Whether the order of the prompts is that of a file without ids and prompts.
-            prompt_ids: The ids of the prompts whose texts are returned; by default all.
+            texts: The texts of one system, in the file's order. An unknown id of a prompt is "".
+            by_place: Whether a file without ids and prompts has the order of these prompts.
+            prompt_ids: The ids of the prompts whose texts are returned. Default: all.
         """
         result = MatchedTexts()
         if by_place and all(text.prompt is None and not text.prompt_id for text in texts):
@@ -81,7 +80,7 @@ class PromptIndex:
             texts = [replace(text, prompt_id=prompt.id) for text, prompt in pairs]
         counts: Counter[str] = Counter()
         seen: set[tuple[str, str]] = set()
-        # The toolkit's own files number the texts of a prompt, and write them in the order of batches.
+        # The toolkit's own files number the texts of a prompt, but are in the order of the batches.
         for text in sorted(texts, key=attrgetter("run")):
             owner = self._find_prompt(text, counts, result)
             if owner is None or _NO_TEXT in text.flaws:
@@ -97,7 +96,7 @@ class PromptIndex:
         return result
 
     def _find_prompt(self, text: Generation, counts: Counter[str], result: MatchedTexts) -> Prompt | None:
-        """Return the prompt that a text belongs to, or note why there is none."""
+        """Return a text's prompt. Without a prompt, note the reason in `result`."""
         owner = self.by_id.get(text.prompt_id)
         if text.prompt is None:
             if owner is None:
@@ -109,7 +108,7 @@ class PromptIndex:
         if owner is not None and clean_for_raters(owner.text) == words:
             return owner
         candidates = self._prompts_by_words.get(words)
-        if candidates:  # of several prompts with the same words, the one with fewest texts
+        if candidates:  # if several prompts have the same words, choose the one with the fewest texts
             return min(candidates, key=lambda prompt: counts[prompt.id])
         (result.strangers if owner is None else result.reworded).append(text)
         return None

@@ -1,8 +1,8 @@
-"""Texts that models behind servers wrote: what each is asked, and the file with its answers.
+"""Texts of models behind servers: build the requests, and read and write the files with the answers.
 
-`texts/NAME.served.jsonl` has a line for each answer, as soon as it is there: the prompt's id, the text's
-number, the text, and a hash of the request. A text counts as long as study.toml asks for the same request:
-after a change of settings texts are requested again, and if it is taken back, the earlier ones count again.
+`texts/NAME.served.jsonl` gets a line for each answer as soon as it arrives: the prompt's id, the text's
+number, the text, and a hash of the request. A text counts while the settings in study.toml give the same
+request. After a change of settings, texts are requested again; after undoing the change, the old texts count.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from guard_eval.texts.journal import append_lines, read_lines
 from guard_eval.texts.systems.matching import SystemTexts, assign_prompt
 
 TEXTS = "texts"
-"""The folder of a study in which texts lie that no local model wrote."""
+"""The folder of a study for texts from servers and files."""
 
 _OF_TEXTS = {"id": str, "text": str, "number": int, "request": str}
 _OF_ATTEMPTS = {"attempt": str, "cost": int}
-"""The types of the values that a line must have."""
+"""The keys that a line must have, with the types of their values."""
 
 
 def text_file(name: str, ending: str = ".jsonl") -> str:
-    """Return the path of a system's file in a study, whatever characters its name has.
+    """Return the path of a system's file in a study. The system's name may have any characters.
 
     >>> text_file("GPT"), text_file("a/b"), text_file("a:b")
     ('texts/GPT.jsonl', 'texts/a_b-1693b0.jsonl', 'texts/a_b-07d94a.jsonl')
@@ -45,7 +45,7 @@ def served_path(study: Study, system: System) -> Path:
 
 
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
-    """Return the body of the request for a system's text to a prompt: 1, 2, …."""
+    """Return the body of the request for a system's text for a prompt. Numbers of texts are 1, 2, …."""
     generation = study.settings.generation
     served = system.served_model
     body: dict[str, Any] = {"model": served.model}
@@ -63,15 +63,15 @@ def build_request(study: Study, system: System, prompt: Prompt, number: int) -> 
 
 
 def hash_request(system: System, body: Mapping[str, Any]) -> str:
-    """Return the hash of a request: server, headers that can change an answer, and body."""
+    """Return the hash of a request: of the server, the body, and the headers that can change an answer."""
     return content_id("request", system.base_url, system.answering_headers, body)
 
 
 def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
-    """Return a served system's texts to these prompts, as far as they exist.
+    """Return the existing texts of a served system for these prompts.
 
     Raises:
-        StudyError: A whole line of the file cannot be read.
+        StudyError: A complete line of the file cannot be read.
     """
     runs = study.settings.count_runs(system.name)
     texts: dict[tuple[str, int], Generation] = {}
@@ -95,19 +95,19 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
 
 
 def append_served(study: Study, system: System, row: Mapping[str, Any]) -> None:
-    """Append an answer to the file of a served system. When this returns, it outlives a crash."""
+    """Append an answer to the file of a served system, and sync the file so that a crash loses nothing."""
     append_lines(served_path(study, system), [dict(row)])
 
 
 def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
-    """Record the highest cost before a request, and the real cost after a failure without an answer."""
+    """Record the highest possible cost before a request, and the real cost after a failure without answer."""
     append_lines(_attempts_path(study, system), [{"attempt": attempt, "cost": cost}])
 
 
 def read_total_cost(study: Study) -> int:
     """Return the cost of all served systems, in billionths of a dollar.
 
-    A request without an answer counts with the most that it can have cost.
+    A request without an answer counts with its highest possible cost.
     """
     spent: dict[str, int] = {}
     for system in study.settings.systems.values():
@@ -121,15 +121,15 @@ def read_total_cost(study: Study) -> int:
 
 
 def _attempts_path(study: Study, system: System) -> Path:
-    """Return the file that says what requests of a served system can cost."""
+    """Return the path of the file with the possible costs of a served system's requests."""
     return study.folder / text_file(system.name, ".requests.jsonl")
 
 
 def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
-    """Return the lines of a file. Check that each has these keys, with values of these types.
+    """Return the lines of a file. Check that each line has these keys, with values of these types.
 
     Raises:
-        StudyError: A whole line cannot be read.
+        StudyError: A complete line cannot be read.
     """
 
     def check(row: dict[str, Any]) -> dict[str, Any]:
