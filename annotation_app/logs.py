@@ -30,7 +30,7 @@ def warn_once_a_minute(message: str, *values: object) -> None:
 
 
 def hide_private(record: logging.LogRecord) -> logging.LogRecord:
-    """Remove queries from a record's message, and the messages of the record's exception."""
+    """Remove the queries of addresses from a log record's message, and the text of its exception."""
     record.msg = re.sub(r"\?[^\s\"']*", "?…", record.getMessage())
     record.args = ()
     if record.exc_info and record.exc_info[1]:

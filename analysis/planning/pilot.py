@@ -20,7 +20,7 @@ from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percen
 
 @record
 class Pilot:
-    """The figures of the criterion that needs the most items in a pilot. All comparisons count together.
+    """A pilot's figures for the criterion that needs the largest study. All comparisons are pooled.
 
     The win share of the pilot is left out on purpose, because chance has a large effect on it. Plan for the
     smallest share that is worth finding.

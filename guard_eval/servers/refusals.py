@@ -169,7 +169,9 @@ def _name_page(content: object) -> str:
 
 
 def read_error(server: Server, body: bytes) -> RequestFailure | None:
-    """Explain an error in a response with status 200; None without an error, or if a new sample may help.
+    """Explain an error in a response with status 200.
+
+    Return None if there is no error, or if a new sample may succeed.
 
     Routers forward errors of other servers in this way. If there is also an answer or a token count, the
     error came after the model had begun, and the request may cost money.

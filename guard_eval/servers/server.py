@@ -143,7 +143,7 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
 
 
 def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a key belongs to this server: its maker's server, or the one in OPENAI_BASE_URL."""
+    """Return whether a key may go to this server: the provider's own, or the one in OPENAI_BASE_URL."""
     if variable not in MAKERS:
         return False
     user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""

@@ -120,7 +120,7 @@ def load_wording(study: Study) -> Wording:
 
 
 def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Insert study.toml's name and task of the texts into the words of a shipped language."""
+    """Insert the texts' name and their task, both from study.toml, into a built-in language's words."""
     named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
     instructions = words["instructions"]
     panel = words["panel"]

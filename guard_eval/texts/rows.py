@@ -65,7 +65,7 @@ def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
 
 
 def read_json_lines(name: str, text: str) -> Iterator[Record]:
-    """Yield the objects of JSON lines. Messages call the text `name`.
+    """Yield the object on each line of a JSON Lines text. Error messages refer to the text as `name`.
 
     Raises:
         StudyError: A line is not a JSON object. The message names the line.

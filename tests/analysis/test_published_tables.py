@@ -223,7 +223,7 @@ def test_dry_run_shows_the_reading_and_writes_nothing(monkeypatch, capsys, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reading_comes_first_and_is_repeated_on_the_page(monkeypatch, capsys, tmp_path):
+def test_roles_of_columns_are_printed_first_and_on_the_page(monkeypatch, capsys, tmp_path):
     ran = run_here(
         monkeypatch, capsys, tmp_path, "report", str(TABLES / "pos_order.csv"), "--set", "rater_kind=model"
     )

@@ -274,7 +274,7 @@ def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
     assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
 
 
-def test_prompts_are_cut_off_even_if_one_text_is_empty(run, tmp_path):
+def test_prompts_are_removed_from_texts_even_if_one_is_empty(run, tmp_path):
     rows = [{"prompt": q, "text": f"{q} So." if n else ""} for n, q in enumerate(QUESTIONS)]
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y"))
     assert "x: 4 texts from x.jsonl (each began with its prompt, which is cut off; 1 empty)" in ran.out

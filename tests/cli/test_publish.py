@@ -115,7 +115,7 @@ def test_report_on_published_data_uses_the_declared_test(tmp_path):
         report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
 
-def test_numbers_of_raters_follow_neither_names_nor_arrival(tmp_path):
+def test_published_numbers_reveal_no_name_or_order_of_raters(tmp_path):
     def published(name, **how):
         publish(make(tmp_path / name, **how), tmp_path / f"{name}-out")
         return (tmp_path / f"{name}-out" / "verdicts.csv").read_bytes()

@@ -67,7 +67,7 @@ def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
 
 
-def test_judging_settings_needs_a_rule_and_pairs(folder, guard_eval):
+def test_tuning_with_a_judge_requires_a_rule_and_pairs(folder, guard_eval):
     assert "run: guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--yes").refused()
     assert not (folder / "tuning.db").exists()
     path = folder / "study.toml"

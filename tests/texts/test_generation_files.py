@@ -180,7 +180,7 @@ def test_feather_is_read(tmp_path):
     assert runs(path) == [("1", 1, "t")]
 
 
-def test_title_lines_above_a_header_are_named(tmp_path):
+def test_error_mentions_title_lines_above_the_header(tmp_path):
     path = tmp_path / "f.csv"
     path.write_text("Texts of March;;\n\nid;text;note\n1;t;x\n", encoding="utf-8")
     with pytest.raises(StudyError, match="line 1 is a title, and the header seems to be line 3; remove"):

@@ -29,7 +29,7 @@ def excluded_raters(evidence: Evidence) -> list[Exclusion]:
 
 @honours_shares
 def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
-    """Return the win shares with the verdicts of the excluded raters."""
+    """Return the win shares computed as if no rater had been excluded."""
     if evidence.context.with_excluded is None:
         return []
     return totals(Evidence.from_verdicts(evidence.context.with_excluded, evidence.context))

@@ -409,7 +409,7 @@ def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
 
 
 def _describe_basis(row: RankingRow) -> str:
-    """Return the comparisons and units of a ranking, the p of any difference, and the note."""
+    """Describe a ranking: its comparisons and units, the p-value for any difference, and its note."""
     p = row.p_any_difference_adjusted
     difference = "no test" if p is None else format_p_in_sentence(p)
     basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
