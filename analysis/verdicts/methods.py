@@ -74,8 +74,11 @@ def find_methods(table: Table) -> None:
 def offer_methods(table: Table, columns: Sequence[str]) -> str:
     """Return how to declare two methods that only cells name; empty if the two methods are not clear.
 
-    The methods are the two names in all columns together, or the two names that most columns have.
+    The methods are the two names in all columns together, or the two names that most columns have. Columns
+    that name prompts, pairs or raters do not count.
     """
+    named = {*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["names"]["rater"]}
+    columns = [name for name in columns if simplify_heading(name) not in named]
     sources = [columns, *([name] for name in columns)]
     couples = Counter(filter(None, (_find_names_in_cells(table, source) for source in sources)))
     most_common = couples.most_common(2)

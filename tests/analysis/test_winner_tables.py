@@ -130,6 +130,16 @@ def test_refusal_offers_methods_that_only_cells_name(tmp_path, monkeypatch, line
     assert (row["unit"], row["units"]) == ("prompt", 6)
 
 
+def test_refusal_offers_no_prompts_or_raters_as_methods():
+    """Two prompts and two raters are two names each, too."""
+    wide = pd.DataFrame({"prompt": ["p1", "p2"], "Anna": ["GUARD", "GUARD"], "Ben": ["top-p", "tie"]})
+    long = pd.DataFrame({"prompt": ["p1", "p2"], "rater": ["Anna", "Ben"], "preferred": ["tie", "GUARD"]})
+    for table in (wide, long):
+        message = refusal(table)
+        assert "which methods were compared" in message
+        assert "If the methods are" not in message
+
+
 @pytest.mark.parametrize("words", [("yes", "no"), ("1", "2"), ("x", "y", "z")])
 def test_refusal_offers_no_other_words_as_methods(words):
     table = pd.DataFrame({"prompt": list("abcdef"), "preferred": (words * 3)[:6]})
