@@ -13,7 +13,7 @@ from analysis.sections.section import ComparisonRow, Section, group_by, make_tab
 from analysis.stats.agreement import agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import join_first, percent, plural, title
+from guard_eval.reporting.words import and_list, percent, plural, title
 
 SHOWN = 10
 """The largest number of pairs of each kind on the page."""
@@ -81,12 +81,15 @@ def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataF
     return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
-def _name_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
-    """Name the pairs and criteria on which the first raters of the table disagree most."""
+def _describe_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
+    """Name the largest disagreement between the first raters of the table, and its criteria.
+
+    A study's pairs have no names that a reader knows, so only the table has their ids.
+    """
     first = [row for row in rows if row.judge == rows[0].judge]
     worst = max(row.disagreement for row in first)
-    names = [f"{row.pair_id} on {title(row.criterion)}" for row in first if row.disagreement == worst]
-    return f"{join_first(names, 2)} ({percent(worst, 0)} disagreement)"
+    criteria = dict.fromkeys(title(row.criterion) for row in first if row.disagreement == worst)
+    return f"Up to {percent(worst, 0)} disagreement, on {and_list(list(criteria))}"
 
 
 def make_section(evidence: Evidence) -> Section | None:
@@ -106,5 +109,5 @@ def make_section(evidence: Evidence) -> Section | None:
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
         f"csv/disagreements.csv has all {plural(len(rows), 'row')}, one for each pair and criterion.",
         question="On which pairs do raters disagree most?",
-        answer=_name_worst_pairs,
+        answer=_describe_worst_pairs,
     )

@@ -56,7 +56,7 @@ def make_section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="likeness",
         question="Did models answer for people?",
-        answer=f"{len(signs)} to look at" if signs else "no sign of it",
+        answer=f"{len(signs)} to look at" if signs else "No sign of it",
         notes=(*(f"{remove_word_simulated(name)}: {what}." for name, what in signs.items()), BY_TASTE),
         tables=table,
     )
