@@ -111,11 +111,11 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
         closest = nearest.get(name)
         if is_used or (closest is not None and closest.is_suspicious):
-            said = [
+            counted = [
                 f"{words} on {format_count(counts[what], 'pair')}"
                 for what, (words, _) in CONDUCT.items()
                 if counts.get(what)
             ]
-            said = said or ["no copied text and no program on the page was counted"]
-            signs[name] = "; ".join([*(closest.describe() if closest else ()), *said])
+            counted = counted or ["no copied text and no program on the page was counted"]
+            signs[name] = "; ".join([*(closest.describe() if closest else ()), *counted])
     return signs

@@ -44,7 +44,7 @@ _NOTES = """
         presentation.pair_id
     FROM note JOIN rater ON rater.id = note.rater_id
     LEFT JOIN presentation ON presentation.id = note.presentation_id
-    WHERE {wanted} ORDER BY note.id
+    WHERE {condition} ORDER BY note.id
 """
 
 _FILTERS = {
@@ -121,7 +121,7 @@ def read(
     values = {name: value for name, value in filters.items() if value is not None}
     condition = " AND ".join(["TRUE", *(_FILTERS[name] for name in values)])
     with store.read() as db:
-        rows = query(_NOTES.format(wanted=condition))(db, **values)
+        rows = query(_NOTES.format(condition=condition))(db, **values)
         return [Note(**row) for row in rows.mappings()]
 
 

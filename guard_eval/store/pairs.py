@@ -15,11 +15,11 @@ from guard_eval.store.sql.schema import Query, add_rows, make_storable, query
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
         position, for_people, round, expected
-    FROM pair WHERE {wanted}
+    FROM pair WHERE {condition}
 """
-_STUDY_PAIRS = query(_PAIRS.format(wanted="expected IS NULL"))
-_GOLD_PAIRS = query(_PAIRS.format(wanted="expected IS NOT NULL"))
-_ALL_PAIRS = query(_PAIRS.format(wanted="TRUE"))
+_STUDY_PAIRS = query(_PAIRS.format(condition="expected IS NULL"))
+_GOLD_PAIRS = query(_PAIRS.format(condition="expected IS NOT NULL"))
+_ALL_PAIRS = query(_PAIRS.format(condition="TRUE"))
 
 _POSITIONS = query("SELECT position FROM pair WHERE expected IS NULL")
 

@@ -96,14 +96,14 @@ _VERDICTS = """
     LEFT JOIN slot ON slot.held_by = presentation.id
     JOIN pair ON pair.id = presentation.pair_id
     JOIN verdict ON verdict.presentation_id = presentation.id
-    WHERE {wanted}
+    WHERE {condition}
 """
 
-_HISTORY = query(_VERDICTS.format(wanted="TRUE"))
+_HISTORY = query(_VERDICTS.format(condition="TRUE"))
 
 _CURRENT = query(
     _VERDICTS.format(
-        wanted="""presentation.role = 'study' AND NOT EXISTS (
+        condition="""presentation.role = 'study' AND NOT EXISTS (
     SELECT 1 FROM verdict AS later
     WHERE later.presentation_id = verdict.presentation_id AND later.criterion = verdict.criterion
         AND later.revision > verdict.revision

@@ -257,10 +257,10 @@ def read_final_answer(content: str) -> str | None:
     >>> read_final_answer("A text: <answer>A</answer>")
     'A'
     """
-    said = remove_thinking(content)
-    if said is None:
+    reply = remove_thinking(content)
+    if reply is None:
         return None
-    answer = _TURN.sub("", said).strip()
+    answer = _TURN.sub("", reply).strip()
     for opening in list(_OPENS_ANSWER.finditer(answer))[-1:]:
         inside = _CLOSES_ANSWER.sub("", answer[opening.end() :])
         if not CONTROL_TOKEN.search(inside):
