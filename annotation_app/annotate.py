@@ -65,10 +65,12 @@ def annotate(
         store = state.serve_study(study).store
         link: tuple[str, ...] = ()
         if invite:  # before people are counted
-            renew = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
-            link = (f"{invite}: {url}/?invite={raters.invite(store, invite, renew=renew)[1]}",)
+            renew = any(
+                rater.name == invite and rater.kind == "person" for rater in raters.read_progress(store)
+            )
+            link = (f"{invite}: {url}/?invite={raters.invite_rater(store, invite, renew=renew)[1]}",)
         lines = _prepare_study(study, store, url, invited=bool(link))
-        if not is_local(address):
+        if not is_local_address(address):
             lines.append(NO_TLS)
 
         def announce() -> None:
@@ -83,11 +85,11 @@ def annotate(
 def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
     """Prepare the study for serving. Print warnings for its owner; return the lines to print at the start."""
     annotation = study.settings.annotation
-    pairs = sum(pair.for_people for pair in store_pairs.read(store))
+    pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
     slots.apply_plan(store, study.plan)
-    states = [rater.state for rater in raters.read(store) if rater.kind == "person"]
+    states = [rater.state for rater in raters.read_progress(store) if rater.kind == "person"]
     people = sum(state not in {"excluded", "revoked"} for state in states)
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
@@ -95,10 +97,10 @@ def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> li
     for warning in _find_warnings(study, store):
         progress.warn(warning)
     asked_criteria = criteria(annotation.criteria, study.settings.rubric)
-    settings.set_criteria(store, {criterion.name: str(criterion) for criterion in asked_criteria})
+    settings.store_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
-    before = settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
-    settings.put(store, settings.APP_ADDRESS, url)
+    before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
+    settings.put_setting(store, settings.APP_ADDRESS, url)
     if people > invited and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines
@@ -117,10 +119,10 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
         "name, or take the change back."
         for change in describe_rewordings(
-            settings.read_criteria(store), criteria(annotation.criteria, study.settings.rubric)
+            settings.read_wording(store), criteria(annotation.criteria, study.settings.rubric)
         )
     ]
-    if annotation.gold_every is not None and not store_pairs.read_gold(store):
+    if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
         warnings.append(
             "annotation.gold_every is set, but there are no gold pairs; name a file of them as "
             f"annotation.gold, and run: {study.command('pair')}"
@@ -129,18 +131,18 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
     if annotation.pages.practice and named and wording.has_stock_practice(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
-            f"own [[practice.pairs]] {_in_wording(study)}, or set practice = false in annotation.pages"
+            f"own [[practice.pairs]] {_name_wording_file(study)}, or set practice = false in annotation.pages"
         )
     stock = wording.shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.load_wording(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "
-            f"your own [consent] {_in_wording(study)}"
+            f"your own [consent] {_name_wording_file(study)}"
         )
     return warnings
 
 
-def _in_wording(study: Study) -> str:
+def _name_wording_file(study: Study) -> str:
     """Name the file with the study's own wording, or tell the user how to make this file."""
     file = study.settings.annotation.wording
     if file is not None:
@@ -162,7 +164,7 @@ def _bind_socket(address: str, port: int) -> socket.socket:
         ) from None
 
 
-def is_local(address: str) -> bool:
+def is_local_address(address: str) -> bool:
     """Return whether only this machine can reach an app that listens on this address."""
     with suppress(ValueError):
         return ip_address(address).is_loopback

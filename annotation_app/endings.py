@@ -48,7 +48,7 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
             )
         elif ending == "completed" and visit is not None and rated:
             back = escape_label(app.words.panel.back)
-            st.button(back, key="back-from-end", on_click=visit.go_to, args=(visit.at - 1,))
+            st.button(back, key="back-from-end", on_click=visit.go_to_pair, args=(visit.at - 1,))
     return ending
 
 

@@ -29,7 +29,7 @@ def _show_current_page(app: App) -> None:
     st.set_page_config(page_title=app.words.instructions.title, layout="wide")
     st.html(f"<style>{markup.read_asset('page.css')}</style>")
     try:
-        app.check_file()
+        app.check_file_unchanged()
         view = _choose_page(app)
     except state.STUDY_ERRORS as error:
         state.log_error(error, "showing a page")
@@ -42,7 +42,7 @@ def _show_current_page(app: App) -> None:
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
         connections.websockets.admit(st.context.headers.get(connections.HEADER))
-    markup.add_script(app.words, view, **(visit.list_panel_data() if visit else {}))
+    markup.add_script(app.words, view, **(visit.make_panel_data() if visit else {}))
 
 
 def _choose_page(app: App) -> str:
@@ -50,7 +50,7 @@ def _choose_page(app: App) -> str:
     visit: Visit | None = st.session_state.get("visit") or sign_in.sign_visitor_in(app)
     if visit is None:
         return "sign-in"
-    if not state.is_latest(app, visit):
+    if not state.is_latest_visit(app, visit):
         texts = app.words.elsewhere
         with markup.show_page(texts.title, texts.lead):
             here = escape_label(texts.button)
@@ -67,7 +67,7 @@ def _choose_page(app: App) -> str:
 
 
 def _continue_in_this_tab(app: App, visit: Visit) -> None:
-    fresh = state.sign_in(app, visit.token)
+    fresh = state.start_visit(app, visit.token)
     if fresh is None:
         del st.session_state["visit"]
         return

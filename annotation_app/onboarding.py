@@ -153,11 +153,11 @@ def _show_practice(app: App, visit: Visit) -> str:
         -number, pair.prompt, pair.a, pair.b
     )  # no presentation has a number below 1
     view = {"where": app.words.practice.position, "done": number - 1, "total": len(app.practice)}
-    panel.show_pair(app, visit, blind_pair, view, {"submit": _note_practice})
+    panel.show_pair(app, visit, blind_pair, view, {"submit": _store_practice_answer})
     return "pair"
 
 
-def _note_practice(app: App, visit: Visit, submission: Submission) -> None:
+def _store_practice_answer(app: App, visit: Visit, submission: Submission) -> None:
     """Store a judgment as a note. A press that arrives twice is stored once."""
     pairs = {-number: pair for number, pair in enumerate(app.practice, 1)}
     pair = pairs.get(submission.pair)

@@ -115,7 +115,7 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
 
     data = {
         **view,
-        **visit.list_panel_data(),
+        **visit.make_panel_data(),
         "pair": pair.presentation,
         "prompt": pair.prompt,
         "a": pair.text_a,
@@ -144,13 +144,13 @@ def _handle_message(actions: Actions, sent: JsonObject) -> bool:
         # The limit of characters may cut an emoji in a comment into halves, which UTF-8 cannot encode.
         text = json.dumps(sent[event], ensure_ascii=False).encode(errors="replace")
         message = _MESSAGES[event].model_validate_json(text)
-        app.check_file()
+        app.check_file_unchanged()
         if isinstance(message, Submission):
             visit.failed = message.press
             is_complete = all(criterion.name in message.choices for criterion in app.criteria)
         if not is_complete:  # the page was opened before the server restarted with other criteria
             visit.problem = app.words.rating.not_saved
-        elif event in actions and state.is_latest(app, visit):
+        elif event in actions and state.is_latest_visit(app, visit):
             actions[event](app, visit, message)
     except ValidationError:  # not from our panel
         visit.problem = app.words.rating.not_saved

@@ -46,10 +46,10 @@ def _show_pair() -> None:
 
 
 def _get_pair(app: App, visit: Visit) -> BlindPair | None:
-    if visit.opened or not state.is_latest(app, visit):
+    if visit.opened or not state.is_latest_visit(app, visit):
         return None
     try:
-        app.check_file()
+        app.check_file_unchanged()
         fetch_pair(app, visit)
     except state.STUDY_ERRORS:
         return None  # the next page gets the same error, and logs it
@@ -63,7 +63,7 @@ def fetch_pair(app: App, visit: Visit) -> None:
     if visit.pair is None and visit.was_rated_before:
         visit.pair = verdicts.read_presentation(app.store, visit.trail[visit.at], rater=visit.rater)
     elif visit.pair is None:
-        visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
+        visit.pair = next(iter(handout.claim_pairs(app.store, visit.rater, app.plan)), None)
     if not visit.was_rated_before and (visit.pair is None) != (visit.available == 0):
         _count_pairs(app, visit)  # the count is out of date
 
@@ -73,7 +73,7 @@ def _count_pairs(app: App, visit: Visit) -> None:
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated through another server: a proxy may distribute the tabs
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
-        visit.go_to(len(visit.trail))
+        visit.go_to_pair(len(visit.trail))
 
 
 def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
@@ -82,7 +82,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     if not chosen:
         return {}
     # Use the last note of each kind: notes are sorted from the oldest to the newest.
-    remarks = {note.kind: note.detail for note in notes.read(app.store, presentation=number)}
+    remarks = {note.kind: note.detail for note in notes.read_notes(app.store, presentation=number)}
     problems = [problem for problem in remarks.get("problem", "").split(", ") if problem]
     answers = {"chosen": chosen, "comment": remarks.get("comment", ""), "problems": problems}
     base = content_id("answers", *sorted(chosen.items()), answers["comment"], *problems)
@@ -107,21 +107,21 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
     """Save a submission about any pair of the rater, and go to the next pair."""
     if not may_continue(app, visit):
         return
-    with app.store.write():  # nothing is stored between the check and the answers
+    with app.store.begin_write():  # nothing is stored between the check and the answers
         answers = _read_answers(app, visit, submission.pair)
         is_outdated = _is_outdated(visit, submission, answers)
         following = None if is_outdated else _save(app, visit, submission)
     # the visit changes only now, because the block's writes are on disk only when the block ends
     if is_outdated:
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
-        visit.go_to(visit.trail.index(submission.pair))
+        visit.go_to_pair(visit.trail.index(submission.pair))
         visit.problem = app.words.rating.outdated
         visit.failed = submission.press
         return
     if submission.pair not in visit.trail:
         visit.trail.append(submission.pair)
         visit.available = max(0, visit.available - 1)
-    visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.go_to_pair(visit.trail.index(submission.pair) + 1)
     visit.pair = None if visit.was_rated_before else following
     visit.acknowledged = (submission.pair, submission.press)
     visit.note = app.words.rating.saved
@@ -130,7 +130,7 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
 def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
     """Save a submission within a transaction; return the rater's next pair."""
     first = submission.pair not in visit.trail
-    following = verdicts.save(
+    following = verdicts.save_verdict(
         app.store,
         submission.pair,
         {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
@@ -146,17 +146,17 @@ def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
     )
     if submission.conduct and app.settings.pages.consent:  # the consent page tells raters about these counts
         counts = json.dumps(submission.conduct, sort_keys=True)
-        notes.write(app.store, visit.rater, "conduct", counts, presentation=submission.pair)
+        notes.write_note(app.store, visit.rater, "conduct", counts, presentation=submission.pair)
     return following
 
 
 def may_continue(app: App, visit: Visit) -> bool:
     """Return whether the visit's invite is still valid. If it is invalid, end the visit."""
-    if raters.sign_in(app.store, visit.token) == visit.rater:
+    if raters.find_rater_by_token(app.store, visit.token) == visit.rater:
         return True
     with suppress(StudyError):  # raised for a rater who was erased
         if raters.is_revoked_or_excluded(app.store, visit.rater):
-            visit.go_to(len(visit.trail))  # the rater gets no further pairs
+            visit.go_to_pair(len(visit.trail))  # the rater gets no further pairs
             return False
     del st.session_state["visit"]
     return False
@@ -164,10 +164,12 @@ def may_continue(app: App, visit: Visit) -> bool:
 
 def _handle_skip(app: App, visit: Visit, skip: Skip) -> None:
     """Skip the pair and show the next one, unless this rater has skipped too many."""
-    if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
+    if not handout.skip_presentation(
+        app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment
+    ):
         visit.problem = app.words.rating.skipped_many
         return
-    visit.go_to(len(visit.trail))
+    visit.go_to_pair(len(visit.trail))
     visit.counted = -math.inf
     visit.acknowledged = (skip.pair, "skip")  # acts like a press of Save: the browser deletes its draft
     visit.note = app.words.rating.skipped
@@ -180,4 +182,4 @@ def _handle_turn(_app: App, visit: Visit, turn: Turn) -> None:
     if turn.to == "instructions":
         visit.open_page("instructions")
     else:
-        visit.go_to(visit.at - 1 if turn.to == "back" else len(visit.trail))
+        visit.go_to_pair(visit.at - 1 if turn.to == "back" else len(visit.trail))

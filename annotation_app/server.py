@@ -105,7 +105,7 @@ PATHS = frozenset(
 _SCRIPT = Path(__file__).with_name("main.py")
 
 
-class App(st.App):
+class RaterApp(st.App):
     """Streamlit's application, which keeps only the sessions of raters."""
 
     def _create_runtime(self) -> Runtime:
@@ -139,13 +139,13 @@ def run_server(opened: socket.socket, on_ready: Callable[[], None]) -> None:
         yield
 
     config = uvicorn.Config(
-        App(
+        RaterApp(
             _SCRIPT,
             lifespan=lifespan,
             routes=[
                 Route("/", serve_shell),
                 Route("/health", check_health),
-                Route("/empty-page", note_empty_page),
+                Route("/empty-page", log_empty_page),
             ],
             middleware=[
                 Middleware(RequestGuard),
@@ -193,7 +193,7 @@ async def check_health(_request: Request) -> JSONResponse:
     if time.monotonic() - checked >= HEALTH_SECONDS:
         # Other requests get the last answer, so strangers cannot make the server write more often.
         _last_check[0] = (time.monotonic(), cause)
-        cause = await _find_trouble()
+        cause = await _find_health_problem()
         _last_check[0] = (time.monotonic(), cause)
     answer = {"status": "ok"}
     if cause:
@@ -201,7 +201,7 @@ async def check_health(_request: Request) -> JSONResponse:
     return JSONResponse(answer, status_code=503 if cause else 200, headers={"Cache-Control": "no-store"})
 
 
-async def _find_trouble() -> str:
+async def _find_health_problem() -> str:
     """Return in two words why no rating could be saved now; an empty text if one could."""
     files = count_open_files()
     file_limit = Connection.limit * 4
@@ -212,8 +212,10 @@ async def _find_trouble() -> str:
         return "open files"
     try:
         with anyio.fail_after(HEALTH_SECONDS):
-            await to_thread.run_sync(state.app.check_file, abandon_on_cancel=True)
-            await to_thread.run_sync(settings.put, state.app.store, "last check", abandon_on_cancel=True)
+            await to_thread.run_sync(state.app.check_file_unchanged, abandon_on_cancel=True)
+            await to_thread.run_sync(
+                settings.put_setting, state.app.store, "last check", abandon_on_cancel=True
+            )
     except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
         slow = f"the database did not answer within {HEALTH_SECONDS:.0f} s"
         state.log_error(StudyError(str(error) or slow), "the health check")
@@ -235,7 +237,7 @@ _EMPTY_PAGES = {
 }
 
 
-async def note_empty_page(request: Request) -> Response:
+async def log_empty_page(request: Request) -> Response:
     """Log the reason for an empty page that `shell.html` reports."""
     if message := _EMPTY_PAGES.get(request.query_params.get("cause", "")):
         logs.warn_once_a_minute(message)
@@ -311,7 +313,7 @@ class RequestGuard:
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif _is_own_page(scope):
-            await websockets.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
+            await websockets.serve(self._app, scope, _refuse_text_messages(receive), _hide_script_path(send))
         else:
             await WebSocketClose(code=1008)(scope, receive, send)  # policy violation
 
@@ -348,7 +350,7 @@ def _is_own_page(scope: Scope) -> bool:
     return is_own and scope["path"] == STREAM
 
 
-def _hide_path(send: Send) -> Send:
+def _hide_script_path(send: Send) -> Send:
     """Wrap `send` to remove the path of the page's script, because raters should not see folder names."""
     path = str(_SCRIPT).encode()
 
@@ -360,7 +362,7 @@ def _hide_path(send: Send) -> Send:
     return send_message
 
 
-def _refuse_text(receive: Receive) -> Receive:
+def _refuse_text_messages(receive: Receive) -> Receive:
     """Wrap `receive` to close a websocket that gets a text: Streamlit would log a traceback for each one."""
 
     async def receive_bytes() -> Message:

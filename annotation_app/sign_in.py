@@ -45,7 +45,7 @@ def sign_visitor_in(app: App) -> Visit | None:
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     token = st.query_params.get("invite", "")
-    visit = state.sign_in(app, token) if token else None
+    visit = state.start_visit(app, token) if token else None
     arrival = (
         None
         if visit
@@ -55,8 +55,10 @@ def sign_visitor_in(app: App) -> Visit | None:
     if arrival is not None:
         # A provider proves the visitor's identity, but anybody can write Prolific's parameters.
         browsers = read_browser_secrets() if arrival.source == "prolific" else None
-        enrolment = raters.enrol(app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers)
-        visit = state.sign_in(app, enrolment.token)
+        enrolment = raters.enrol_rater(
+            app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers
+        )
+        visit = state.start_visit(app, enrolment.token)
         if visit is None and enrolment.refusal != "elsewhere":  # the rater is revoked, or no pair is open
             endings.show_ending(app, "no_place" if enrolment.refusal else "ended")
             return None

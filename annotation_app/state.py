@@ -52,7 +52,7 @@ class App:
     inode: int
     latest: dict[int, Visit] = field(default_factory=dict)
 
-    def check_file(self) -> None:
+    def check_file_unchanged(self) -> None:
         """Check that the database's file still exists, because a connection would write into a deleted file.
 
         Raises:
@@ -104,7 +104,7 @@ class Visit:
         """Return whether the shown pair was rated before."""
         return self.at < len(self.trail)
 
-    def list_panel_data(self) -> JsonObject:
+    def make_panel_data(self) -> JsonObject:
         """Return the data for the panel. `turn` changes at every call, so that the browser sees a change."""
         self.turn += 1
         said = {name: getattr(self, name) for name in ("note", "problem", "acknowledged", "failed", "turn")}
@@ -121,7 +121,7 @@ class Visit:
         """Open the onboarding page of this kind; an empty kind closes it."""
         self.opened = kind
 
-    def go_to(self, at: int) -> None:
+    def go_to_pair(self, at: int) -> None:
         """Go to the pair at `at`, and clear the messages about the previous pair."""
         self.at = min(max(at, 0), len(self.trail))
         self.pair = None
@@ -165,9 +165,9 @@ def log_error(error: Exception, doing: str) -> None:
     logging.getLogger("annotation_app").error("%s failed: %s", doing, error)
 
 
-def sign_in(app: App, token: str) -> Visit | None:
+def start_visit(app: App, token: str) -> Visit | None:
     """Start and return a new visit of the invite's rater, the newest one; None if the invite is invalid."""
-    rater = raters.sign_in(app.store, token)
+    rater = raters.find_rater_by_token(app.store, token)
     if rater is None:
         return None
     trail = verdicts.read_rated_presentations(app.store, rater)
@@ -178,14 +178,14 @@ def sign_in(app: App, token: str) -> Visit | None:
     return visit
 
 
-def is_latest(app: App, visit: Visit) -> bool:
+def is_latest_visit(app: App, visit: Visit) -> bool:
     """Return whether this is the rater's newest visit, in any tab or browser."""
     return app.latest.setdefault(visit.rater.id, visit) is visit
 
 
 def _read_progress(app: App, rater: Rater) -> dict[str, list[Any]]:
     progress: dict[str, list[Any]] = defaultdict(list)
-    for note in notes.read(app.store, rater=rater):
+    for note in notes.read_notes(app.store, rater=rater):
         if note.kind in _ONBOARDING:
             progress[note.kind].append(json.loads(note.detail))
         elif note.kind == "include":  # the owner lets the rater try again
@@ -201,5 +201,5 @@ def note_progress(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, o
     noted = len(visit.progress[kind])
     visit.progress = _read_progress(app, visit.rater)
     if len(visit.progress[kind]) == noted:
-        notes.write(app.store, visit.rater, kind, json.dumps(detail, ensure_ascii=False, sort_keys=True))
+        notes.write_note(app.store, visit.rater, kind, json.dumps(detail, ensure_ascii=False, sort_keys=True))
         visit.progress[kind].append(detail)

@@ -96,7 +96,7 @@ class MadeStudy:
     def count_wrong(self, ratings: Sequence[Given]) -> int:
         """Count the ratings that are lost, duplicated, changed, or stored although nobody gave them."""
         numbers = {pair.id: number for number, pair in enumerate(self.pairs)}
-        with Store.open(Study.open(self.folder).database) as store, store.read() as db:
+        with Store.open(Study.open(self.folder).database) as store, store.begin_read() as db:
             stored = Counter(
                 (rater, numbers[pair_id], criterion, verdict)
                 for rater, pair_id, criterion, verdict in db.execute(sql(_VERDICTS))
@@ -112,9 +112,9 @@ def make_study(folder: Path, *, raters: int, overlap: int, pairs: int = 150) -> 
     (folder / "study.toml").write_text(text, encoding="utf-8")
     new_pairs = _make_pairs(pairs)
     with Store.open(Study.open(folder).database, create=True) as store:
-        store_pairs.add(store, new_pairs)
+        store_pairs.add_pairs(store, new_pairs)
         names = [f"rater-{number:03d}" for number in range(raters)]
-        tokens = {name: store_raters.invite(store, name)[1] for name in names}
+        tokens = {name: store_raters.invite_rater(store, name)[1] for name in names}
     return MadeStudy(folder=folder, pairs=new_pairs, tokens=tokens)
 
 

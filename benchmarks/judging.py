@@ -30,7 +30,7 @@ from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import connect_to, find_url
+from guard_eval.servers.server import find_url, make_server
 from guard_eval.store import Store, raters
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests, usage
@@ -84,7 +84,7 @@ def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Le
     environ = {"OPENAI_API_KEY": KEY}
     price = find_price(judge, find_url(judge, environ))
     run = OnlineRun(
-        store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd
+        store, judge, seed=1, server=make_server(judge, environ), price=price, budget_usd=budget_usd
     )
     return run.judge_questions([read_unjudged(store, judge, seed=1)])
 
@@ -148,7 +148,7 @@ def _judge_new(url: str, pairs: list[Pair]) -> tuple[float, float]:
         tempfile.TemporaryDirectory(prefix="judge") as folder,
         Store.open(f"sqlite:///{folder}/study.db", create=True) as store,
     ):
-        store_pairs.add(store, pairs)
+        store_pairs.add_pairs(store, pairs)
 
         def judged() -> int:
             ledger = _judge(store, judge, budget_usd=1000)
@@ -178,7 +178,7 @@ def queues(folder: Path, options: argparse.Namespace) -> list[Row]:
             serving(slots=slots, seconds=seconds) as server,
             Store.open(f"sqlite:///{folder}/queue-{slots}.db", create=True) as store,
         ):
-            store_pairs.add(store, make_pairs(total // 2))
+            store_pairs.add_pairs(store, make_pairs(total // 2))
             judge = Judge(model=MODEL, base_url=server.url, concurrency=CONCURRENCY, timeout=12 * seconds)
             started = time.perf_counter()
             ledger = _judge(store, judge)
@@ -203,7 +203,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
     (folder / "study.toml").write_text(_TOML.format(model=MODEL, **prices), encoding="utf-8")
     database, total = Study.open(folder).database, options.requests // 2 * 2
     with Store.open(database, create=True) as store:
-        store_pairs.add(store, make_pairs(total // 2))
+        store_pairs.add_pairs(store, make_pairs(total // 2))
     with serving(faults=FAULTS) as server:
         command = [sys.executable, "-P", "-m", "guard_eval", "judge", str(folder)]
         command += ["--yes", "--budget", "1000"]
@@ -218,8 +218,8 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
         code, printed = judge()
         log = server.log()
         with Store.open(database) as store:
-            verdicts = sum(rater.rated for rater in raters.read(store))
-            with store.read() as db:
+            verdicts = sum(rater.rated for rater in raters.read_progress(store))
+            with store.begin_read() as db:
                 failed = [kind for kind, _ in requests.read_failures(db).values()]
                 usd = sum(row.usd + row.held_usd for row in usage.read_spending(db))
         judge()

@@ -55,7 +55,7 @@ def cpu_ms(function: Callable[[], T]) -> tuple[float, T]:
 
 def fill(store: Store, share: float, filler: int) -> None:
     """Store ratings for this share of the pairs: one rater per slot, the first with the id `filler`."""
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         base = db.execute(text("SELECT coalesce(max(id), 0) FROM presentation")).scalar_one()
         parameters = {"base": base, "filler": filler, "until": int(share * 2**31)}
         db.execute(text(_FILL), {**parameters, "now": f"{now:%Y-%m-%d %H:%M:%S.%f}"})
@@ -67,10 +67,10 @@ def rate(store: Store, people: list[Rater], plan: HandOutPlan, calls: int) -> st
     claims, saves, rng = [], [], random.Random(1)
     for _ in range(calls):
         who = rng.choice(people)
-        spent, blind_pairs = cpu_ms(partial(handout.claim, store, who, plan))
+        spent, blind_pairs = cpu_ms(partial(handout.claim_pairs, store, who, plan))
         claims.append(spent)
         if blind_pairs:
-            save = partial(verdicts.save, store, blind_pairs[0].presentation, CHOICES, rater=who)
+            save = partial(verdicts.save_verdict, store, blind_pairs[0].presentation, CHOICES, rater=who)
             spent, _saved = cpu_ms(save)
             saves.append(spent)
     line = f"claim {statistics.median(claims):.2f} (99 %: {sorted(claims)[int(0.99 * calls)]:.2f}) ms"
@@ -89,17 +89,17 @@ def main() -> None:
         url = f"sqlite:///{Path(folder) / 'study.db'}"
         with Store.open(url, create=True) as store:
             made_pairs = make_pairs(options.pairs)
-            spent, _ = cpu_ms(lambda: pairs.add(store, made_pairs, plan))
+            spent, _ = cpu_ms(lambda: pairs.add_pairs(store, made_pairs, plan))
             print(f"{options.pairs} pairs and their slots: {spent / 1e3:.1f} s")
-            people = [raters.get_or_add(store, f"R{n}", "person") for n in range(options.people)]
-            fillers = [raters.get_or_add(store, f"F{n}", "person").id for n in range(plan.slots)]
+            people = [raters.get_or_add_rater(store, f"R{n}", "person") for n in range(options.people)]
+            fillers = [raters.get_or_add_rater(store, f"F{n}", "person").id for n in range(plan.slots)]
             for share in (0.0, 0.5, 0.998):
                 fill(store, share, fillers[0])
                 print(f"{share:.1%} full: {rate(store, people, plan, options.calls)}")
             for name, reader in (
                 ("tidy", unblind.read_tidy_rows),
-                ("raters", raters.read),
-                ("pairs", pairs.read),
+                ("raters", raters.read_progress),
+                ("pairs", pairs.read_pairs),
             ):
                 print(f"{name}: {cpu_ms(partial(reader, store))[0] / 1e3:.2f} s")
 

@@ -26,11 +26,11 @@ from guard_eval.servers.batch_api import (
     BatchApi,
     CallError,
     TooLargeError,
-    is_too_large,
+    is_batch_too_large,
 )
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import PATHS
-from guard_eval.servers.refusals import read_line
+from guard_eval.servers.refusals import explain_failed_line
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import (
     LEASE,
@@ -192,8 +192,8 @@ class BatchRun:
 
     def _change_requests(self, batch: str, **values: str | int) -> None:
         """Change the open requests of a batch."""
-        with self.journal.store.write() as (db, _):
-            requests.change_batch(db, batch, **values)
+        with self.journal.store.begin_write() as (db, _):
+            requests.update_batch(db, batch, **values)
 
     def _cancel_batch(self, batch: str) -> None:
         """Free the amounts that were reserved for a batch, because the batch was not created."""
@@ -202,8 +202,8 @@ class BatchRun:
     async def _adopt_batches(self) -> list[Batch]:
         """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
-            with self.journal.store.write() as (db, now):
-                batches, others = requests.adopt_batches(db, self.journal.rater, self.journal.run, now)
+            with self.journal.store.begin_write() as (db, now):
+                batches, others = requests.take_over_batches(db, self.journal.rater, self.journal.run, now)
             if not others:
                 break
             await asyncio.sleep(1.0)
@@ -217,7 +217,7 @@ class BatchRun:
         if batch.provider_id is not None:
             return batch
         try:
-            provider_id = await self._api.find(batch.name)
+            provider_id = await self._api.find_batch(batch.name)
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
@@ -236,7 +236,7 @@ class BatchRun:
             StudyError: The provider refuses the batch, or only the user can fix the problem.
         """
         try:
-            provider_id = await self._api.create(name, file, self._path)
+            provider_id = await self._api.create_batch(name, file, self._path)
         except CallError as error:
             self._cancel_batch(name)
             if isinstance(error, TooLargeError):
@@ -271,20 +271,20 @@ class BatchRun:
             StudyError: The provider does not know the batch, or only the user can fix a request's problem.
         """
         try:
-            status = await self._api.read(str(batch.provider_id))
+            status = await self._api.read_status(str(batch.provider_id))
             progress.notice(f"the batch {batch.provider_id}: {status.words}")
             if status.state == "open":
                 return False
             for name in status.files:
-                self._store_results(batch, await self._api.download(name))
+                self._store_results(batch, await self._api.download_file(name))
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} lacks the study's batch {batch.provider_id} or its results ({error}); "
                 "set key and address to those it was sent with, run again later, or, if that batch is gone, "
                 f"{_NEW_NAME}"
             ) from None
-        with self.journal.store.read() as db:
-            size = len(requests.read_batch(db, batch.name))
+        with self.journal.store.begin_read() as db:
+            size = len(requests.read_open_requests(db, batch.name))
         ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
         self._change_requests(batch.name, **ended)
@@ -292,7 +292,7 @@ class BatchRun:
         if fatal is not None:
             raise StudyError(fatal)
         if status.state == "failed":
-            if not is_too_large(status.error):
+            if not is_batch_too_large(status.error):
                 raise StudyError(
                     f"the provider refused the batch {batch.provider_id}: {status.error}; run without --batch"
                 )
@@ -301,8 +301,8 @@ class BatchRun:
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
         """Store the results in a result file."""
-        with self.journal.store.read() as db:
-            rows = requests.read_batch(db, batch.name)
+        with self.journal.store.begin_read() as db:
+            rows = requests.read_open_requests(db, batch.name)
         settled: dict[str, RequestResult] = {}
         repeated = set()
         for line in content.splitlines():
@@ -310,7 +310,7 @@ class BatchRun:
             if key not in rows:
                 continue
             row, _ = rows[key]
-            error = read_line(self.server, line)
+            error = explain_failed_line(self.server, line)
             if key in settled and settled[key].state == "answered":  # the first answer stays
                 repeated |= {key} if error is None else set()
             elif error is None:
@@ -323,8 +323,8 @@ class BatchRun:
                 f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; the first "
                 "answer to each is used"
             )
-        with self.journal.store.write() as (db, now):
-            requests.settle_requests(db, now, list(settled.values()))
+        with self.journal.store.begin_write() as (db, now):
+            requests.store_results(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
                 self.biller.count_cost(answer, rows[key][1])

@@ -60,12 +60,16 @@ class Biller:
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
         """Return the highest cost of a request; None if its price is unknown."""
-        return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
+        return (
+            None
+            if self._price is None
+            else self._price.compute_max_cost(body, max_output_tokens, batch=batch)
+        )
 
     def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
         """Return the values that complete an answer's row. Of the answer, only the token counts are read."""
         usage = read_usage(body)
-        cost = None if self._price is None else self._price.cost(usage, batch=batch)
+        cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
     def count_cost(self, settled: RequestResult, reserved: int | None) -> None:

@@ -12,7 +12,7 @@ from guard_eval.records import BlindPair, Pair, content_id
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import calibration
-from guard_eval.store.judging.requests import Check, Question
+from guard_eval.store.judging.requests import CalibrationCheck, Question
 from guard_eval.study.judge_settings import Judge
 from judge.questions import RequestBuilder
 
@@ -49,9 +49,9 @@ def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
     ]
 
 
-def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
+def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[CalibrationCheck, str, str]]:
     text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
-    yield Check(check="identical", target="A", orders=1), text, text
+    yield CalibrationCheck(check="identical", target="A", orders=1), text, text
     compared = [
         ("shuffled", text, shuffle_words(text, seed=seed)),
         ("swapped", pair.text_a, pair.text_b),
@@ -59,8 +59,8 @@ def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
     ]
     for name, target, other in compared:
         if name != "shuffled" or other != text:
-            yield Check(check=name, target="A", orders=2), target, other
-            yield Check(check=name, target="B", orders=2), other, target
+            yield CalibrationCheck(check=name, target="A", orders=2), target, other
+            yield CalibrationCheck(check=name, target="B", orders=2), other, target
 
 
 def shuffle_words(text: str, *, seed: int) -> str:
@@ -96,7 +96,7 @@ def pad_text(text: str, *, seed: int) -> str:
 def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the calibration questions that the judge has not answered with these settings."""
     settings = RequestBuilder(judge, seed=seed).settings
-    with store.read() as db:
-        answered = calibration.read_answered(db, settings)
-    items = make_checks(store_pairs.read(store), seed=seed)
+    with store.begin_read() as db:
+        answered = calibration.read_answered_questions(db, settings)
+    items = make_checks(store_pairs.read_pairs(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

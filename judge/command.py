@@ -16,8 +16,8 @@ from guard_eval.records import BILLION, JsonObject
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.servers.price import REMEDY, show_usd
-from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
+from guard_eval.servers.price import REMEDY, format_usd
+from guard_eval.servers.server import Server, make_server, may_send_keys, parse_send_key
 from guard_eval.store import Store, pairs
 from guard_eval.store.judging import usage
 from guard_eval.store.judging.requests import Question
@@ -118,7 +118,7 @@ def judge(
             names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
-        if not pairs.read(store):
+        if not pairs.read_pairs(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
         command = JudgeCommand(
             study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate, recheck=recheck
@@ -237,7 +237,7 @@ class JudgeCommand:
         for preview in previews:
             if preview.questions or preview.attempts or preview.open:
                 with self._catch_error(preview.judge):
-                    server = connect_to(preview.judge, plain_http={url for url, _ in self.allowed})
+                    server = make_server(preview.judge, plain_http={url for url, _ in self.allowed})
                     if preview.price is None:
                         raise StudyError(f"the price of {preview.judge.model!r} is unknown; {REMEDY}")
                     self.servers[preview.judge.rater_name] = server
@@ -250,10 +250,10 @@ class JudgeCommand:
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
         if self.budget is not None:
-            cost = f"for never more than {show_usd(self.budget)} over all runs"
+            cost = f"for never more than {format_usd(self.budget)} over all runs"
         else:
             costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
-            expected, worst = (show_usd(sum(preview)) for preview in zip(*costs, strict=True))
+            expected, worst = (format_usd(sum(preview)) for preview in zip(*costs, strict=True))
             cost = f"for about {expected} and at worst {worst}"
         return bool(
             progress.confirm(f"Send {sum(preview.requests for preview in confirmed):,} requests, {cost}?")
@@ -300,16 +300,16 @@ class JudgeCommand:
 
     def summarize(self) -> JudgeResult:
         """Summarize this run, and the judges' costs over all runs."""
-        with self.store.read() as db:
+        with self.store.begin_read() as db:
             spending = usage.read_spending(db)
-            failures = usage.read_reasons(db)
+            failures = usage.read_failure_reasons(db)
         failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
-        reasons = tuple(usage.count_reasons(failed) if self.calibrate else failures)
+        reasons = tuple(usage.count_failure_reasons(failed) if self.calibrate else failures)
         lines = [
             *self.rechecked,
             *(
                 f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
-                f"{show_usd(ledger.cost / BILLION)}"
+                f"{format_usd(ledger.cost / BILLION)}"
                 for name, ledger in self.ledgers.items()
             ),
         ]

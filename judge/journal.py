@@ -15,7 +15,7 @@ from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import calibration, requests
 from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, Reservation
-from guard_eval.store.verdicts import save_judged
+from guard_eval.store.verdicts import save_judged_verdicts
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
 
@@ -43,14 +43,14 @@ class Journal:
             StudyError: The judge is revoked or excluded.
         """
         self.store = store
-        self.rater = raters.get_or_add(store, judge.rater_name, "model")
+        self.rater = raters.get_or_add_rater(store, judge.rater_name, "model")
         self.settings = settings
         self.run = secrets.token_hex(8)
         self._limit = limit
         self.write = GroupCommit(store).write
-        with store.read() as db:
-            requests.check_judge(db, self.rater)
-        store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
+        with store.begin_read() as db:
+            requests.check_judge_may_rate(db, self.rater)
+        store_settings.store_wording(store, {criterion.name: str(criterion) for criterion in judge.rubric})
 
     async def reserve(self, planned: PlannedRequest) -> Reservation:
         """Reserve the cost of a request, if it may be sent now."""
@@ -58,7 +58,7 @@ class Journal:
 
     def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
         """Reserve the costs of a batch's requests."""
-        with self.store.write() as (db, now):
+        with self.store.begin_write() as (db, now):
             return self._reserve(db, now, planned, batch)
 
     def _reserve(
@@ -71,7 +71,7 @@ class Journal:
     async def note(self, error: RequestFailure) -> None:
         """Note why an answer gave no verdict."""
         if error.row is not None:
-            await self.write(requests.note_failures, (error.row, error.kind, error.detail))
+            await self.write(requests.store_failures, (error.row, error.kind, error.detail))
 
     async def save(self, question: Question, verdict: Verdict) -> None:
         """Save a verdict of the study, or an answer of the calibration."""
@@ -81,10 +81,10 @@ class Journal:
             await self.write(self._keep_answers, (question, verdict.choices))
 
     def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
-        save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
+        save_judged_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
     def _keep_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
-        calibration.keep_answers(db, now, self.settings, answers)
+        calibration.store_answers(db, now, self.settings, answers)
 
     async def keep_lease(self) -> None:
         """Renew the lease of open requests before it ends.

@@ -6,7 +6,7 @@ from guard_eval.frozen import record
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
-from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
+from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
 from guard_eval.servers.server import find_key_variable, find_url
 from guard_eval.store import Store
 from guard_eval.store.judging import requests, usage
@@ -75,7 +75,8 @@ class Preview:
         if not self.requests or self.price is None or self.price.assumed:
             return []
         return [
-            (f"{self.name}, {way}", show_usd(usd), show_usd(top)) for way, (usd, top) in self.costs.items()
+            (f"{self.name}, {way}", format_usd(usd), format_usd(top))
+            for way, (usd, top) in self.costs.items()
         ]
 
 
@@ -89,9 +90,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     check_criteria(store, judge)
     url = find_url(judge)
     variable = find_key_variable(judge)
-    with store.read() as db:
+    with store.begin_read() as db:
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
-        in_batches = requests.read_in_batches(db, judge.rater_name)
+        in_batches = requests.read_batched_keys(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
     run = builder.start_run(store)
     unanswered = []

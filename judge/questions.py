@@ -54,7 +54,7 @@ def read_unjudged(store: Store, judge: Judge, *, seed: int) -> list[Question]:
 
     In a study with rounds, fewer questions may be asked, because comparisons can stop early.
     """
-    with store.read() as db:
+    with store.begin_read() as db:
         return requests.read_questions(db, judge.rater_name, plan_questions(judge, seed=seed))
 
 
@@ -64,8 +64,8 @@ def split_rounds(
     """Yield the questions round by round. Each round begins after the previous round is over."""
     waiting = {(question.pair_id, question.number) for question in unanswered}
     while True:
-        with store.write() as (db, now):
-            due = requests.next_questions(db, now, judge.rater_name, plan)
+        with store.begin_write() as (db, now):
+            due = requests.read_due_questions(db, now, judge.rater_name, plan)
         questions = [question for question in due if (question.pair_id, question.number) in waiting]
         if not questions:
             return
@@ -147,7 +147,7 @@ class RequestBuilder:
         A form that gave this judge verdicts is used again, so that all its verdicts have the same form.
         """
         judge = self.judge
-        with store.read() as db:
+        with store.begin_read() as db:
             forms = requests.read_forms(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
@@ -187,7 +187,7 @@ class RequestBuilder:
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
         while samples:
             keys = {index: self.key(questions[index], run.form, sample) for index, sample in samples.items()}
-            with store.read() as db:
+            with store.begin_read() as db:
                 answers = requests.read_answers(db, list(keys.values()))
             samples = {}
             for index, key in keys.items():
@@ -211,7 +211,7 @@ def check_examples(store: Store, judge: Judge) -> None:
     Raises:
         StudyError: An example contains a pair or a text of the study.
     """
-    pairs = store_pairs.read(store) if judge.judged_examples else []
+    pairs = store_pairs.read_pairs(store) if judge.judged_examples else []
     owners = {name: pair.id for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
     owners |= {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
     owners.pop("", None)
@@ -236,8 +236,8 @@ def check_criteria(store: Store, judge: Judge) -> None:
         StudyError: They differ, so that pairs would be judged on different criteria.
     """
     name = judge.rater_name
-    with store.read() as db:
-        before = requests.read_criteria(db, name)
+    with store.begin_read() as db:
+        before = requests.read_judged_criteria(db, name)
     now = set(judge.criteria)
     if before and before != now:
         raise StudyError(
@@ -245,7 +245,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
             f"asked about {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a "
             'new name there (name = "…"), under which it judges all pairs'
         )
-    if changed := describe_rewordings(store_settings.read_criteria(store), judge.rubric):
+    if changed := describe_rewordings(store_settings.read_wording(store), judge.rubric):
         raise StudyError(
             f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}; take back the change, "
             "or define the new words as a criterion of another name"

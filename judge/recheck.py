@@ -28,7 +28,7 @@ from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import (
     AnsweredRequest,
     Attempt,
-    Check,
+    CalibrationCheck,
     PlannedRequest,
     UnavailableRequest,
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 POLL_SECONDS = 0.5
 
-_CHECK = Check(check="recheck", target="A", orders=1)
+_CHECK = CalibrationCheck(check="recheck", target="A", orders=1)
 
 
 Outcome = Literal["same", "changed", "failed"]
@@ -87,10 +87,10 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
     Raises:
         StudyError: The judge has given no verdict yet.
     """
-    pairs = sorted(store_pairs.read(store), key=lambda pair: content_id(seed, "recheck", pair.id))
+    pairs = sorted(store_pairs.read_pairs(store), key=lambda pair: content_id(seed, "recheck", pair.id))
     drawn: dict[str, Attempt] = {}
     for some_pairs in split_chunks(pairs):
-        with store.read() as db:
+        with store.begin_read() as db:
             attempts = requests.read_attempts(db, [pair.id for pair in some_pairs])
         for attempt in attempts:
             if attempt.judge == judge.rater_name and attempt.state == "answered" and attempt.failure is None:

@@ -159,8 +159,8 @@ class OnlineRun:
         questions = list(questions)
         checks = [question for question in questions if question.check is not None]
         if checks:
-            with self._store.write() as (db, _):
-                calibration.plan_checks(
+            with self._store.begin_write() as (db, _):
+                calibration.store_questions(
                     db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
@@ -273,8 +273,8 @@ class OnlineRun:
         """Return the row of a form's instruction; add it before the first request."""
         if form not in self._instructions:
             instruction = self.builder.describe(form, max_output_tokens=self.state.max_output_tokens)
-            with self._store.write() as (db, _):
-                requests.keep_instruction(db, instruction)
+            with self._store.begin_write() as (db, _):
+                requests.store_instruction(db, instruction)
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
@@ -288,7 +288,7 @@ class OnlineRun:
         Raises:
             StudyError: The budget is used up.
         """
-        async with self.workers.limiter as let_go_at:
+        async with self.workers.limiter as admitted_at:
             if self.workers.is_stopped:
                 return UnavailableRequest("busy")
             planned = plan()
@@ -300,21 +300,21 @@ class OnlineRun:
                     raise self.biller.explain_limit(planned)
                 case UnavailableRequest():
                     return reservation
-            return await self._post(planned, form, reservation.row, let_go_at)
+            return await self._post(planned, form, reservation.row, admitted_at)
 
-    async def _post(self, planned: PlannedRequest, form: Form, row: int, let_go_at: float) -> Reply:
+    async def _post(self, planned: PlannedRequest, form: Form, row: int, admitted_at: float) -> Reply:
         self.ledger.requests += 1
         is_alone = self.workers.limiter.in_flight == 1
-        result = await self.workers.limiter.watch(
-            self.client.post(PATHS[form.interface], planned.body), let_go_at
+        result = await self.workers.limiter.send(
+            self.client.post(PATHS[form.interface], planned.body), admitted_at
         )
         if isinstance(result, bytes):
             settled = self.biller.price_answer(row, result)
-            await self.journal.write(requests.settle_requests, settled)
+            await self.journal.write(requests.store_results, settled)
             self.biller.count_cost(settled, planned.cost)
             answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(planned.question, form, answer, is_new=True)
-        await self.journal.write(requests.settle_requests, complete_failed_row(row, result))
+        await self.journal.write(requests.store_results, complete_failed_row(row, result))
         return Reply(
             form=form,
             result=result,

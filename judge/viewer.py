@@ -19,7 +19,7 @@ from guard_eval.reporting.escaping import Escaped, escape_invisible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.servers.answers import read_answer
-from guard_eval.servers.price import show_usd
+from guard_eval.servers.price import format_usd
 from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
@@ -59,7 +59,7 @@ def write_page(
         visible=escape_invisible,
         show_request=show_request,
         show_answer=show_answer,
-        show_usd=show_usd,
+        format_usd=format_usd,
     )
     write_whole(path, page.encode("utf-8", "replace"))
     return sum(len(comparison["orders"]) for comparison in comparisons)
@@ -78,7 +78,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
         if row.rater_kind not in PEOPLE_OF and not row.excluded:
             side = {row.method_a: "a", row.method_b: "b"}.get(row.verdict, TIE)
             votes[row.pair_id][row.criterion].append(side)
-    pairs = store_pairs.read(store)
+    pairs = store_pairs.read_pairs(store)
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         by_position = {pair.position: pair for pair in pairs_by_id.values()}
@@ -111,7 +111,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
 
 def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | None) -> _Groups:
     """Return the requests about these pairs, from all judges or only those in `only`."""
-    with store.read() as db:
+    with store.begin_read() as db:
         attempts = requests.read_attempts(db, list(pairs))
     groups: _Groups = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:

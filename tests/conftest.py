@@ -205,12 +205,12 @@ def own_registry(monkeypatch):
 @pytest.fixture
 def failing_commits(monkeypatch):
     """Return a context in which every transaction fails at its end, as on a full disk."""
-    write = Store.write
+    begin_write = Store.begin_write
 
     @contextlib.contextmanager
     def fail(store):
         is_nested = store._transaction is not None
-        with write(store) as transaction:
+        with begin_write(store) as transaction:
             yield transaction
             if not is_nested:
                 raise OperationalError("COMMIT", {}, sqlite3.OperationalError("database or disk is full"))
@@ -218,7 +218,7 @@ def failing_commits(monkeypatch):
     @contextlib.contextmanager
     def break_commits():
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "write", fail)
+            patch.setattr(Store, "begin_write", fail)
             yield
 
     return break_commits

@@ -87,7 +87,7 @@ def as_rated(demo_study: Path, folder: Path) -> Path:
 def invited(folder: Path) -> dict[str, str]:
     """Invite the raters, and return their tokens."""
     with Store.open(Study.open(folder).database) as store:
-        return {name: raters.invite(store, name)[1] for name in RATERS}
+        return {name: raters.invite_rater(store, name)[1] for name in RATERS}
 
 
 @contextmanager

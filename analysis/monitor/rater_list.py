@@ -30,7 +30,7 @@ def list_raters(study: Study, /) -> ListedRaters:
         study: The study's folder.
     """
     with Store.open(study.database) as store:
-        listed = manage.list_all(store)
+        listed = manage.tabulate_raters(store)
         slots = study.plan.slots
         ratings = read_ratings(store, listed.raters, slots=slots)
     flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}

@@ -277,7 +277,7 @@ def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     Only the last remark on one showing counts, unless the rater removed this remark.
     """
     last: dict[tuple[int, str], notes.Note] = {}
-    for note in reversed(notes.read(store)):
+    for note in reversed(notes.read_notes(store)):
         is_remark = note.kind in {"comment", "problem", "skip"} and note.rater in names
         if is_remark and note.presentation is not None:
             last.setdefault((note.presentation, note.kind), note)
@@ -464,7 +464,7 @@ def _list_checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     rater_keys = ["rater", *_RATED]
     gold = [
         (entry.pair.id, criterion, SIDES[side])
-        for entry in store_pairs.read_gold(store)
+        for entry in store_pairs.read_gold_pairs(store)
         for criterion, side in entry.expected.items()
     ]
     first = last.loc[last["role"] == "study", [*rater_keys, "side"]].rename(columns={"side": "expected"})

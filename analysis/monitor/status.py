@@ -24,7 +24,7 @@ from guard_eval.reporting.words import capitalise, insert_spaces, number, number
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.showings import slots
-from guard_eval.store.showings.rounds import count_active_pairs, count_closed, read_stopping_rounds
+from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
@@ -107,7 +107,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     if study.settings.database is not None or (folder / "study.db").exists():
         try:
             with Store.open(study.database, declared=study.declared) as store:
-                if drawn := pairs.read(store):
+                if drawn := pairs.read_pairs(store):
                     return _read_store(study, store, drawn, steps, texts)
         except StudyError as error:
             return _summarise(folder, [*steps, Step("database", "broken", str(error))])
@@ -118,7 +118,7 @@ def _read_store(
     study: Study, store: Store, drawn: Sequence[Pair], steps: list[Step], texts: Mapping[str, SystemTexts]
 ) -> Status:
     """Return the state of a study that already has pairs."""
-    everybody = raters.read(store)
+    everybody = raters.read_progress(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(
         store,
@@ -307,10 +307,10 @@ def _round_steps(
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
     for who, settings_name in {PEOPLE: pool, **judges}.items():
-        with store.read() as db:
-            done = count_closed(db, settings_name)
+        with store.begin_read() as db:
+            done = count_closed_rounds(db, settings_name)
             playing = couples - read_stopping_rounds(db, settings_name).keys()
-            unrated = slots.count_unrated(db, settings_name)
+            unrated = slots.count_unrated_slots(db, settings_name)
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         values = {"who": who, "done": done, "last": last, "unrated": unrated}
@@ -379,7 +379,7 @@ def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> di
     remaining = {}
     for judge in study.settings.judge:
         name = judge.rater_name
-        with store.read() as db:
+        with store.begin_read() as db:
             playing = count_active_pairs(db, settings_part(name, "model"))
         remaining[name] = max(0, playing * _requests_per_pair(judge) - rated.get(name, 0))
     return remaining

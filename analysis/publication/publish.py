@@ -92,8 +92,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
     with Store.open(study.database, declared=study.declared) as store:
         rows = unblind.read_tidy_rows(store)
-        people = store_raters.read(store)
-        pairs = store_pairs.read(store)
+        people = store_raters.read_progress(store)
+        pairs = store_pairs.read_pairs(store)
     if not rows:
         raise StudyError(
             f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "

@@ -35,10 +35,10 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     rows: list[TidyRow] = []
     gold: list[Gold] = []
     if store is not None:
-        people = [person for person in raters.read(store) if person.kind in PEOPLE]
-        written = notes.read(store)
+        people = [person for person in raters.read_progress(store) if person.kind in PEOPLE]
+        written = notes.read_notes(store)
         rows = [row for row in unblind.read_history(store) if row.rater_kind in PEOPLE]
-        gold = store_pairs.read_gold(store)
+        gold = store_pairs.read_gold_pairs(store)
     steps: dict[str, dict[str, Any]] = {"consent": {}, "background": {}, "check": {}, "practice": {}}
     for note in written:
         if note.kind in steps:

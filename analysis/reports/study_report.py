@@ -31,7 +31,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_suspicious_presentations
-from guard_eval.store.showings.rounds import count_closed, read_contest
+from guard_eval.store.showings.rounds import count_closed_rounds, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import find_strategy
 from guard_eval.study.declared import compare_declared
@@ -74,8 +74,8 @@ def _read_rows(study: Study, store: Store) -> list[TidyRow]:
 def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Remove the verdicts of the open round, if comparisons stop after a round."""
     settings_parts = [name_deciding_group(row.rater, row.rater_kind) for row in rows]
-    with store.read() as db:
-        closed = {name: count_closed(db, name) for name in {*settings_parts}}
+    with store.begin_read() as db:
+        closed = {name: count_closed_rounds(db, name) for name in {*settings_parts}}
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
@@ -93,18 +93,18 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
         rows = _read_rows(study, store)
         context = make_study_context(study, store, rows)
         table = add_columns(
-            study, validate(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
+            study, validate(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
         )
         # If the database cannot be written, nobody can be excluded later either.
         with suppress(StudyError):
-            store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
+            store_settings.put_setting(store, store_settings.RESULTS_SEEN, keep=True)
     return table, context
 
 
 def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings = study.settings
-    pairs = store_pairs.read(store)
+    pairs = store_pairs.read_pairs(store)
     used_criteria = _list_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _keep_closed_rounds(store, unblind.read_tidy_rows(store, include_excluded=True))
@@ -118,7 +118,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         study_hash=study.hash,
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
+        reworded=tuple(describe_rewordings(store_settings.read_wording(store), used_criteria)),
         declared=(*_note_compared_run(settings), *compare_plan(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_read_contests(store, rows),
@@ -152,7 +152,7 @@ def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str
     raters = {
         (row.rater_kind, row.rater if row.rater_kind in PEOPLE_OF else "") for row in rows if row.prompt_round
     }
-    with store.read() as db:
+    with store.begin_read() as db:
         return {
             (kind, judge): read_contest(db, name_deciding_group(judge, kind))
             for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
@@ -171,11 +171,11 @@ def _find_unknown_searches(settings: Settings) -> tuple[str, ...]:
 
 def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
     """Return the excluded raters, each with the latest reason. `rows` include their verdicts."""
-    seen = store_settings.read(store, store_settings.RESULTS_SEEN)
+    seen = store_settings.read_setting(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
-    notes = {note.rater: note for note in store_notes.read(store, kind="exclude")}
+    notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
     exclusions = []
-    for rater in raters.read(store):
+    for rater in raters.read_progress(store):
         note = notes.get(rater.name)
         if rater.state == "excluded" and note is not None:
             at = note.at.isoformat()

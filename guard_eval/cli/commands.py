@@ -56,15 +56,17 @@ COMMANDS = {
         STUDY, "analysis.planning.command:power", "Find out how many items and raters a study needs."
     ),
     "pair": Command(STUDY, "guard_eval.texts.pair:pair", "Draw prompts and make blinded pairs."),
-    "raters add": Command(PEOPLE, "guard_eval.store.manage:add", "Invite people: make a link for each."),
+    "raters add": Command(
+        PEOPLE, "guard_eval.store.manage:invite_raters", "Invite people: make a link for each."
+    ),
     "raters links": Command(
         PEOPLE,
-        "guard_eval.store.manage:links",
+        "guard_eval.store.manage:renew_links",
         "Make new links for invited people and write them to a file, for example to send them by mail.",
     ),
     "raters assign": Command(
         PEOPLE,
-        "guard_eval.store.manage:assign",
+        "guard_eval.store.manage:assign_pairs",
         "Plan who rates which pairs, so that each rater sees both sides equally often.",
     ),
     "raters list": Command(
@@ -73,20 +75,22 @@ COMMANDS = {
         "List the raters with their source, progress and state.",
     ),
     "raters revoke": Command(
-        PEOPLE, "guard_eval.store.manage:revoke", "Stop raters from rating. Their verdicts stay, and count."
+        PEOPLE,
+        "guard_eval.store.manage:revoke_raters",
+        "Stop raters from rating. Their verdicts stay, and count.",
     ),
     "raters exclude": Command(
         PEOPLE,
-        "guard_eval.store.manage:exclude",
+        "guard_eval.store.manage:exclude_raters",
         "Exclude raters: their verdicts no longer count. Nothing is deleted.",
     ),
     "raters include": Command(
         PEOPLE,
-        "guard_eval.store.manage:include",
+        "guard_eval.store.manage:include_raters",
         "Let raters rate again who were excluded or revoked, or who failed the check.",
     ),
     "raters erase": Command(
-        PEOPLE, "guard_eval.store.manage:erase", "Delete people's identity and comments for good."
+        PEOPLE, "guard_eval.store.manage:erase_raters", "Delete people's identity and comments for good."
     ),
     "annotate": Command(
         PEOPLE, "annotation_app.annotate:annotate", "Serve the pairs to people in a browser."

@@ -33,27 +33,27 @@ def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     while rated > before:  # the last rater of a round opens the next one
         before = rated
         for name in NAMES:
-            rater = raters.get_or_add(store, name, "simulated")
-            while batch := handout.claim(store, rater, plan, limit=20):
+            rater = raters.get_or_add_rater(store, name, "simulated")
+            while batch := handout.claim_pairs(store, rater, plan, limit=20):
                 for blind in batch:
                     choices = _choose_for_each_criterion(blind, criteria, name, plan)
-                    verdicts.save(store, blind.presentation, choices, rater=rater)
+                    verdicts.save_verdict(store, blind.presentation, choices, rater=rater)
                 rated += len(batch)
     return rated
 
 
 def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated judge rate every pair in both orders. Return the number of showings."""
-    judge = raters.get_or_add(store, JUDGE, "simulated_model")
+    judge = raters.get_or_add_rater(store, JUDGE, "simulated_model")
     judged = 0
     rounds = plan.rounds and replace(plan.rounds, showings=2)
-    with store.write() as (db, now):
-        while questions := requests.next_questions(db, now, JUDGE, replace(plan, slots=2, rounds=rounds)):
+    with store.begin_write() as (db, now):
+        while questions := requests.read_due_questions(db, now, JUDGE, replace(plan, slots=2, rounds=rounds)):
             answers = [
                 (question, _choose_for_each_criterion(question.blind, criteria, JUDGE, plan))
                 for question in questions
             ]
-            verdicts.save_judged(db, judge, answers, now=now, declared=store.declared_now)
+            verdicts.save_judged_verdicts(db, judge, answers, now=now, declared=store.declared_now)
             judged += len(answers)
     return judged
 

@@ -34,8 +34,8 @@ from guard_eval.servers.failures import (
     OF_THE_SERVER,
     RequestFailure,
 )
-from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
-from guard_eval.servers.server import Server, connect_to, find_url, may_send_keys
+from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
+from guard_eval.servers.server import Server, find_url, make_server, may_send_keys
 from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
@@ -144,7 +144,7 @@ class ServedPlan:
     def max_cost(self, body: Fields) -> int:
         """Return the highest possible cost of a request, in billionths of a dollar."""
         tokens = self.study.settings.generation.max_new_tokens
-        return 0 if self.price is None else self.price.max_cost(_encode_body(body), tokens)
+        return 0 if self.price is None else self.price.compute_max_cost(_encode_body(body), tokens)
 
     @property
     def max_total(self) -> int:
@@ -158,7 +158,7 @@ class ServedPlan:
         if not self.missing:
             return self.result(0, [f"{name}: no request is needed"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
-        cost = "" if self.price is None else f" for at most {show_usd(self.max_total / BILLION)}"
+        cost = "" if self.price is None else f" for at most {format_usd(self.max_total / BILLION)}"
         count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"
         example = escape_invisible(json.dumps(self.body(*self.missing[0]), ensure_ascii=False))
         start = "  prompts are sent whole; the first request:"
@@ -245,7 +245,7 @@ def _confirm_requests(
                 f"the price of {plan.system.served_model.model!r} of {plan.system.name!r} is unknown; "
                 f"{REMEDY}"
             )
-        servers[plan.system.name] = connect_to(
+        servers[plan.system.name] = make_server(
             plan.system.served_model, plain_http={url for url, _ in send_key}
         )
     if not may_send_keys(servers.values(), send_key):
@@ -256,10 +256,10 @@ def _confirm_requests(
     count = sum(len(plan.missing) for plan in plans)
     if not sys.stdin.isatty():
         raise StudyError(
-            f"{count} requests can cost {show_usd(cost / BILLION)}, and there is no terminal to confirm that "
-            "in; say what they may cost together, in US dollars: --budget USD"
+            f"{count} requests can cost {format_usd(cost / BILLION)}, and there is no terminal to confirm "
+            "that in; say what they may cost together, in US dollars: --budget USD"
         )
-    question = f"Send {count:,} requests, for at most {show_usd(cost / BILLION)}?"
+    question = f"Send {count:,} requests, for at most {format_usd(cost / BILLION)}?"
     return servers if progress.confirm(question) else None
 
 
@@ -290,7 +290,7 @@ class ServedRun:
         """Return lines that describe the written texts and the failures."""
         counts = self.counts
         remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
-        cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
+        cost = f" for {format_usd(self.cost / BILLION)}" if self.cost else ""
         count = f"{counts['written']} of {len(self._plan.missing)}"
         head = f"{self._plan.system.name}: {count} requested texts written{cost}{''.join(remarks)}"
         failures = self.failures.most_common(5)
@@ -418,7 +418,7 @@ class ServedRun:
         """Send a request once, and write its answer. If there is none, return the failure."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
-        async with self._workers.limiter as let_go_at:
+        async with self._workers.limiter as admitted_at:
             if self._workers.is_stopped:
                 return None
             body = self._adapt_body(prompt, number)
@@ -430,7 +430,9 @@ class ServedRun:
             if max_cost:
                 append_attempt(plan.study, plan.system, attempt, max_cost)
             began = time.monotonic()
-            result = await self._workers.limiter.watch(self._client.post(path, _encode_body(body)), let_go_at)
+            result = await self._workers.limiter.send(
+                self._client.post(path, _encode_body(body)), admitted_at
+            )
             if isinstance(result, RequestFailure):
                 cost = max_cost if result.billed else 0
                 self._budget.record_real_cost(max_cost, cost)
@@ -451,7 +453,7 @@ class ServedRun:
         plan = self._plan
         answer = read_answer(body)
         usage = read_usage(body)
-        exact_cost = None if plan.price is None else plan.price.cost(usage)
+        exact_cost = None if plan.price is None else plan.price.compute_cost(usage)
         cost = max_cost if exact_cost is None else exact_cost
         if answer is None:
             self._budget.record_real_cost(max_cost, cost)

@@ -17,7 +17,7 @@ from guard_eval.records import JsonObject
 from guard_eval.servers.answers import load_json, object_or_empty, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, FailureKind, RequestFailure
-from guard_eval.servers.refusals import read_words
+from guard_eval.servers.refusals import read_error_message
 from guard_eval.servers.workers import draw_pause
 
 MOST_REQUESTS = 50_000
@@ -94,22 +94,22 @@ class BatchApi:
         self.client.largest = LARGEST_FILE
         self.pace = pace
 
-    async def find(self, name: str) -> str | None:
+    async def find_batch(self, name: str) -> str | None:
         """Return the provider's id of the batch with our name, if there is one.
 
         The list is read twice, because it may be a little behind.
         """
-        batch_id = await self._look_for(name)
+        batch_id = await self._search_batches(name)
         if batch_id is None:
             await asyncio.sleep(self.pace * SECOND_LOOK_SECONDS)
-            batch_id = await self._look_for(name)
+            batch_id = await self._search_batches(name)
         return batch_id
 
-    async def _look_for(self, name: str) -> str | None:
+    async def _search_batches(self, name: str) -> str | None:
         query: dict[str, object] = {"limit": 100}
         pages = set()
         while True:
-            page = await self._call(partial(self.client.get, "/batches", dict(query)))
+            page = await self._call_for_object(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
@@ -123,14 +123,16 @@ class BatchApi:
                 raise StudyError(_BAD_RESPONSE)
             pages.add(query["after"])
 
-    async def create(self, name: str, file: IO[bytes], path: str) -> str:
+    async def create_batch(self, name: str, file: IO[bytes], path: str) -> str:
         """Upload requests for a path and create a batch; return the provider's id of the batch.
 
         Raises:
             TooLargeError: It is too large.
         """
         try:
-            uploaded = await self._call(partial(self.client.upload, f"guard-eval-{name}.jsonl", file))
+            uploaded = await self._call_for_object(
+                partial(self.client.upload, f"guard-eval-{name}.jsonl", file)
+            )
             body = {
                 "input_file_id": _read_id(uploaded),
                 "endpoint": path,
@@ -138,37 +140,37 @@ class BatchApi:
                 "metadata": {"guard-eval": name},
             }
             post = partial(self.client.post, "/batches", json.dumps(body).encode())
-            return _read_id(await self._call(post, name))
+            return _read_id(await self._call_for_object(post, name))
         except CallError as error:
-            if is_too_large(str(error)):
+            if is_batch_too_large(str(error)):
                 raise TooLargeError(str(error)) from None
             raise
 
-    async def read(self, batch_id: str) -> BatchStatus:
+    async def read_status(self, batch_id: str) -> BatchStatus:
         """Return the status of a batch."""
-        status = await self._call(partial(self.client.get, f"/batches/{batch_id}"))
-        state = read_state(status.get("status"))
+        status = await self._call_for_object(partial(self.client.get, f"/batches/{batch_id}"))
+        state = read_batch_state(status.get("status"))
         count = object_or_empty(status.get("request_counts")).get("completed", 0)
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,
             words=f"{shorten(str(status.get('status')))}, {count} answers",
             files=tuple(str(name) for name in files if name),
-            error=shorten(read_words(status.get("errors") or status.get("error"))),
+            error=shorten(read_error_message(status.get("errors") or status.get("error"))),
         )
 
-    async def download(self, file_id: str) -> bytes:
+    async def download_file(self, file_id: str) -> bytes:
         """Return the contents of a result file."""
-        return await self._repeat(partial(self.client.get, f"/files/{file_id}/content"))
+        return await self._repeat_call(partial(self.client.get, f"/files/{file_id}/content"))
 
-    async def _call(self, call: Call, name: str | None = None) -> JsonObject:
+    async def _call_for_object(self, call: Call, name: str | None = None) -> JsonObject:
         """Make a call and return its JSON object."""
-        table = load_json(await self._repeat(call, name))
+        table = load_json(await self._repeat_call(call, name))
         if not isinstance(table, dict):
             raise StudyError(_BAD_RESPONSE)
         return table
 
-    async def _repeat(self, call: Call, name: str | None = None) -> bytes:
+    async def _repeat_call(self, call: Call, name: str | None = None) -> bytes:
         """Repeat a call until it has an answer. `name` is our name of the batch that the call creates."""
         detail = ""
         for attempt in range(1, _CALLS + 1):
@@ -179,12 +181,12 @@ class BatchApi:
             is_missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
             if not is_missing and result.fatal is not None and result.kind != "transport":
                 raise StudyError(result.fatal)
-            is_final = is_missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind)
+            is_final = is_missing or result.kind not in ATTEMPTS or is_batch_too_large(detail, result.kind)
             if attempt < _CALLS and not is_final:
                 await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
             try:
                 # the provider may have created the batch, even if the answer says otherwise
-                batch_id = None if name is None else await self.find(name)
+                batch_id = None if name is None else await self.find_batch(name)
             except CallError:
                 break
             if batch_id is not None:
@@ -201,28 +203,30 @@ def _read_id(entry: JsonObject) -> str:
     return name
 
 
-def read_state(word: object) -> BatchState:
+def read_batch_state(word: object) -> BatchState:
     """Return the state of a batch.
 
-    >>> [read_state(word) for word in ("COMPLETED", "in_progress", "JOB_STATE_SUCCEEDED", "TIMEOUT_EXCEEDED")]
+    >>> [read_batch_state(word) for word in ("COMPLETED", "in_progress", "JOB_STATE_SUCCEEDED", "TIMEOUT")]
     ['completed', 'open', 'completed', 'cancelled']
-    >>> [read_state(word) for word in ("cancelling", "canceled", "Failed", "validating", None)]
+    >>> [read_batch_state(word) for word in ("cancelling", "canceled", "Failed", "validating", None)]
     ['open', 'cancelled', 'failed', 'open', 'open']
     """
     words = str(word).lower()
     return next((state for state, pattern in _STATES.items() if re.search(pattern, words)), "open")
 
 
-def is_too_large(words: str, kind: FailureKind | None = None) -> bool:
+def is_batch_too_large(words: str, kind: FailureKind | None = None) -> bool:
     """Return whether a refusal means that the batch is too large for the account or the server.
 
     A refusal that looks like a rate limit or an outage counts only if it mentions the queue, because most of
     these refusals are temporary.
 
-    >>> is_too_large("Enqueued token limit reached. Limit: 90,000 enqueued tokens.", "rate_limited")
+    >>> is_batch_too_large("Enqueued token limit reached. Limit: 90,000 enqueued tokens.", "rate_limited")
     True
-    >>> is_too_large("HTTP 404: no /batches"), is_too_large("HTTP 429: too many requests", "rate_limited")
-    (False, False)
+    >>> is_batch_too_large("HTTP 404: no /batches")
+    False
+    >>> is_batch_too_large("HTTP 429: too many requests", "rate_limited")
+    False
     """
     pattern = _QUEUE_FULL if kind in ATTEMPTS else _TOO_LARGE
     return re.search(pattern, words, re.IGNORECASE | re.DOTALL) is not None

@@ -14,8 +14,8 @@ from typing import IO, Any, Self
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.servers.answers import load_json
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
-from guard_eval.servers.redaction import redact
-from guard_eval.servers.refusals import explain_lost_request, is_page, read_error, read_refusal
+from guard_eval.servers.redaction import remove_key
+from guard_eval.servers.refusals import explain_error, explain_lost_request, explain_refusal, is_web_page
 from guard_eval.servers.server import Server, is_own_key
 
 try:
@@ -129,21 +129,21 @@ class Client:
 
     async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
         """Send JSON once to a path below the server's address, and return the response."""
-        result = await self._call("post", path, content=body)
-        return result if isinstance(result, RequestFailure) else read_error(self.server, result) or result
+        result = await self._send("post", path, content=body)
+        return result if isinstance(result, RequestFailure) else explain_error(self.server, result) or result
 
     async def upload(self, name: str, file: IO[bytes]) -> bytes | RequestFailure:
         """Upload a file of requests from its beginning; it is read while it is sent."""
         file.seek(0)
         files = [("file", (name, file, "application/jsonl"))]
         form = {"purpose": "batch"}
-        return await self._call("post", "/files", content_type="multipart/form-data", body=form, files=files)
+        return await self._send("post", "/files", content_type="multipart/form-data", body=form, files=files)
 
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | RequestFailure:
         """Return the response to a GET request for a path below the server's address."""
-        return await self._call("get", path, query=query)
+        return await self._send("get", path, query=query)
 
-    async def _call(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -162,24 +162,24 @@ class Client:
         except openai.APIStatusError as error:
             return self._read_response(error.response)
         except (openai.APIConnectionError, httpx2.RequestError, TimeoutError) as error:
-            return self._read_exception(error)
+            return self._explain_exception(error)
         return self._read_response(response)
 
     def _read_response(self, response: httpx2.Response) -> bytes | RequestFailure:
-        content = redact(response.content, self.server.key)
+        content = remove_key(response.content, self.server.key)
         headers = response.headers
-        page = is_page(headers.get("content-type", ""), content)
+        page = is_web_page(headers.get("content-type", ""), content)
         if response.is_success and not page:
             return content
         body = load_json(content)
         if isinstance(body, list) and body:  # Gemini's
             body = body[0]
         error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
-        refusal = read_refusal(self.server, response.status_code, headers, error, page=page)
+        refusal = explain_refusal(self.server, response.status_code, headers, error, page=page)
         # a refusal of the model's own text is an answer: it is stored, and another sample follows
         return content if refusal.kind in RESAMPLED else refusal
 
-    def _read_exception(self, error: Exception) -> RequestFailure:
+    def _explain_exception(self, error: Exception) -> RequestFailure:
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"

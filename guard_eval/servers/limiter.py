@@ -62,8 +62,8 @@ class RateLimiter:
             self.in_flight -= 1
             self._free.notify(2)
 
-    async def watch(
-        self, call: Awaitable[bytes | RequestFailure], let_go_at: float
+    async def send(
+        self, call: Awaitable[bytes | RequestFailure], admitted_at: float
     ) -> bytes | RequestFailure:
         """Send a request that was admitted at this time, adapt the limit to the result, and return it.
 
@@ -73,11 +73,11 @@ class RateLimiter:
         sent_at = time.monotonic()
         result = await call
         if isinstance(result, bytes):
-            self.note_answer(sent_at)
+            self.raise_limit(sent_at)
             return result
         is_queued = result.kind == "timeout" and not is_alone
         if result.kind == "rate_limited" or is_queued or result.wait:
-            self.note_refusal(let_go_at, result.wait or 0.0)
+            self.lower_limit(admitted_at, result.wait or 0.0)
             self._report_wait(result)
         return result
 
@@ -90,7 +90,7 @@ class RateLimiter:
         wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
         progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
 
-    def note_answer(self, sent_at: float) -> None:
+    def raise_limit(self, sent_at: float) -> None:
         """Raise the limit if an answer came quickly."""
         seconds = max(time.monotonic() - sent_at, 1e-3)
         if not self._measured:
@@ -101,7 +101,7 @@ class RateLimiter:
             step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
             self.limit = min(self._concurrency, self.limit + step)
 
-    def note_refusal(self, sent_at: float, wait: float) -> None:
+    def lower_limit(self, sent_at: float, wait: float) -> None:
         """Pause, and halve the limit: only once for all requests that were under way at the same time."""
         now = time.monotonic()
         if sent_at > self._reduced_at:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from guard_eval.records import BILLION, Usage
-from guard_eval.servers.server import locate
+from guard_eval.servers.server import locate_address
 from guard_eval.study.served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Price:
         )
         return float(prices.calc_price(usage)["total_price"])
 
-    def cost(self, usage: Usage, *, batch: bool = False) -> int | None:
+    def compute_cost(self, usage: Usage, *, batch: bool = False) -> int | None:
         """Return the cost of an answer in billionths of a dollar; None if its tokens are unknown."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
@@ -76,7 +76,7 @@ class Price:
             self.price_tokens(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch)
         )
 
-    def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
+    def compute_max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
         """Return the highest cost of a request. Its tokens are at most as many as its bytes.
 
         The number of bytes is rounded up to a multiple of 64, so only a few different costs are computed.
@@ -100,7 +100,7 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
     stated = settings.usd_per_million_tokens
     if stated is None:
         listed = _find_catalogue_price(settings.model, url)
-        if listed is not None or locate(url) == "far":
+        if listed is not None or locate_address(url) == "far":
             return listed
         source = "a server in your network, and no listed price"
         return Price(online=None, batch=None, source=source, assumed=True)
@@ -156,10 +156,10 @@ def to_billionths(usd: float) -> int:
     return int(exact) + (exact > int(exact))
 
 
-def show_usd(amount: float) -> str:
+def format_usd(amount: float) -> str:
     """Format an amount of US dollars with cents, or a small amount with four decimals.
 
-    >>> show_usd(1234.5), show_usd(0.00042), show_usd(0)
+    >>> format_usd(1234.5), format_usd(0.00042), format_usd(0)
     ('$1,234.50', '$0.0004', '$0.00')
     """
     return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"

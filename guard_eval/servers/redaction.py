@@ -31,27 +31,27 @@ _BASES = (16, 16, 16, 8, 16, 16, 10)
 _SILENT = bytes(code for code in range(256) if code > 127 or not chr(code).isalnum())
 
 
-def redact(content: bytes, key: str) -> bytes:
+def remove_key(content: bytes, key: str) -> bytes:
     r"""Return the bytes without the key, and without the lines that contain the key in disguise.
 
-    >>> redact(b"Incorrect key sk-secret99", "sk-secret99"), redact(b"A tie, at index 1", "e")
+    >>> remove_key(b"Incorrect key sk-secret99", "sk-secret99"), remove_key(b"A tie, at index 1", "e")
     (b'Incorrect key [key]', b'A tie, at index 1')
-    >>> redact(b"SK%2DSECRET99\nand c2stc2VjcmV0OTk=\nand no key", "sk-secret99")
+    >>> remove_key(b"SK%2DSECRET99\nand c2stc2VjcmV0OTk=\nand no key", "sk-secret99")
     b'[key]\n[key]\nand no key'
     """
     if len(key) < SHORTEST_KEY:
         return content
     plain = content.replace(key.encode(), b"[key]")
-    if not _is_disguised(plain, key):
+    if not _has_disguised_key(plain, key):
         return plain
-    lines = [b"[key]" if _is_disguised(line, key) else line for line in plain.split(b"\n")]
+    lines = [b"[key]" if _has_disguised_key(line, key) else line for line in plain.split(b"\n")]
     redacted = b"\n".join(lines)
-    return b"[key]" if _is_disguised(redacted, key) else redacted
+    return b"[key]" if _has_disguised_key(redacted, key) else redacted
 
 
-def redact_words(text: str, key: str) -> str:
+def remove_key_from_text(text: str, key: str) -> str:
     """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
-    redacted = _KEY_LIKE.sub("[key]", redact(text.encode(errors="replace"), key).decode(errors="replace"))
+    redacted = _KEY_LIKE.sub("[key]", remove_key(text.encode(errors="replace"), key).decode(errors="replace"))
     if len(key) < _LONG_KEY:
         return redacted
     pieces = [key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)]
@@ -59,7 +59,7 @@ def redact_words(text: str, key: str) -> str:
     return "".join("[key]" if any(piece in word for piece in pieces) else word for word in words)
 
 
-def _is_disguised(content: bytes, key: str) -> bool:
+def _has_disguised_key(content: bytes, key: str) -> bool:
     letters = _keep_letters_and_digits(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
     return any(code in letters for code in _encode_key(key))
 

@@ -24,9 +24,9 @@ from guard_eval.servers.answers import (
     shorten,
 )
 from guard_eval.servers.failures import ATTEMPTS, RESAMPLED, Change, FailureKind, RequestFailure
-from guard_eval.servers.redaction import redact_words
+from guard_eval.servers.redaction import remove_key_from_text
 from guard_eval.servers.server import Server
-from guard_eval.servers.waits import read_wait
+from guard_eval.servers.waits import read_wait_seconds
 
 _TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
 
@@ -75,12 +75,12 @@ _FATAL: dict[str | None, str] = _TABLE["fatal"]
 """Problems that only the user can fix, each with the sentence that ends the run."""
 
 
-def hint_at_address(url: str) -> str:
+def suggest_address(url: str) -> str:
     """Return a hint about the usual mistake in a server's address.
 
-    >>> hint_at_address("http://localhost:1234")
+    >>> suggest_address("http://localhost:1234")
     'it usually ends in /v1, such as http://localhost:1234/v1'
-    >>> hint_at_address("http://localhost:1234/v1/chat/completions")
+    >>> suggest_address("http://localhost:1234/v1/chat/completions")
     'it ends before /chat/completions'
     """
     path = urlsplit(url).path.rstrip("/")
@@ -92,11 +92,11 @@ def hint_at_address(url: str) -> str:
     return f"it usually ends in /v1, such as {url.rstrip('/')}/v1"
 
 
-def read_words(error: object) -> str:
+def read_error_message(error: object) -> str:
     """Return a server's message about an error, without the message of a router before it.
 
-    >>> read_words({"message": "Provider returned error", "metadata": {"raw": '{"error": "try again"}'}})
-    'Provider returned error: try again'
+    >>> read_error_message({"message": "Provider error", "metadata": {"raw": '{"error": "try again"}'}})
+    'Provider error: try again'
     """
     return ": ".join(dict.fromkeys(_find_sentences(error, 0))) or str(error)
 
@@ -123,7 +123,7 @@ def _find_sentences(value: object, depth: int) -> Iterator[str]:
         yield from _find_sentences(entry, depth + 1)
 
 
-def read_refusal(
+def explain_refusal(
     server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
 ) -> RequestFailure:
     """Explain a response with an error status, or a web page with any status.
@@ -140,10 +140,10 @@ def read_refusal(
     codes = {
         str(error_table.get(name)) for error_table in (table, inner) for name in ("code", "type", "status")
     }
-    message = _name_page(error) if page else read_words(error)
+    message = _describe_web_page(error) if page else read_error_message(error)
     if 300 <= status < 400:
         message = f"to {headers.get('location', 'nowhere')}"
-    message = redact_words(message, server.key)
+    message = remove_key_from_text(message, server.key)
     detail = f"HTTP {status}: {shorten(message, _LONGEST_DETAIL)}"
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
@@ -155,20 +155,20 @@ def read_refusal(
     if rule.kind in _FATAL:
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
         values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}
-        fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, hint=hint_at_address(server.url))
+        fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, hint=suggest_address(server.url))
         return RequestFailure(kind="rejected", detail=detail, change=change, fatal=fatal)
     kind = cast("FailureKind", rule.kind)
-    wait = read_wait(headers, error) if kind in ATTEMPTS else None
+    wait = read_wait_seconds(headers, error) if kind in ATTEMPTS else None
     return RequestFailure(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
 
 
-def _name_page(content: object) -> str:
+def _describe_web_page(content: object) -> str:
     """Return a message that the body is a web page, with the page's title."""
     title = re.search(r"<title[^<>]{0,100}>([^<]{1,100})", str(content)[:_LONGEST], re.IGNORECASE)
     return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
 
 
-def read_error(server: Server, body: bytes) -> RequestFailure | None:
+def explain_error(server: Server, body: bytes) -> RequestFailure | None:
     """Explain an error in a response with status 200.
 
     Return None if there is no error, or if a new sample may succeed.
@@ -180,14 +180,14 @@ def read_error(server: Server, body: bytes) -> RequestFailure | None:
     error = envelope.get("error")
     if not error:
         return None
-    refusal = read_refusal(server, read_status(object_or_empty(error).get("code")) or 500, {}, error)
+    refusal = explain_refusal(server, read_status(object_or_empty(error).get("code")) or 500, {}, error)
     if refusal.kind in RESAMPLED:
         return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
     return replace(refusal, billed=True, change=None) if charged else refusal
 
 
-def read_line(server: Server, line: bytes) -> RequestFailure | None:
+def explain_failed_line(server: Server, line: bytes) -> RequestFailure | None:
     """Explain a failed line of a batch's results; None if the line has an answer, whatever its status is.
 
     A line with neither a status nor an error counts as an answer, even if it is unreadable: it may cost
@@ -199,8 +199,8 @@ def read_line(server: Server, line: bytes) -> RequestFailure | None:
     error = entry.get("error") or read_json(line).get("error")
     is_success = status is None or status in range(200, 300)
     if read_answer(line) is not None or (is_success and not error):
-        return read_error(server, line)
-    refusal = read_refusal(server, status or 500, {}, error or "no answer")
+        return explain_error(server, line)
+    refusal = explain_refusal(server, status or 500, {}, error or "no answer")
     return None if refusal.kind in RESAMPLED else replace(refusal, billed=False)
 
 
@@ -254,10 +254,10 @@ def explain_lost_request(server: Server, error: BaseException, *, sent: bool) ->
     return RequestFailure(kind=kind, detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 
 
-def is_page(content_type: str, body: bytes) -> bool:
+def is_web_page(content_type: str, body: bytes) -> bool:
     """Return whether an answer is HTML.
 
-    >>> is_page("application/json", b'{"choices": []}'), is_page("text/html; charset=utf-8", b"")
+    >>> is_web_page("application/json", b'{"choices": []}'), is_web_page("text/html; charset=utf-8", b"")
     (False, True)
     """
     return content_type.lower().startswith("text/html") or body.lstrip()[:1] == b"<"

@@ -66,7 +66,7 @@ class Server:
     def is_direct(self) -> bool:
         """Whether requests avoid proxies, which could read an unencrypted key."""
         plain = urlsplit(self.url).scheme == "http"
-        return plain and (self.variable is not None or locate(self.url) == "here")
+        return plain and (self.variable is not None or locate_address(self.url) == "here")
 
 
 def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
@@ -103,10 +103,10 @@ def find_origin(url: str) -> str:
     return f"{parts.scheme}://{host}" if port is None else f"{parts.scheme}://{host}:{port}"
 
 
-def locate(url: str) -> Literal["here", "near", "far"]:
+def locate_address(url: str) -> Literal["here", "near", "far"]:
     """Return whether an address is on this machine, in this network, or elsewhere.
 
-    >>> [locate(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "api.x.ai")]
+    >>> [locate_address(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "x.ai")]
     ['here', 'here', 'near', 'near', 'far']
     """
     host = urlsplit(url).hostname or ""
@@ -152,7 +152,7 @@ def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ)
     )
 
 
-def connect_to(
+def make_server(
     settings: ServedModel, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
 ) -> Server:
     """Return the server with the key for it.
@@ -177,7 +177,7 @@ def connect_to(
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise StudyError(f"{variable} contains characters that no key has; copy the key again")
-    if key and urlsplit(url).scheme == "http" and not (host in plain_http or locate(url) == "here"):
+    if key and urlsplit(url).scheme == "http" and not (host in plain_http or locate_address(url) == "here"):
         raise StudyError(
             f"the key in {variable} would go to {host} over plain http, where everyone on the way can "
             f"read it; use https, add --send-key {variable}={host} if that network is yours, or unset "
@@ -219,7 +219,7 @@ def find_trusted_path() -> Path:
     return folder / "guard-eval" / "trusted.toml"
 
 
-def read_trusted() -> set[tuple[str, str]]:
+def read_trusted_keys() -> set[tuple[str, str]]:
     """Read pairs of a server's origin and a variable whose key may be sent there without a question.
 
     Raises:
@@ -250,7 +250,7 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
         for server in servers
         if server.variable is not None and not is_own_key(server.variable, server.url)
     }
-    for url, variable in sorted(destinations and destinations - allowed - read_trusted()):
+    for url, variable in sorted(destinations and destinations - allowed - read_trusted_keys()):
         if not sys.stdin.isatty():
             raise StudyError(
                 f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "

@@ -26,16 +26,16 @@ _EPOCH = 1e9
 """A larger number is a date in seconds; one over a thousand times this value is a date in milliseconds."""
 
 
-def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
+def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float | None:
     """Return the seconds that a server asks to wait; None if it gives no time.
 
     Args:
         headers: The response's headers, with names in lower case.
         error: The error in the body.
 
-    >>> read_wait({}, {"message": "Rate limit reached. Please try again in 7m12s."})
+    >>> read_wait_seconds({}, {"message": "Rate limit reached. Please try again in 7m12s."})
     432.0
-    >>> read_wait({"retry-after": "3"}), read_wait({"retry-after": "soon"})
+    >>> read_wait_seconds({"retry-after": "3"}), read_wait_seconds({"retry-after": "soon"})
     (3.0, None)
     """
     words = json.dumps(error, default=str)[:10_000]
@@ -60,7 +60,7 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
     """Return the seconds that a number, a duration or a date means; None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
-        return sum(float(count) * _find_seconds(unit) for count, unit in times)
+        return sum(float(count) * _find_unit_seconds(unit) for count, unit in times)
     date = _read_number(value)
     if date is None or not 0 <= date < 1e4 * _EPOCH:
         return None
@@ -69,7 +69,7 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
     return max(0.0, (date if date < 1e3 * _EPOCH else date / 1e3) - sent_at)
 
 
-def _find_seconds(unit: str) -> float:
+def _find_unit_seconds(unit: str) -> float:
     return next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
 
 

@@ -41,7 +41,7 @@ class Workers:
 
         After Ctrl-C, answers under way are still received, because they are paid.
         """
-        workers = [asyncio.ensure_future(self._work(work)) for work in works]
+        workers = [asyncio.ensure_future(self._stop_all_on_error(work)) for work in works]
         if not workers:
             return
         try:
@@ -58,7 +58,7 @@ class Workers:
             if error is not None:
                 raise error
 
-    async def _work(self, work: Awaitable[None]) -> None:
+    async def _stop_all_on_error(self, work: Awaitable[None]) -> None:
         try:
             await work
         except BaseException:

@@ -5,8 +5,8 @@
 >>> from guard_eval.store import Store, raters
 >>> with TemporaryDirectory() as folder:
 ...     with Store.open(f"sqlite:///{Path(folder) / 'study.db'}", create=True) as store:
-...         ann, token = raters.invite(store, "Ann")
-...         raters.sign_in(store, token) == ann, raters.sign_in(store, "a guess")
+...         ann, token = raters.invite_rater(store, "Ann")
+...         raters.find_rater_by_token(store, token) == ann, raters.find_rater_by_token(store, "a guess")
 (True, None)
 """
 

@@ -28,7 +28,7 @@ _TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
     "verdicts": unblind.read_tidy_rows,
     "all": partial(unblind.read_tidy_rows, include_surplus=True, include_excluded=True),
     "history": unblind.read_history,
-    "notes": notes.read,
+    "notes": notes.read_notes,
 }
 
 

@@ -89,7 +89,7 @@ _PRESENT = query("""
 """)
 
 
-def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[BlindPair]:
+def claim_pairs(store: Store, rater: Rater, plan: HandOutPlan, limit: int = 1) -> list[BlindPair]:
     """Return up to `limit` pairs: first the rater's open pairs, with a new lease, then pairs of open slots.
 
     The list is empty if no pair remains, or if the rater is revoked or excluded.
@@ -97,8 +97,8 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
     Raises:
         KeyError: The rater is a model, which gets no slots.
     """
-    with store.write() as (db, now):
-        hand_out = _HandOut(db, who, plan, now, limit)
+    with store.begin_write() as (db, now):
+        hand_out = _HandOut(db, rater, plan, now, limit)
         if hand_out.is_out:
             return []
         for row in hand_out.open:
@@ -106,7 +106,7 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
                 slots.hold_slot(db, row.slot_id, row.id, row.first, now + plan.lease)
         numbers = [row.id for row in hand_out.open]
         while len(numbers) < limit:
-            number = hand_out.present_next()
+            number = hand_out.make_next_presentation()
             if number is None:
                 break
             numbers.append(number)
@@ -124,22 +124,22 @@ def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     return [blind_pairs[number] for number in numbers]
 
 
-def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, int]:
+def count_progress(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, int]:
     """Return the number of rated presentations, and the number of open and future presentations.
 
     Without a quota, future presentations are counted only up to `MOST_COUNTED`.
     """
-    with store.write() as (db, now):
-        hand_out = _HandOut(db, who, plan, now, MOST_COUNTED)
-        rated = int(_COUNT_RATED(db, rater=who.id).scalar_one())
+    with store.begin_write() as (db, now):
+        hand_out = _HandOut(db, rater, plan, now, MOST_COUNTED)
+        rated = int(_COUNT_RATED(db, rater=rater.id).scalar_one())
         if hand_out.is_out:
             return rated, 0
-        new = slots.count_new_pairs(db, hand_out.pool, who.id, now, limit=hand_out.count_remaining())
+        new = slots.count_new_pairs(db, hand_out.pool, rater.id, now, limit=hand_out.count_remaining())
         checks = hand_out.count_checks(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
 
-def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
+def find_wait_end(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
     """Return the time until which a rater without an open pair should wait for pairs that others have open.
 
     These pairs may become free for the rater, or they must be rated before the next round begins.
@@ -147,23 +147,25 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
     Return None if no further pair will come: the rater has reached the quota, has seen all pairs, or has
     waited for a whole lease.
     """
-    with store.write() as (db, now):
-        hand_out = _HandOut(db, who, plan, now, 1)
+    with store.begin_write() as (db, now):
+        hand_out = _HandOut(db, rater, plan, now, 1)
         if hand_out.is_out or not hand_out.count_remaining():
             return None
-        next_end = slots.find_next_lease_end(db, hand_out.pool, who.id, now)
-        closed = rounds.count_closed(db, hand_out.pool)
+        next_end = slots.find_next_lease_end(db, hand_out.pool, rater.id, now)
+        closed = rounds.count_closed_rounds(db, hand_out.pool)
         if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
         # at most one lease after the rater's last action, because others can renew their leases for ever
-        last_act = _LAST_ACT(db, rater=who.id).scalar_one() or now
+        last_act = _LAST_ACT(db, rater=rater.id).scalar_one() or now
         longest = min(last_act, now) + plan.lease
         if next_end is None or longest <= now:
             return None
         return min(next_end, longest)
 
 
-def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
+def skip_presentation(
+    store: Store, number: int, problems: Sequence[str], *, rater: Rater, comment: str = ""
+) -> bool:
     """Skip a presentation: another rater gets the slot, and this rater never sees the pair again.
 
     A skip is not a verdict; it is stored as a note with the problems. If `slots.MOST_SKIPS` raters have
@@ -174,9 +176,9 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         StudyError: The presentation was not handed to this rater, or is already rated; the rater is revoked;
             or no problem is given.
     """
-    with store.write() as (db, _):
-        notes.check_owner(db, rater, number)
-        notes.check_admitted(db, rater)
+    with store.begin_write() as (db, _):
+        notes.check_handed_to(db, rater, number)
+        notes.check_not_revoked(db, rater)
         row = _SKIPPED(db, number=number).one()
         if row.skipped:
             return True
@@ -188,8 +190,8 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         skipped = _COUNT_SKIPS(db, rater=rater.id).scalar_one()
         if skipped >= rated + SPARE_SKIPS:
             return False
-        notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
-        notes.write(store, rater, "comment", comment, presentation=number, unless_same=True)
+        notes.write_note(store, rater, "skip", ", ".join(problems), presentation=number)
+        notes.write_note(store, rater, "comment", comment, presentation=number, unless_same=True)
         slots.release_slots(db, [number])
         slots.open_slots(db, slots.POOLS[rater.kind], [row.pair_id])
         return True
@@ -207,19 +209,19 @@ class _HandOut:
         checks: The gold pairs and repeats that the rater has seen.
     """
 
-    def __init__(self, db: Connection, who: Rater, plan: HandOutPlan, now: datetime, limit: int) -> None:
+    def __init__(self, db: Connection, rater: Rater, plan: HandOutPlan, now: datetime, limit: int) -> None:
         self.db = db
-        self.who = who
+        self.rater = rater
         self.plan = plan
         self.now = now
-        self.pool = slots.POOLS[who.kind]
-        self.is_out = notes.find_rater(db, who).is_out
+        self.pool = slots.POOLS[rater.kind]
+        self.is_out = notes.read_rater_status(db, rater).is_out
         slots.prepare_slots(db, plan, now, self.pool)
-        self.open = list(_OPEN_PRESENTATIONS(db, rater=who.id, limit=limit))
+        self.open = list(_OPEN_PRESENTATIONS(db, rater=rater.id, limit=limit))
         self.counted = sum(row.slot_id is not None for row in self.open)
         self.shown = 0
         self.lead = Counter[str]()
-        for row in _SHOWN_SIDES(db, rater=who.id):
+        for row in _SHOWN_SIDES(db, rater=rater.id):
             self.counted += row.rated
             self.shown += row.times
             self.lead.update(compute_imbalance_change(row.method_a, row.method_b, row.first, row.times))
@@ -230,29 +232,31 @@ class _HandOut:
             self.counted -= 1
         self.checks: Mapping[Role, set[str]] = {"gold": set(), "repeat": set()}
         if plan.gold_every is not None or plan.repeats:
-            for role, pair_id in _SHOWN_CHECKS(db, rater=who.id):
+            for role, pair_id in _SHOWN_CHECKS(db, rater=rater.id):
                 self.checks[role].add(pair_id)
 
     def count_remaining(self) -> int:
         """Return the number of further pairs that the quota allows."""
         return MOST_COUNTED if self.plan.quota is None else max(0, self.plan.quota - self.counted)
 
-    def present_next(self) -> int | None:
+    def make_next_presentation(self) -> int | None:
         """Make the rater's next presentation, and return its number; None if no pair remains."""
         for role, pair_ids in self.checks.items():
             if self._find_check_position(role, len(pair_ids)) <= self.counted:
                 number = self._present_check(role)
                 if number is not None:
                     return number
-        number = self._present_slot() if self.count_remaining() else None
+        number = self._present_open_slot() if self.count_remaining() else None
         # the remaining repeats come at the end, when the study has no further pair for the rater
         return self._present_check("repeat") if number is None else number
 
-    def _present_slot(self) -> int | None:
+    def _present_open_slot(self) -> int | None:
         """Make a presentation in an open slot, and return its number; None if no slot is open."""
-        start = slots.draw_position(self.plan.seed, self.who.name, self.shown)
-        open_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
-        coin = self._draw(DRAWS, "side", self.who.name, self.shown)
+        start = slots.draw_position(self.plan.seed, self.rater.name, self.shown)
+        open_slots = slots.find_open_slots(
+            self.db, self.pool, self.rater.id, self.plan, self.now, start=start
+        )
+        coin = self._draw_number(DRAWS, "side", self.rater.name, self.shown)
         choice = choose_slot(open_slots, self.lead, coin)
         if choice is None:
             return None
@@ -268,7 +272,7 @@ class _HandOut:
         self, pair_id: str, first: str, *, role: Role = "study", slot: int | None = None, number: int = 0
     ) -> int:
         row = {"slot": slot, "pair": pair_id, "number": number, "first": first, "role": role}
-        return int(_PRESENT(self.db, **row, rater=self.who.id, now=self.now).scalar_one())
+        return int(_PRESENT(self.db, **row, rater=self.rater.id, now=self.now).scalar_one())
 
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
@@ -278,7 +282,7 @@ class _HandOut:
         waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
-        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, role, self.who.name, pair_id))
+        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, role, self.rater.name, pair_id))
         self.checks[role].add(chosen)
         return self._add_presentation(chosen, sides[chosen], role=role)
 
@@ -287,13 +291,15 @@ class _HandOut:
         if self.plan.gold_every is None:
             return {}
         gold = _GOLD(self.db).scalars()
-        return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
+        return {
+            pair_id: "ba"[self._draw_number(2, "gold side", self.rater.name, pair_id)] for pair_id in gold
+        }
 
     def _read_repeat_candidates(self) -> dict[str, str]:
         """Return the older half of the rated pairs with swapped sides; an empty dict if no repeat remains."""
         if len(self.checks["repeat"]) >= self.plan.repeats:
             return {}
-        rated = _RATED_PAIRS(self.db, rater=self.who.id).all()
+        rated = _RATED_PAIRS(self.db, rater=self.rater.id).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
     def count_checks(self, pairs: int) -> int:
@@ -311,7 +317,7 @@ class _HandOut:
         if role == "gold":
             every = self.plan.gold_every or 1
             start = 1
-        return start + every * index + self._draw(every, role, self.who.name, index)
+        return start + every * index + self._draw_number(every, role, self.rater.name, index)
 
-    def _draw(self, below: int, *key: object) -> int:
+    def _draw_number(self, below: int, *key: object) -> int:
         return int(content_id(self.plan.seed, *key), 16) % below

@@ -1,4 +1,4 @@
-"""The commands that manage raters: `guard-eval raters list`, `add`, `exclude`, ….
+"""The commands that manage raters: `guard-eval raters list`, `invite_raters`, `exclude_raters`, ….
 
 If a command is impossible for one of the names, it raises a `StudyError` and changes nothing.
 """
@@ -47,7 +47,9 @@ class Raters(Result):
     raters: tuple[RaterProgress, ...]
 
 
-def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> InvitationLinks:
+def invite_raters(
+    study: Study, /, *names: str, url: str | None = None, renew: bool = False
+) -> InvitationLinks:
     """Invite people: make a link for each.
 
     Send each person the link. It is shown only once, because the study stores only a hash of it.
@@ -67,7 +69,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
     return InvitationLinks(lines=(*lines, *notes), next=(study.command("annotate"),), links=links)
 
 
-def links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
+def renew_links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
     """Make new links for invited people and write them to a file, for example to send them by mail.
 
     The study stores only hashes of links, so it cannot show the old ones. The old links of these people stop
@@ -87,10 +89,10 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     # If the new links cannot be written or stored, the old links stay in the database and in the file.
     try:
-        with Store.open(study.database, declared=study.declared) as store, store.write():
+        with Store.open(study.database, declared=study.declared) as store, store.begin_write():
             invited = names or [
                 rater.name
-                for rater in raters.read(store)
+                for rater in raters.read_progress(store)
                 if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
             ]
             if not invited:
@@ -115,10 +117,10 @@ def _make_links(
         raise StudyError(
             f"--url {url}: links cannot begin with this; write an address such as https://rate.example.org"
         )
-    address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
-    with store.write():  # all of them or nobody
+    address = (url or settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
+    with store.begin_write():  # all of them or nobody
         slots.apply_plan(store, study.plan)
-        tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
+        tokens = {name: raters.invite_rater(store, name, renew=renew)[1] for name in names}
     notes = []
     if address.startswith(_LOCAL):
         notes.append(
@@ -128,7 +130,7 @@ def _make_links(
     return {name: f"{address}/?invite={token}" for name, token in tokens.items()}, notes
 
 
-def assign(study: Study, /, *names: str) -> Result:
+def assign_pairs(study: Study, /, *names: str) -> Result:
     """Plan who rates which pairs, so that each rater sees both sides equally often.
 
     This is possible until the first rating.
@@ -138,12 +140,12 @@ def assign(study: Study, /, *names: str) -> Result:
         names: The names of all people who will rate.
     """
     with _open_store(study, names, "assign") as store:
-        planned = roster.assign(store, names, study.plan)
+        planned = roster.reserve_slots(store, names, study.plan)
     line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
     return Result(lines=(line,), next=(study.command("annotate"),))
 
 
-def revoke(study: Study, /, *names: str) -> Raters:
+def revoke_raters(study: Study, /, *names: str) -> Raters:
     """Stop raters from rating. Their verdicts stay, and count.
 
     Args:
@@ -151,10 +153,10 @@ def revoke(study: Study, /, *names: str) -> Raters:
         names: The raters to stop.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
-    return _change_raters(study, names, "revoke", raters.revoke, says, _find_user())
+    return _change_raters(study, names, "revoke", raters.revoke_rater, says, _find_user())
 
 
-def exclude(study: Study, /, *names: str, reason: str) -> Raters:
+def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
     """Exclude raters: their verdicts no longer count. Nothing is deleted.
 
     Other raters can rate their pairs. The report says who decided this, when and why.
@@ -166,11 +168,11 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
     return _change_raters(
-        study, names, "exclude", raters.exclude_or_include, says, "exclude", reason, _find_user()
+        study, names, "exclude", raters.exclude_or_include_rater, says, "exclude", reason, _find_user()
     )
 
 
-def include(study: Study, /, *names: str, reason: str) -> Raters:
+def include_raters(study: Study, /, *names: str, reason: str) -> Raters:
     """Let raters rate again who were excluded or revoked, or who failed the check.
 
     Their verdicts count again, except on pairs that another rater has rated meanwhile, and they can try the
@@ -183,11 +185,11 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
     """
     says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
     return _change_raters(
-        study, names, "include", raters.exclude_or_include, says, "include", reason, _find_user()
+        study, names, "include", raters.exclude_or_include_rater, says, "include", reason, _find_user()
     )
 
 
-def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
+def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
     """Delete people's identity and comments for good.
 
     Their verdicts stay under a name that identifies nobody. The output has a command that finds files with a
@@ -200,17 +202,17 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         yes: Do not ask for confirmation.
     """
     with _open_store(study, names, "erase") as store:
-        with store.read() as db:
+        with store.begin_read() as db:
             for name in names:
                 raters.find_rater(db, name, "person")
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
-            return list_all(store)
+            return tabulate_raters(store)
         lines = []
         new_names = []
         for name in names:
-            new_name, external_id = raters.erase(store, name, _find_user(), verdicts=verdicts)
+            new_name, external_id = raters.erase_rater(store, name, _find_user(), verdicts=verdicts)
             new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
@@ -219,7 +221,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
         lines.append("The command cannot reach backups, other copies, compressed files and a server's log.")
-        return list_all(store, *lines, only=new_names)
+        return tabulate_raters(store, *lines, only=new_names)
 
 
 def _open_store(study: Study, names: Sequence[str], action: str) -> Store:
@@ -233,15 +235,15 @@ def _change_raters(
     study: Study, names: Sequence[str], action: str, change: Callable[..., None], says: str, *more: str
 ) -> Raters:
     with _open_store(study, names, action) as store:
-        with store.write():  # all of them or nobody
+        with store.begin_write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
-        return list_all(store, *(says.format(name) for name in names), only=names)
+        return tabulate_raters(store, *(says.format(name) for name in names), only=names)
 
 
-def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
+def tabulate_raters(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     """Return all raters, with a table of them; the table shows only the raters in `only`, if given."""
-    everybody = tuple(raters.read(store))
+    everybody = tuple(raters.read_progress(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
     names = [
         field.name for field in fields(RaterProgress) if any(getattr(rater, field.name) for rater in listed)

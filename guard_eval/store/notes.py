@@ -80,9 +80,9 @@ class Note:
     pair_id: str | None = None
 
 
-def write(
+def write_note(
     store: Store,
-    who: Rater,
+    rater: Rater,
     kind: NoteKind,
     detail: str,
     *,
@@ -100,15 +100,15 @@ def write(
     """
     if len(detail) > MOST_CHARACTERS:
         raise StudyError(f"the {kind} has {len(detail)} characters; write at most {MOST_CHARACTERS}")
-    with store.write() as (db, now):
-        check_owner(db, who, presentation)
-        about = {"rater": who.id, "presentation": presentation, "kind": kind}
+    with store.begin_write() as (db, now):
+        check_handed_to(db, rater, presentation)
+        about = {"rater": rater.id, "presentation": presentation, "kind": kind}
         last = _LAST(db, **about).scalar() if unless_same else None
         if not unless_same or detail != (last or ""):
             _WRITE(db, **about, detail=detail, now=now)
 
 
-def read(
+def read_notes(
     store: Store,
     *,
     rater: Rater | str | None = None,
@@ -120,7 +120,7 @@ def read(
     filters = {"rater": name, "kind": kind, "presentation": presentation}
     values = {name: value for name, value in filters.items() if value is not None}
     condition = " AND ".join(["TRUE", *(_FILTERS[name] for name in values)])
-    with store.read() as db:
+    with store.begin_read() as db:
         rows = query(_NOTES.format(condition=condition))(db, **values)
         return [Note(**row) for row in rows.mappings()]
 
@@ -128,7 +128,7 @@ def read(
 def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
     """Count each rater's presentations in which text was copied or a program acted."""
     presentations_of: dict[tuple[str, str], set[int | None]] = {}
-    for entry in read(store, kind="conduct"):
+    for entry in read_notes(store, kind="conduct"):
         for what in json.loads(entry.detail):
             presentations_of.setdefault((entry.rater, what), set()).add(entry.presentation)
     counts: dict[str, Counter[str]] = {}
@@ -137,16 +137,16 @@ def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
     return counts
 
 
-def find_rater(db: Connection, who: Rater) -> SqlRow:
+def read_rater_status(db: Connection, rater: Rater) -> SqlRow:
     """Return a rater's row: `revoked_at` is set if the rater is revoked, `is_out` if revoked or excluded.
 
     Raises:
         StudyError: The rater is not in the database.
     """
-    row = _STATUS(db, rater=who.id).one_or_none()
-    if row is None or (row.name, row.kind) != (who.name, who.kind):
+    row = _STATUS(db, rater=rater.id).one_or_none()
+    if row is None or (row.name, row.kind) != (rater.name, rater.kind):
         raise StudyError(
-            f"the rater {who.name!r} is not in this study; run: guard-eval raters add STUDY NAME"
+            f"the rater {rater.name!r} is not in this study; run: guard-eval raters add STUDY NAME"
         )
     return row
 
@@ -169,17 +169,17 @@ def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal
     return refusals | {rater_id: "declined" for rater_id, is_declined in declined.items() if is_declined}
 
 
-def check_admitted(db: Connection, who: Rater) -> None:
+def check_not_revoked(db: Connection, rater: Rater) -> None:
     """Raise a `StudyError` if a rater is unknown or revoked."""
-    if find_rater(db, who).revoked_at is not None:
-        raise StudyError(f"the rater {who.name!r} is revoked; invite them under another name")
+    if read_rater_status(db, rater).revoked_at is not None:
+        raise StudyError(f"the rater {rater.name!r} is revoked; invite them under another name")
 
 
-def check_owner(db: Connection, who: Rater, number: int | None) -> None:
+def check_handed_to(db: Connection, rater: Rater, number: int | None) -> None:
     """Raise a `StudyError` if the rater is unknown, or was not handed this presentation."""
-    find_rater(db, who)
+    read_rater_status(db, rater)
     if number is None:
         return
     owner = _OWNER(db, number=number if 0 < number < 2**31 else 0).scalar()
-    if owner != who.id:
-        raise StudyError(f"presentation {number} was not handed to {who.name!r}; ask for the next pair")
+    if owner != rater.id:
+        raise StudyError(f"presentation {number} was not handed to {rater.name!r}; ask for the next pair")

@@ -39,7 +39,7 @@ _FIXED = {
 _LAST_LEASE = query("SELECT max(leased_until) AS leased_until FROM slot WHERE leased_until > :now")
 
 
-def add(
+def add_pairs(
     store: Store, new: Sequence[Pair], plan: HandOutPlan | None = None, *, replace_all: bool = False
 ) -> int:
     """Add the pairs that are not stored yet; return their number.
@@ -52,14 +52,14 @@ def add(
     Raises:
         StudyError: A pair is already stored with different content, or the pairs cannot be replaced.
     """
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         if replace_all:
             if reason := explain_why_pairs_are_fixed(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
             for statement in _REMOVE:
                 statement(db)
         taken = set(_POSITIONS(db).scalars())
-        rows = _select_new(db, [asdict(pair) | {"expected": None} for pair in new])
+        rows = _select_new_pairs(db, [asdict(pair) | {"expected": None} for pair in new])
         filled = taken | {row["position"] for row in rows}
         free = itertools.filterfalse(filled.__contains__, itertools.count())
         for row in sorted(rows, key=lambda row: row["position"]):
@@ -72,22 +72,24 @@ def add(
         return len(rows)
 
 
-def add_gold(store: Store, new: Sequence[Gold]) -> int:
+def add_gold_pairs(store: Store, new: Sequence[Gold]) -> int:
     """Add the gold pairs that are not stored yet; return their number.
 
     Raises:
         StudyError: A pair is already stored with different content or another answer, or is a pair of the
             study.
     """
-    with store.write() as (db, _):
-        rows = _select_new(db, [asdict(entry.pair) | {"expected": dict(entry.expected)} for entry in new])
+    with store.begin_write() as (db, _):
+        rows = _select_new_pairs(
+            db, [asdict(entry.pair) | {"expected": dict(entry.expected)} for entry in new]
+        )
         add_rows(db, "pair", rows)
         return len(rows)
 
 
 def explain_why_pairs_are_fixed(store: Store) -> str | None:
     """Return the reason why the study's pairs cannot be drawn again; None if they can be."""
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         for reason, rows in _FIXED.items():
             if rows(db).first() is not None:
                 return reason
@@ -95,26 +97,26 @@ def explain_why_pairs_are_fixed(store: Store) -> str | None:
     return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; try again then"
 
 
-def read(store: Store) -> list[Pair]:
+def read_pairs(store: Store) -> list[Pair]:
     """Return the study's pairs, un-blinded and sorted by position: only for the report and the export."""
     return [entry.pair for entry in _read(store, _STUDY_PAIRS)]
 
 
-def read_gold(store: Store) -> list[Gold]:
+def read_gold_pairs(store: Store) -> list[Gold]:
     """Return the gold pairs with their answers, sorted by position."""
     return _read(store, _GOLD_PAIRS)
 
 
 def _read(store: Store, statement: Query) -> list[Gold]:
     """Return pairs sorted by position. Only gold pairs have an expected answer."""
-    with store.read() as db:
+    with store.begin_read() as db:
         rows = [row._asdict() for row in statement(db)]
     entries = [Gold(expected=row.pop("expected") or {}, pair=Pair(**row)) for row in rows]
     # sorted here, because databases sort texts differently
     return sorted(entries, key=lambda entry: (entry.pair.position, entry.pair.id))
 
 
-def _select_new(db: Connection, rows: Sequence[JsonObject]) -> list[JsonObject]:
+def _select_new_pairs(db: Connection, rows: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the rows of pairs that are not stored yet."""
     rows_by_id = {row.id: row._asdict() for row in _ALL_PAIRS(db)}
     stored = len(rows_by_id)

@@ -21,8 +21,7 @@ from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.store import notes
-from guard_eval.store.settings import delete_value, put_value, read_value
-from guard_eval.store.settings import read as read_setting
+from guard_eval.store.settings import delete_value, put_value, read_setting, read_value
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
@@ -141,7 +140,7 @@ class Enrolment(NamedTuple):
     refusal: Literal["full", "elsewhere"] | None = None
 
 
-def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]:
+def invite_rater(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]:
     """Add a person; return the rater and a token for signing in. The token itself is not stored.
 
     With `renew`, the person must already exist, and the person's earlier tokens stop working.
@@ -154,17 +153,17 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
     judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
     if not renew and (is_model_name(name) or any(are_lookalikes(name, judge) for judge in judges)):
         raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
-    with store.write() as (db, now):
-        who = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
-        notes.check_admitted(db, who)
-        _DELETE_TOKENS(db, rater=who.id)
-        _add_tokens(db, who.id, [invitation], now)
-    return who, invitation
+    with store.begin_write() as (db, now):
+        rater = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
+        notes.check_not_revoked(db, rater)
+        _DELETE_TOKENS(db, rater=rater.id)
+        _add_tokens(db, rater.id, [invitation], now)
+    return rater, invitation
 
 
-def sign_in(store: Store, invitation: str) -> Rater | None:
+def find_rater_by_token(store: Store, invitation: str) -> Rater | None:
     """Return the rater with this token; None if the token is unknown or revoked."""
-    with store.read() as db:
+    with store.begin_read() as db:
         row = _BY_TOKEN(db, hash=_hash_token(invitation)).one_or_none()
     return None if row is None else _make_rater(row)
 
@@ -186,7 +185,7 @@ def _normalize_id(source: str, external_id: str) -> str:
     return external_id.strip().lower() if source in _FORMS else external_id.strip()
 
 
-def enrol(
+def enrol_rater(
     store: Store, external_id: str, source: str, plan: HandOutPlan, *, browsers: Sequence[str] | None = None
 ) -> Enrolment:
     """Enrol the person with this id from a source such as `prolific`, if there is work.
@@ -206,19 +205,19 @@ def enrol(
         raise StudyError(
             f"{external_id!r} is not an id of {source}; check the study's address on that platform"
         )
-    if _was_erased(store, source, external_id):
+    if _was_id_erased(store, source, external_id):
         return Enrolment()
     tokens = [_hash_token(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
     tokens = tokens or [secrets.token_urlsafe()]
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         identity = {"source": source, "external_id": external_id}
         row = _BY_SOURCE(db, **identity).one_or_none()
         if row is None:
             if count_openings(store, plan) < 1:
                 return Enrolment(refusal="full")
-            who = _add_rater(db, _make_pseudonym(db), "person", now, **identity)
-            _add_tokens(db, who.id, tokens, now)
-            return Enrolment(who, tokens[0])
+            rater = _add_rater(db, _make_pseudonym(db), "person", now, **identity)
+            _add_tokens(db, rater.id, tokens, now)
+            return Enrolment(rater, tokens[0])
         hashes = set(_TOKENS(db, rater=row.id).scalars())
         admitted = [secret for secret in tokens if _hash_token(secret) in hashes]
         if browsers is not None and not admitted:
@@ -235,7 +234,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     A rater who enrolled within the last lease, or who holds a pair, is expected to rate a full share, unless
     the rater declined or failed the check.
     """
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         slots.prepare_slots(db, plan, now)
         slots.end_leases(db, plan, now)
         pairs: int = _COUNT_PAIRS(db).scalar_one()
@@ -243,24 +242,24 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
         rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
         expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
-        return max(0, math.ceil((slots.count_free(db) - expected) / share))
+        return max(0, math.ceil((slots.count_free_slots(db) - expected) / share))
 
 
-def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
+def get_or_add_rater(store: Store, name: str, kind: RaterKind) -> Rater:
     """Return the model or simulated rater with this name; add it if it is new.
 
     Raises:
         StudyError: The name belongs to a rater of another kind.
     """
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         if _BY_NAME(db, name=name).first() is None:
             return _add_rater(db, name, kind, now)
         return _make_rater(find_rater(db, name, kind))
 
 
-def read(store: Store) -> list[RaterProgress]:
+def read_progress(store: Store) -> list[RaterProgress]:
     """Return the progress of every rater, in the order in which raters were added."""
-    with store.read() as db:
+    with store.begin_read() as db:
         rows = _PROGRESS(db).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
     return [
@@ -287,23 +286,23 @@ def _find_state(row: SqlRow, refusal: notes.Refusal | None) -> RaterState:
     return "finished" if json.loads(row.finished or "{}").get("rated") == row.with_checks else ""
 
 
-def is_revoked_or_excluded(store: Store, who: Rater) -> bool:
+def is_revoked_or_excluded(store: Store, rater: Rater) -> bool:
     """Return whether a rater is revoked or excluded."""
-    with store.read() as db:
-        return bool(notes.find_rater(db, who).is_out)
+    with store.begin_read() as db:
+        return bool(notes.read_rater_status(db, rater).is_out)
 
 
-def revoke(store: Store, name: str, by: str = "owner") -> None:
+def revoke_rater(store: Store, name: str, by: str = "owner") -> None:
     """Revoke a rater's access and free the rater's unrated slots. Verdicts stay, and a note is added."""
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         row = find_rater(db, name)
         slots.update_slots_of_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             _REVOKE(db, rater=row.id, now=now)
-            notes.write(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
+            notes.write_note(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
-def exclude_or_include(
+def exclude_or_include_rater(
     store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str
 ) -> None:
     """Exclude a rater's verdicts and free the slots, or include the rater again. A note records the decision.
@@ -319,7 +318,7 @@ def exclude_or_include(
     check_name("name of the person who decides", by)
     if not reason.strip():
         raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         row = find_rater(db, name)
         if decision == "exclude":
             if row.excluded_at is not None:
@@ -330,7 +329,7 @@ def exclude_or_include(
             _INCLUDE(db, rater=row.id)
         slots.update_slots_of_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-        notes.write(store, _make_rater(row), decision, detail)
+        notes.write_note(store, _make_rater(row), decision, detail)
 
 
 def _check_includable(db: Connection, row: SqlRow) -> None:
@@ -347,7 +346,7 @@ def _check_includable(db: Connection, row: SqlRow) -> None:
         )
 
 
-def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
+def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
     """Delete a person's identity and words from the database, and revoke the person's access.
 
     The verdicts stay under a new name that identifies nobody. With `verdicts`, they are removed, too, and
@@ -359,7 +358,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
     Raises:
         StudyError: The rater is unknown or not a person, or another program prevents the overwriting.
     """
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         row = find_rater(db, name, "person")
         pseudonym = f"erased-{row.id}"
         while _find_lookalike(db, pseudonym) not in {None, name}:
@@ -379,7 +378,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         _REVOKE(db, rater=row.id, now=now)
         _RENAME(db, rater=row.id, name=pseudonym)
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
-        notes.write(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
+        notes.write_note(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
     _overwrite_deleted(store)
     return pseudonym, row.external_id or ""
 
@@ -486,7 +485,7 @@ def _hash_erased_id(salt: str, source: str, external_id: str) -> str:
     return f"erased {hashlib.scrypt(secret, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()}"
 
 
-def _was_erased(store: Store, source: str, external_id: str) -> bool:
+def _was_id_erased(store: Store, source: str, external_id: str) -> bool:
     salt = read_setting(store, _SALT)
     return salt is not None and read_setting(store, _hash_erased_id(salt, source, external_id)) is not None
 

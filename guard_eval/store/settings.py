@@ -47,49 +47,49 @@ def delete_value(db: Connection, key: str) -> None:
     _DELETE(db, key=key)
 
 
-def read(store: Store, key: str) -> str | None:
+def read_setting(store: Store, key: str) -> str | None:
     """Return the value of `APP_ADDRESS` or `RESULTS_SEEN`; None if it is not stored yet."""
-    with store.read() as db:
+    with store.begin_read() as db:
         return read_value(db, key)
 
 
-def put(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
+def put_setting(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
     """Store a value, by default the current time. With `keep`, an earlier value stays."""
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         if not keep or read_value(db, key) is None:
             put_value(db, key, value or now.isoformat())
 
 
 def read_declared(store: Store, part_name: str) -> str | None:
     """Return a part of `Study.declared` as it was at the part's first verdict; None before this verdict."""
-    return read(store, f"declared {content_id(part_name)}")
+    return read_setting(store, f"declared {content_id(part_name)}")
 
 
-def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
+def store_declared(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
     """Store the settings for a rater, unless the rater's part already has verdicts with unknown settings."""
-    part_name = settings_part(who.name, who.kind)
+    part_name = settings_part(rater.name, rater.kind)
     key = f"declared {content_id(part_name)}"
     if part_name not in declared or read_value(db, key) is not None:
         return
-    if who.kind in PEOPLE_OF:
-        rated = _HAS_RATED(db, rater=who.id)
+    if rater.kind in PEOPLE_OF:
+        rated = _HAS_RATED(db, rater=rater.id)
     else:
         rated = _HAVE_PEOPLE_RATED(db, models=list(PEOPLE_OF))
     if rated.first() is None:
         put_value(db, key, declared[part_name])
 
 
-def set_criteria(store: Store, words: Mapping[str, str]) -> None:
+def store_wording(store: Store, words: Mapping[str, str]) -> None:
     """Store the current wording of criteria that have no verdicts yet, by name."""
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         for name, text in words.items():
             if not _has_verdicts(db, name):
                 put_value(db, _CRITERION + name, text)
 
 
-def read_criteria(store: Store) -> dict[str, str]:
+def read_wording(store: Store) -> dict[str, str]:
     """Return the wording of each criterion at the criterion's first verdict, by name."""
-    with store.read() as db:
+    with store.begin_read() as db:
         rows = _CRITERIA(db)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
         return {name: text for name, text in words.items() if _has_verdicts(db, name)}

@@ -168,7 +168,7 @@ def read_counted_verdicts(db: Connection, criterion: str) -> list[SqlRow]:
 
 def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
     """Return the verdicts of a query, sorted by these columns."""
-    with store.read() as db:
+    with store.begin_read() as db:
         rows = statement(db).all()
     # sorted here, because databases sort texts differently
     return [_make_row(row) for row in sorted(rows, key=attrgetter(*order))]
@@ -191,7 +191,7 @@ def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
 
     `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
     """
-    return _read_tuples(store, _PRESENTATIONS, kind=kind)
+    return _read_named_rows(store, _PRESENTATIONS, kind=kind)
 
 
 def read_choices(store: Store) -> NamedRows:
@@ -200,7 +200,7 @@ def read_choices(store: Store) -> NamedRows:
     `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or the whole
     time if the active time is unknown.
     """
-    return _read_tuples(store, _CHOICES)
+    return _read_named_rows(store, _CHOICES)
 
 
 def read_pairs(store: Store, pool: str) -> NamedRows:
@@ -208,11 +208,11 @@ def read_pairs(store: Store, pool: str) -> NamedRows:
 
     `pool` is needed because a comparison may have stopped for the raters of one pool only.
     """
-    return _read_tuples(store, _PAIRS, pool=pool)
+    return _read_named_rows(store, _PAIRS, pool=pool)
 
 
-def _read_tuples(store: Store, statement: Query, **values: str) -> NamedRows:
-    with store.read() as db:
+def _read_named_rows(store: Store, statement: Query, **values: str) -> NamedRows:
+    with store.begin_read() as db:
         result = statement(db, **values)
         cursor = result.cursor  # the driver's tuples, because SQLAlchemy's rows take twice as long
         return list(result.keys()), [] if cursor is None else list(cursor.fetchall())

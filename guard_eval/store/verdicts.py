@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
 from guard_eval.store import handout, notes
-from guard_eval.store.judging.requests import Question, check_judge
-from guard_eval.store.settings import keep_declared
+from guard_eval.store.judging.requests import Question, check_judge_may_rate
+from guard_eval.store.settings import store_declared
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import add_rows, check_name, query
@@ -51,7 +51,7 @@ _JUDGED = query("""
 """)
 
 
-def save(
+def save_verdict(
     store: Store,
     number: int,
     choices: Mapping[str, Choice],
@@ -80,15 +80,15 @@ def save(
             an unknown choice, or a remark is too long.
     """
     _check_choices(choices)
-    with store.write() as (db, now):
+    with store.begin_write() as (db, now):
         rows = _SHOWN(db, number=number if 0 < number < 2**31 else 0, rater=rater.id, name=rater.name)
         row = rows.one_or_none()
         if row is None:
-            notes.check_owner(db, rater, number)  # raises an error with the reason
-            notes.check_admitted(db, rater)
+            notes.check_handed_to(db, rater, number)  # raises an error with the reason
+            notes.check_not_revoked(db, rater)
         assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
-        keep_declared(db, rater, store.declared_now)
+        store_declared(db, rater, store.declared_now)
         measured = {"seconds": _limit_duration(seconds, longest), "ends_seen": ends_seen}
         measured["active_seconds"] = _limit_duration(active_seconds, longest)
         _append_choices(db, {number: choices}, now=now, **measured)
@@ -98,11 +98,11 @@ def save(
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
             if text or (text is not None and (row.rated_at is not None or row.skipped)):
-                notes.write(store, rater, kind, text, presentation=number, unless_same=True)
-        return None if then is None else next(iter(handout.claim(store, rater, then)), None)
+                notes.write_note(store, rater, kind, text, presentation=number, unless_same=True)
+        return None if then is None else next(iter(handout.claim_pairs(store, rater, then)), None)
 
 
-def save_judged(
+def save_judged_verdicts(
     db: Connection,
     judge: Rater,
     answers: Sequence[tuple[Question, Mapping[str, Choice]]],
@@ -117,10 +117,10 @@ def save_judged(
     Raises:
         StudyError: The judge is revoked or excluded, or a choice is unknown.
     """
-    check_judge(db, judge)
+    check_judge_may_rate(db, judge)
     for _, choices in answers:
         _check_choices(choices)
-    keep_declared(db, judge, declared)
+    store_declared(db, judge, declared)
     same = {"rater": judge.id, "now": now}
     rows = [
         {"pair": question.pair_id, "number": question.number, "first": question.first, **same}
@@ -135,21 +135,21 @@ def save_judged(
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
     """Return the latest choice on each criterion; an empty dict if there is no verdict yet."""
-    with store.read() as db:
-        notes.check_owner(db, rater, number)
-        return {name: choice for (_, name), (_, choice) in _read_latest(db, [number]).items()}
+    with store.begin_read() as db:
+        notes.check_handed_to(db, rater, number)
+        return {name: choice for (_, name), (_, choice) in _read_latest_choices(db, [number]).items()}
 
 
 def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
     """Return the presentations that the rater has rated, with checks, from all visits in the order shown."""
-    with store.read() as db:
+    with store.begin_read() as db:
         return list(_RATED_BY(db, rater=rater.id).scalars())
 
 
 def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
     """Return an earlier presentation of the rater, with the texts on the same sides."""
-    with store.read() as db:
-        notes.check_owner(db, rater, number)
+    with store.begin_read() as db:
+        notes.check_handed_to(db, rater, number)
         return handout.read_blind_pairs(db, [number])[0]
 
 
@@ -169,7 +169,7 @@ def _append_choices(
     db: Connection, entries: Mapping[int, Mapping[str, Choice]], *, now: datetime, **measured: float | None
 ) -> None:
     """Append each presentation's choices that differ from the current ones."""
-    latest = _read_latest(db, list(entries))
+    latest = _read_latest_choices(db, list(entries))
     rows = []
     for number, choices in entries.items():
         for criterion, choice in choices.items():
@@ -182,7 +182,7 @@ def _append_choices(
         _RATED(db, numbers=[row["presentation_id"] for row in rows], now=now)
 
 
-def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str], tuple[int, Choice]]:
+def _read_latest_choices(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str], tuple[int, Choice]]:
     """Return the latest revision and choice for each presentation and criterion."""
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)

@@ -69,7 +69,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     gold_every = settings.annotation.gold_every
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
-        existing = store_pairs.read(store)
+        existing = store_pairs.read_pairs(store)
         try:
             pairs = make_pairs(
                 drawn,
@@ -80,7 +80,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
                 rounds=0 if settings.pairs.design == "fixed" else settings.pairs.rounds,
                 existing=() if redraw else existing,
             )
-            new = store_pairs.add(store, pairs, study.plan, replace_all=redraw)
+            new = store_pairs.add_pairs(store, pairs, study.plan, replace_all=redraw)
         except StudyError as error:
             if redraw or store_pairs.explain_why_pairs_are_fixed(store) is not None:
                 raise
@@ -89,8 +89,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
         record_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
-        store_pairs.add_gold(store, gold)
-        gold_pairs = len(store_pairs.read_gold(store))
+        store_pairs.add_gold_pairs(store, gold)
+        gold_pairs = len(store_pairs.read_gold_pairs(store))
     counts = Counter(prompt.dataset for prompt in drawn)
     people = sum(pair.for_people for pair in pairs)
     raters = settings.annotation.raters_per_pair

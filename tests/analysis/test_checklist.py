@@ -23,7 +23,7 @@ pay_per_hour = "12 EUR"
 
 
 def note(store, name, kind, **detail):
-    notes.write(store, raters.get_or_add(store, name, "person"), kind, json.dumps(detail))
+    notes.write_note(store, raters.get_or_add_rater(store, name, "person"), kind, json.dumps(detail))
 
 
 @pytest.fixture
@@ -34,17 +34,17 @@ def rated(tmp_path):
     study = Study.open(built.folder)
     with built.open() as store:
         for index, name in enumerate(NAMES):
-            person = raters.get_or_add(store, name, "person")
+            person = raters.get_or_add_rater(store, name, "person")
             note(store, name, "consent", agreed=index != 11)
             note(store, name, "background", native="yes" if index < 9 else "no", languages=f"secret-{index}")
             note(store, name, "practice", pair="bakery")
             note(store, name, "check", passed=index != 10)
             if index >= 10:
                 continue
-            for blind in handout.claim(store, person, study.plan, limit=5):
+            for blind in handout.claim_pairs(store, person, study.plan, limit=5):
                 choices = {"coherence": "A", "fluency": "A"}
-                verdicts.save(store, blind.presentation, choices, rater=person, active_seconds=60.0)
-    manage.exclude(study, NAMES[0], reason="answered for a friend")
+                verdicts.save_verdict(store, blind.presentation, choices, rater=person, active_seconds=60.0)
+    manage.exclude_raters(study, NAMES[0], reason="answered for a friend")
     return built.folder
 
 

@@ -119,19 +119,21 @@ def rated(tmp_path, make_pairs):
     study = Study.open(folder)
     with Store.open(study.database, create=True, declared=study.declared) as store:
         pairs = make_pairs(8)
-        store_pairs.add(store, pairs)
+        store_pairs.add_pairs(store, pairs)
         texts = {pair.text_a for pair in pairs}
         for name in ("Ann", "Bob", "Cem", "Dee"):
-            rater = store_raters.invite(store, name)[0]
-            while batch := handout.claim(store, rater, study.plan):
+            rater = store_raters.invite_rater(store, name)[0]
+            while batch := handout.claim_pairs(store, rater, study.plan):
                 first = (batch[0].text_a in texts) == (name != "Bob")
-                verdicts.save(store, batch[0].presentation, {"fluency": "A" if first else "B"}, rater=rater)
+                verdicts.save_verdict(
+                    store, batch[0].presentation, {"fluency": "A" if first else "B"}, rater=rater
+                )
     return study
 
 
 def exclude(study, name, reason):
     with Store.open(study.database) as store:
-        store_raters.exclude_or_include(store, name, "exclude", reason, "owner")
+        store_raters.exclude_or_include_rater(store, name, "exclude", reason, "owner")
 
 
 def test_answer_names_excluded_raters_and_their_effect(rated, ran):

@@ -24,10 +24,10 @@ class Study:
 
     def __init__(self, url, people, *, pairs):
         self.store = Store.open(url, create=True)
-        with self.store.write() as (db, _):
+        with self.store.begin_write() as (db, _):
             for number in range(pairs):
                 self.add_pair(db, f"p{number}", number, 30)
-        self.people = {name: raters.get_or_add(self.store, name, "person").id for name in people}
+        self.people = {name: raters.get_or_add_rater(self.store, name, "person").id for name in people}
 
     @staticmethod
     def add_pair(db, name, number, length, **more):
@@ -44,7 +44,7 @@ class Study:
             "number": presentation,
         }
         showing |= {"first": first, "role": role, "handed_out": NOW, "rated_at": NOW}
-        with self.store.write() as (db, _):
+        with self.store.begin_write() as (db, _):
             add_rows(db, "presentation", [showing])
             for criterion, letter in letters.items():
                 self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
@@ -59,11 +59,11 @@ class Study:
     def note(self, rater, kind, detail, presentation=None, minute=0):
         at = NOW.replace(minute=minute)
         values = {"rater_id": self.people[rater], "presentation_id": presentation, "kind": kind}
-        with self.store.write() as (db, _):
+        with self.store.begin_write() as (db, _):
             add_rows(db, "note", [values | {"detail": detail, "at": at}])
 
     def ratings(self, slots=2, criteria=()):
-        everybody = raters.read(self.store)
+        everybody = raters.read_progress(self.store)
         return read_ratings(self.store, everybody, slots=slots, criteria=criteria)
 
     def lines(self):
@@ -113,7 +113,7 @@ def test_status_counts_ratings_after_changed_answers(four):
     ratings = four.ratings()
     assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
     assert ratings.seconds == 30.0  # of 20, 30, 30, 30, 30, 30, 40, 50
-    with four.store.write() as (db, _):
+    with four.store.begin_write() as (db, _):
         four.add_verdict(db, 4, "fluency", "B", revision=1)
     ratings = four.ratings()
     assert [row.same for row in ratings.criteria] == [1.0]
@@ -121,7 +121,7 @@ def test_status_counts_ratings_after_changed_answers(four):
 
 
 def test_status_reports_excluded_raters_without_counting_them(four):
-    raters.exclude_or_include(four.store, "ben", "exclude", "for the test", "owner")
+    raters.exclude_or_include_rater(four.store, "ben", "exclude", "for the test", "owner")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
     assert ratings.criteria[0].kappa.note == "no item was rated twice"
@@ -131,10 +131,10 @@ def test_status_reports_excluded_raters_without_counting_them(four):
 def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
-    with four.store.read() as db:
+    with four.store.begin_read() as db:
         showings = [row._asdict() for row in select_all("presentation")(db)]
         verdicts = [row._asdict() for row in select_all("verdict")(db)]
-    with mirrored.store.write() as (db, _):
+    with mirrored.store.begin_write() as (db, _):
         turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)
         add_rows(db, "verdict", verdicts)
@@ -220,7 +220,7 @@ def test_constant_ties_are_not_flagged_if_all_raters_tie(study):
 def test_gold_flag_needs_two_failures_and_half_of_the_checks(study, failed, passed, flagged):
     golden = study(pairs=1)
     for number in range(failed + passed):
-        with golden.store.write() as (db, _):
+        with golden.store.begin_write() as (db, _):
             golden.add_pair(db, f"g{number}", number, 30, expected={"fluency": "a"})
         letter = "B" if number < failed else "A"
         golden.pressed(number, f"g{number}", "ann", role="gold", fluency=letter, coherence="A")
@@ -277,7 +277,7 @@ def test_headline_counts_pairs_for_people(study):
     assert write_headline(running.ratings()) == (
         "1 of 2 ratings (50 %): 1 pair, 2 people each. 1 to go: about 30 s of rating in all, at 30 s a pair."
     )
-    with running.store.write() as (db, _):
+    with running.store.begin_write() as (db, _):
         running.add_pair(db, "for a judge alone", 1, 30, for_people=False)
     assert write_headline(running.ratings()).startswith("1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each.")
 
@@ -294,7 +294,7 @@ def test_ratings_without_a_later_criterion_are_counted(study):
 def test_owner_sees_who_answers_like_a_judge(study, tmp_path):
     """Ann presses what the judge says on 60 pairs, whose sides differ; two others what they like."""
     running = study(("ann", "ben", "cas"), pairs=60)
-    running.people["gpt"] = raters.get_or_add(running.store, "gpt", "model").id
+    running.people["gpt"] = raters.get_or_add_rater(running.store, "gpt", "model").id
     rng = np.random.default_rng(2)
     for pair in range(60):
         judged, *others = rng.choice(["A", "tie", "B"], 3)

@@ -51,8 +51,8 @@ def rate_first(built, rater, *criteria):
     """Save a verdict of a rater, with the settings of the study as it stands."""
     study = Study.open(built.folder)
     with Store.open(study.database, declared=study.declared) as store:
-        (presentation,) = handout.claim(store, rater, study.plan)
-        verdicts.save(store, presentation.presentation, dict.fromkeys(criteria, "A"), rater=rater)
+        (presentation,) = handout.claim_pairs(store, rater, study.plan)
+        verdicts.save_verdict(store, presentation.presentation, dict.fromkeys(criteria, "A"), rater=rater)
 
 
 def test_raters_add_renews_a_link(study, run):
@@ -62,8 +62,8 @@ def test_raters_add_renews_a_link(study, run):
     printed = run(built.folder, quiet=True, invite="ann")  # the link is printed all the same
     (token,) = re.findall(rf"ann: {run.url}/\?invite=(\S+)", printed)
     with built.open() as store:
-        assert raters.sign_in(store, token).name == "ann"
-        assert raters.sign_in(store, built.tokens["ann"]) is None
+        assert raters.find_rater_by_token(store, token).name == "ann"
+        assert raters.find_rater_by_token(store, built.tokens["ann"]) is None
 
 
 def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):
@@ -82,7 +82,7 @@ def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):
 def test_annotate_warns_of_changed_settings_and_missing_gold(study, run):
     built = study(raters=())
     with built.open() as store:
-        rater, _ = raters.invite(store, "ann")
+        rater, _ = raters.invite_rater(store, "ann")
     rate_first(built, rater, "fluency", "coherence")
     path = built.folder / "study.toml"
     text = path.read_text(encoding="utf-8").replace("seed = ", "seed = 1")
@@ -101,7 +101,7 @@ def test_annotate_names_criteria_reworded_after_verdicts(study, run):
     path.write_text(before.replace("How witty", "How silly"), encoding="utf-8")
     assert "worded differently" not in run(built.folder)
     with built.open() as store:
-        rater, _ = raters.invite(store, "bob")
+        rater, _ = raters.invite_rater(store, "bob")
     rate_first(built, rater, "wit", "fluency")
     path.write_text(before, encoding="utf-8")
     assert "'wit' was asked as 'Wit: How silly.', and is now 'Wit: How witty.'" in run(built.folder)
@@ -113,7 +113,7 @@ def test_annotate_warns_that_old_links_have_another_port(study, run):
     assert f"Links that begin with http://127.0.0.1:8501 work if they begin with {run.url} instead." in said
     assert "Links that begin" not in run(study(raters=()).folder, invite="ann")  # her link is the one printed
     with built.open() as store:
-        assert settings.read(store, settings.APP_ADDRESS) == run.url
+        assert settings.read_setting(store, settings.APP_ADDRESS) == run.url
     assert "Links that begin" not in run(built.folder, port=int(run.url.rpartition(":")[2]))
 
 
@@ -123,7 +123,7 @@ def test_annotate_warns_that_a_network_has_no_encryption(study, run):
     assert urlsplit(run.url).hostname not in {"127.0.0.1", "0.0.0.0"}
     assert "TLS" not in run(study().folder)
     addresses = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "10.0.0.5")
-    assert [annotating.is_local(address) for address in addresses] == [True] * 3 + [False] * 3
+    assert [annotating.is_local_address(address) for address in addresses] == [True] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize(

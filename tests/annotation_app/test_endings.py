@@ -62,9 +62,9 @@ def test_a_rater_who_arrives_late_sees_the_end_page(recruiting):
     assert "What to judge" in words(ann)
     with built.open() as store:
         # somebody who was invited by name takes the only pair
-        who, _ = raters.invite(store, "guest")
-        (presentation,) = handout.claim(store, who, built.plan)
-        verdicts.save(store, presentation.presentation, {"coherence": "A"}, rater=who)
+        who, _ = raters.invite_rater(store, "guest")
+        (presentation,) = handout.claim_pairs(store, who, built.plan)
+        verdicts.save_verdict(store, presentation.presentation, {"coherence": "A"}, rater=who)
     page = press(ann, "start")
     assert "Nothing is left to compare" in words(page)
     assert codes_on(page) == ["CODE-OUT"]
@@ -102,9 +102,9 @@ def test_an_excluded_rater_never_gets_a_completion_code(recruiting, when, state)
         assert codes_on(page) == ["CODE-DONE"]
     with built.open() as store:
         if state == "excluded":
-            raters.exclude_or_include(store, "P-1", "exclude", "3 s a pair", "owner")
+            raters.exclude_or_include_rater(store, "P-1", "exclude", "3 s a pair", "owner")
         else:
-            raters.revoke(store, "P-1")
+            raters.revoke_rater(store, "P-1")
     acts = {
         "before the first pair": lambda: press(page, "start"),
         "among the pairs": lambda: rate(page, "A", "A"),
@@ -121,8 +121,8 @@ def test_a_waiting_rater_gets_the_pair_when_its_lease_ends(recruiting, databases
     built = recruiting(2, quota=2)
     page = press(recruiting.come("ann"), "start")
     with built.open() as store:
-        guest, _ = raters.invite(store, "guest")
-        handout.claim(store, guest, built.plan)
+        guest, _ = raters.invite_rater(store, "guest")
+        handout.claim_pairs(store, guest, built.plan)
     page = rate(page, "A", "A")
     assert "One moment, please" in words(page)
     assert codes_on(page) == []
@@ -134,7 +134,7 @@ def test_a_waiting_rater_gets_the_pair_when_its_lease_ends(recruiting, databases
     assert "Please try again in a moment" in words(page)
     assert len(polls) == 1
     with built.open() as store:
-        raters.revoke(store, "guest")
+        raters.revoke_rater(store, "guest")
     page = page.run()
     assert view(page)["where"] == "Pair 2 of 2"
     page = rate(page, "A", "A")

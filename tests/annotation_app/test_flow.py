@@ -36,8 +36,10 @@ def test_messages_never_reveal_a_gold_pair_or_a_repeat(study, of_files):
     with built.open() as store:
         for number, worse in enumerate(("Bad cafe\u0301 it is", "Bad\r\nit is\ufeff")):
             pair = replace(built.pairs[0], id=f"gold-{number}", prompt="A letter. ", text_b=worse)
-            pairs.add_gold(store, [Gold(pair=replace(pair, text_a="We have arrived."), expected=expected)])
-        assert {text[0] for pair in pairs.read(store) for text in (pair.text_a, pair.text_b)} == {" "}
+            pairs.add_gold_pairs(
+                store, [Gold(pair=replace(pair, text_a="We have arrived."), expected=expected)]
+            )
+        assert {text[0] for pair in pairs.read_pairs(store) for text in (pair.text_a, pair.text_b)} == {" "}
     page, forms = start(built), []
     while panel(page) is not None:
         sent = view(page)
@@ -118,9 +120,11 @@ def test_answers_given_in_another_tab_are_not_replaced(study):
     page = turn(page, "back")
     before = view(page)
     with built.open() as store:
-        (ann,) = raters.read(store)
-        rater = raters.sign_in(store, built.tokens["ann"])
-        verdicts.save(store, before["pair"], {"coherence": "B", "fluency": "B"}, rater=rater, comment="new")
+        (ann,) = raters.read_progress(store)
+        rater = raters.find_rater_by_token(store, built.tokens["ann"])
+        verdicts.save_verdict(
+            store, before["pair"], {"coherence": "B", "fluency": "B"}, rater=rater, comment="new"
+        )
     assert ann.name == rater.name
     page = rate(page, "tie", "tie", base=before["base"])
     after = view(page)
@@ -175,7 +179,7 @@ def test_a_link_that_was_replaced_saves_nothing(study):
     built = study()
     page = start(built)
     with built.open() as store:
-        raters.invite(store, "ann", renew=True)
+        raters.invite_rater(store, "ann", renew=True)
     assert "withdrawn" in words(rate(page, "A", "B"))
     assert built.stored() == []
 
@@ -187,7 +191,7 @@ def test_an_erased_raters_visit_ends(study, number):
     start(built, "ben")
     page = start(built)
     with built.open() as store:
-        raters.erase(store, "ann", "owner")
+        raters.erase_rater(store, "ann", "owner")
     page = rate(page, "A", "B") if panel(page) else page.run().run()
     assert "This invite is not valid" in words(page)
 

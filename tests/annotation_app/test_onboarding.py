@@ -29,7 +29,7 @@ def full_disk():
     def fail(*_args, **_options):
         raise OSError("disk full")
 
-    return lambda: patch.object(store_notes, "write", fail)
+    return lambda: patch.object(store_notes, "write_note", fail)
 
 
 def answer(page, answers, *, attempt=0):
@@ -85,7 +85,7 @@ def test_a_button_pressed_twice_gives_one_answer(prepared):
     built = prepared()
     app = state.app
     for key, kind in (("agree", "consent"), ("background-send", "background"), ("start", "instructions")):
-        stale = state.sign_in(app, built.tokens["ann"])
+        stale = state.start_visit(app, built.tokens["ann"])
         press(visit(built.tokens["ann"]), key)
         state.note_progress(app, stale, kind, {"again": True})
     assert [kind for kind, _ in notes(built)] == ["consent", "background", "instructions"]

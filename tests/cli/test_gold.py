@@ -24,5 +24,5 @@ def test_pair_stores_the_gold_pairs_of_the_file(run, paired):
     toml.write_text(text.replace("[annotation]", "[annotation]\ngold_every = 2"))
     assert run("pair", "small").err == ""
     with Store.open(Study.open(paired).database) as store:
-        assert len(pairs.read_gold(store)) == 1
-        assert len(pairs.read(store)) == 3
+        assert len(pairs.read_gold_pairs(store)) == 1
+        assert len(pairs.read_pairs(store)) == 3

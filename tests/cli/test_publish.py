@@ -52,12 +52,14 @@ def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""
     (folder / "study.toml").write_text(TOML + more, encoding="utf-8")
     study = Study.open(folder)
     with Store.open(f"sqlite:///{folder / 'study.db'}", declared=study.declared, create=True) as store:
-        store_pairs.add(store, [_pair(n, f"{prompt} {n}") for n in range(12)])
-        raters = {name: store_raters.invite(store, name)[0] for name in (order or names)}
+        store_pairs.add_pairs(store, [_pair(n, f"{prompt} {n}") for n in range(12)])
+        raters = {name: store_raters.invite_rater(store, name)[0] for name in (order or names)}
         for number, name in enumerate(names):  # whoever was invited first, they answer alike
-            for blind in handout.claim(store, raters[name], study.plan, limit=12):
+            for blind in handout.claim_pairs(store, raters[name], study.plan, limit=12):
                 side = "AB"[zlib.crc32(f"{number}{blind.prompt}".encode()) % 2]
-                verdicts.save(store, blind.presentation, {"fluency": side}, rater=raters[name], seconds=7.25)
+                verdicts.save_verdict(
+                    store, blind.presentation, {"fluency": side}, rater=raters[name], seconds=7.25
+                )
     return study
 
 
@@ -138,7 +140,7 @@ def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with Store.open(study.database, declared=study.declared) as store:
-        store_raters.exclude_or_include(store, "Bo", "exclude", reason="too fast", by="root")
+        store_raters.exclude_or_include_rater(store, "Bo", "exclude", reason="too fast", by="root")
     assert publish(study, tmp_path / "out").verdicts == 24
 
 
@@ -214,7 +216,7 @@ def test_plan_from_before_the_first_verdict_is_published(tmp_path):
     result = describe(study)
     assert (result.path, result.verdicts) == (study.folder / "plan.md", 0)
     with Store.open(study.database) as store:
-        pairs = store_pairs.read(store)
+        pairs = store_pairs.read_pairs(store)
     people, drawn = result.hashes["settings of people"], result.hashes["pairs"]
     date = datetime.now(UTC).date()
     text = result.path.read_text(encoding="utf-8")

@@ -109,9 +109,9 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     opened = Study.open(paired)
     with Store.open(opened.database, declared=opened.declared) as store:
         (ann,) = people(store, "ann")
-        pairs = len(store_pairs.read(store))
-        for blind in handout.claim(store, ann, opened.plan, limit=pairs)[1:]:
-            verdicts.save(
+        pairs = len(store_pairs.read_pairs(store))
+        for blind in handout.claim_pairs(store, ann, opened.plan, limit=pairs)[1:]:
+            verdicts.save_verdict(
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
         ratings = pairs * opened.settings.annotation.raters_per_pair
@@ -156,11 +156,11 @@ def test_study_splits_by_prompts_and_traces(paired):
     (paired / "prompts.jsonl").write_text("\n".join(lines), "utf-8")
     study = Study.open(paired, ["analysis.by=['H']"])
     with Store.open(study.database, declared=study.declared) as store:
-        pairs = store_pairs.read(store)
+        pairs = store_pairs.read_pairs(store)
         for rater in people(store, "ann", "ben"):
-            for blind in handout.claim(store, rater, study.plan, limit=len(pairs)):
+            for blind in handout.claim_pairs(store, rater, study.plan, limit=len(pairs)):
                 choices = dict.fromkeys(study.settings.annotation.criteria, "A")
-                verdicts.save(store, blind.presentation, choices, rater=rater)
+                verdicts.save_verdict(store, blind.presentation, choices, rater=rater)
     (folder,) = (path.parent for path in study.continuations.glob("*/guard.jsonl"))
     traces = [{"id": pair.continuation_a, "H": [0.5, 1.5 + index]} for index, pair in enumerate(pairs)]
     append_lines(folder / "guard.trace.jsonl", traces)

@@ -100,7 +100,7 @@ def test_report_mentions_an_outdated_decision(run, folder):
     simulate(Study.open(folder))
     with Store.open(Study.open(folder).database) as store:
         for name in NAMES[1:]:
-            raters.exclude_or_include(store, name, "exclude", "why", "who")
+            raters.exclude_or_include_rater(store, name, "exclude", "why", "who")
     run("report", "s", "--by", "dataset")
     page = (folder / "report" / "report.md").read_text()
     assert "against loop: stopped on the record, and today's verdicts would not stop it" in page

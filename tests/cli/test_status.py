@@ -97,10 +97,10 @@ def test_control_characters_in_comments_are_escaped(run, paired):
     simulate(Study.open(paired))
     with Store.open(Study.open(paired).database) as store:
         first = next(row for row in unblind.read_tidy_rows(store) if row.rater_kind == "simulated")
-        who = raters.get_or_add(store, first.rater, first.rater_kind)
+        who = raters.get_or_add_rater(store, first.rater, first.rater_kind)
         text = "<script> \u202egnp.exe \x1b[2J [bold]"
-        notes.write(store, who, "comment", text, presentation=first.presentation)
-        notes.write(store, who, "conduct", '{"driven": 1}', presentation=first.presentation)
+        notes.write_note(store, who, "comment", text, presentation=first.presentation)
+        notes.write_note(store, who, "conduct", '{"driven": 1}', presentation=first.presentation)
     screen = run("status", "small").out
     assert r"\u202egnp.exe" in screen
     assert "[bold]" in screen

@@ -41,13 +41,13 @@ def test_simulated_raters_agree_and_dislike_repetition():
 def test_simulated_raters_rate_everything_once(tmp_path, make_pairs):
     pairs = [replace(pair, for_people=index < 4) for index, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
-        store_pairs.add(store, pairs)
+        store_pairs.add_pairs(store, pairs)
         plan = HandOutPlan(seed=1, slots=4, lease=timedelta(minutes=1))
         assert [rate_all(store, plan, ["coherence"]) for _ in range(2)] == [16, 0]
         assert [judge_all(store, plan, ["coherence"]) for _ in range(2)] == [12, 0]
         rows = unblind.read_tidy_rows(store)
         with pytest.raises(StudyError, match="is a simulated_model, not a model"):
-            raters.get_or_add(store, JUDGE, "model")
+            raters.get_or_add_rater(store, JUDGE, "model")
     kinds = {(row.rater, row.rater_kind) for row in rows}
     assert kinds == {(name, "simulated") for name in NAMES} | {(JUDGE, "simulated_model")}
     assert all("SIMULATED" in name for name, _ in kinds)

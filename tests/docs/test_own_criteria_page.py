@@ -26,7 +26,7 @@ def folder(tmp_path, blocks):
     (tmp_path / "judge_prompt.txt").write_text(blocks("criteria.md", "text")[0], encoding="utf-8")
     (tmp_path / "judge_examples.jsonl").write_text(blocks("criteria.md", "json")[0], encoding="utf-8")
     with Store.open(Study.open(tmp_path).database, create=True) as store:
-        pairs.add(store, [make_pair(number) for number in range(3)])
+        pairs.add_pairs(store, [make_pair(number) for number in range(3)])
     return tmp_path
 
 
@@ -57,8 +57,8 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     )
 
     with Store.open(Study.open(folder).database) as store:
-        with store.read() as db:
-            answered = requests.read_attempts(db, [pairs.read(store)[0].id])[-1].response
+        with store.begin_read() as db:
+            answered = requests.read_attempts(db, [pairs.read_pairs(store)[0].id])[-1].response
         assert REASONS.rpartition('"')[2].encode() in answered
         assert {row.criterion for row in unblind.read_tidy_rows(store)} == {"harmlessness", "fluency"}
     page = load("report")(folder).page.read_text(encoding="utf-8")

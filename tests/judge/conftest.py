@@ -12,7 +12,7 @@ from fake_openai import KEY, FakeOpenAI
 
 from guard_eval.records import BlindPair
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import connect_to, find_url
+from guard_eval.servers.server import find_url, make_server
 from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging.requests import Question
@@ -55,7 +55,7 @@ PACE = 0.02
 def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
     """Judge what is left of a study."""
     options = {
-        "server": connect_to(judge, environ),
+        "server": make_server(judge, environ),
         "price": find_price(judge, find_url(judge, environ)),
         "pace": PACE,
         **more,
@@ -131,7 +131,7 @@ def study(tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "study.toml").write_text(factories.STUDY_HEAD + lines)
         with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
-            store_pairs.add(store, list(pairs))
+            store_pairs.add_pairs(store, list(pairs))
         return folder
 
     return make
@@ -161,7 +161,9 @@ def pair():
 @pytest.fixture
 def pairs(store, pair):
     """Add so many pairs to the study."""
-    return lambda count, **more: store_pairs.add(store, [pair(number, **more) for number in range(count)])
+    return lambda count, **more: store_pairs.add_pairs(
+        store, [pair(number, **more) for number in range(count)]
+    )
 
 
 @pytest.fixture

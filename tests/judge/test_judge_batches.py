@@ -11,7 +11,7 @@ from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.batch_api import BatchApi, is_too_large, read_state
+from guard_eval.servers.batch_api import BatchApi, is_batch_too_large, read_batch_state
 from guard_eval.store import unblind
 from guard_eval.store.judging import requests
 from judge import batches as judge_batches
@@ -112,7 +112,7 @@ def test_failed_batch_requests_are_counted_and_sent_again(run, store, pairs, ser
     server.act = lambda ask: outs.get(next(turns), verdict(ask))
     ledger = run(batch=True)
     assert (ledger.verdicts, ledger.failures.total()) == (3, 3)
-    with store.read() as db:
+    with store.begin_read() as db:
         failures = set(requests.read_failures(db).values())
     assert {kind for kind, _ in failures} == {"server_error", "refusal"}
     assert ("server_error", "HTTP 500: oops") in failures
@@ -129,7 +129,7 @@ def test_a_request_missing_from_the_results_is_a_failure(*, run, store, pairs, s
     pairs(3)
     server.ends, server.forgets = ends, True
     assert run(batch=True).failures.total() == 5
-    with store.read() as db:
+    with store.begin_read() as db:
         reasons = set(requests.read_failures(db).values())
     assert reasons == {("server_error", "the batch brought neither an answer nor an error")}
     assert spent_by(store).lost == lost
@@ -156,7 +156,7 @@ STATES = {
 
 @pytest.mark.parametrize(("state", "words"), STATES.items())
 def test_batch_states_are_read_in_every_spelling(state, words):
-    assert {read_state(word) for word in words} == {state}
+    assert {read_batch_state(word) for word in words} == {state}
 
 
 ENQUEUED = "Enqueued token limit reached for gpt-4o in organization o. Limit: 90,000 enqueued tokens."
@@ -170,7 +170,7 @@ TOO_LARGE = [
 
 @pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
 def test_is_too_large_knows_every_providers_wording(words, kind):
-    assert is_too_large(words, kind)
+    assert is_batch_too_large(words, kind)
 
 
 @pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])

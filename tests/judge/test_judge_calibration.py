@@ -35,7 +35,7 @@ def ask(store, judge, run):
 @pytest.fixture
 def checks(store):
     def read():
-        with store.read() as db:
+        with store.begin_read() as db:
             return calibration.read_calibration(db)
 
     return read
@@ -87,11 +87,11 @@ def test_calibration_depends_on_texts_and_seed_alone(pairs):
 
 
 def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ask, checks, run, server):
-    store_pairs.add(store, pairs)
+    store_pairs.add_pairs(store, pairs)
     server.act = reader
     ledger = ask()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
-    with store.read() as db:
+    with store.begin_read() as db:
         assert (unblind.read_tidy_rows(store), requests.read_failures(db)) == ([], {})
     result = checks()
     assert {side for row in result if row["criterion"] != "fluency" for side in row["answers"]} == {"tie"}
@@ -106,7 +106,7 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, as
 
 
 def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, server):
-    store_pairs.add(store, pairs)
+    store_pairs.add_pairs(store, pairs)
     failed = []
 
     def act(request):

@@ -22,10 +22,10 @@ from judge_requests import sent
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
-from guard_eval.servers.redaction import redact, redact_words
-from guard_eval.servers.server import connect_to, find_origin, may_send_keys
+from guard_eval.servers.redaction import remove_key, remove_key_from_text
+from guard_eval.servers.server import find_origin, make_server, may_send_keys
 from guard_eval.servers.thinking import remove_thinking
-from guard_eval.servers.waits import read_wait
+from guard_eval.servers.waits import read_wait_seconds
 from guard_eval.servers.workers import Workers
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.served_model import ServedModel
@@ -41,7 +41,7 @@ def send(judge, environ, question):
         settings = judge if url is None else Judge(model="m", base_url=url)
 
         async def go():
-            provider = replace(connect_to(settings, environ), timeout=timeout)
+            provider = replace(make_server(settings, environ), timeout=timeout)
             async with Client(provider, concurrency=1) as client:
                 return await client.post("/chat/completions", sent(settings, question()))
 
@@ -111,7 +111,7 @@ def test_the_servers_docstring_shows_a_working_call(server, environ):
     )
     whole = completion("<think>hm</think>Once upon a time")
     server.act = lambda _: whole
-    chosen = connect_to(settings, environ)
+    chosen = make_server(settings, environ)
     assert may_send_keys([chosen], {(find_origin(server.url), "JUDGE_KEY")})
     price = find_price(settings, chosen.url)
     workers = Workers(chosen, concurrency=settings.concurrency)
@@ -119,13 +119,13 @@ def test_the_servers_docstring_shows_a_working_call(server, environ):
 
     async def send():
         client = Client(chosen, concurrency=settings.concurrency)
-        async with client, workers.limiter as let_go_at:
-            return await workers.limiter.watch(client.post("/chat/completions", body), let_go_at)
+        async with client, workers.limiter as admitted_at:
+            return await workers.limiter.send(client.post("/chat/completions", body), admitted_at)
 
     result = asyncio.run(send())
     assert remove_thinking(read_answer(result).text) == "Once upon a time"
-    assert price.cost(read_usage(result)) == 100 * 2000 + 10 * 8000  # billionths of a dollar
-    assert price.max_cost(body, 50) >= 50 * 8000
+    assert price.compute_cost(read_usage(result)) == 100 * 2000 + 10 * 8000  # billionths of a dollar
+    assert price.compute_max_cost(body, 50) >= 50 * 8000
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
     assert workers.limiter.limit > 1  # an answer came, so more may follow
 
@@ -160,7 +160,7 @@ WAITS = [  # the headers, the error, and the seconds from noon on
 
 @pytest.mark.parametrize(("headers", "error", "seconds"), WAITS)
 def test_read_wait_understands_every_format(headers, error, seconds):
-    assert read_wait({"date": NOON, **headers}, error) == (seconds and pytest.approx(seconds))
+    assert read_wait_seconds({"date": NOON, **headers}, error) == (seconds and pytest.approx(seconds))
 
 
 WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}}
@@ -305,8 +305,8 @@ def test_a_key_is_removed_in_every_encoding(send, server, echo, status):
 @pytest.mark.parametrize("fragment", ["\\", "\\u{", "%25", "&#0", "&#x0", "max_"])
 def test_removing_a_key_from_a_hostile_answer_is_fast(fragment):
     content = fragment.encode() * 100_000
-    assert redact(content, KEY) == content
-    assert redact_words(content.decode(), KEY) == content.decode()
+    assert remove_key(content, KEY) == content
+    assert remove_key_from_text(content.decode(), KEY) == content.decode()
 
 
 def test_the_key_never_appears_in_output_or_database(send, server, caplog):

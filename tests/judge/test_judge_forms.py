@@ -11,11 +11,11 @@ from guard_eval.servers.form import Form
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
 from guard_eval.store.judging import requests
-from guard_eval.store.judging.requests import Check
+from guard_eval.store.judging.requests import CalibrationCheck
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
-CHECK = Check(check="identical", target="A", orders=1)
+CHECK = CalibrationCheck(check="identical", target="A", orders=1)
 
 MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead."
 
@@ -65,8 +65,8 @@ def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, a
     assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
     assert ledger.requests == refused + 6
     assert server.times_paid == {1}
-    with store.read() as db:
-        attempts = list(requests.read_attempts(db, [entry.id for entry in store_pairs.read(store)]))
+    with store.begin_read() as db:
+        attempts = list(requests.read_attempts(db, [entry.id for entry in store_pairs.read_pairs(store)]))
     assert {entry.form for entry in attempts if not entry.failure} == {form}
     assert run(batch=batch).requests == 0
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.servers.client import Client
-from guard_eval.servers.server import KEYLESS, connect_to, find_origin
+from guard_eval.servers.server import KEYLESS, find_origin, make_server
 from guard_eval.study.judge_settings import Judge
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ OWN = {"OPENAI_API_KEY": KEY}
 
 def sent(base_url, environ=OWN, **more):
     """Return the variable and the key that would go to this address."""
-    result = connect_to(Judge(model="m", base_url=base_url, **more), environ)
+    result = make_server(Judge(model="m", base_url=base_url, **more), environ)
     return result.variable, result.key
 
 
@@ -93,15 +93,15 @@ ELSEWHERE = ("0.0.0.0", "gpu-box", "127.0.0.1.nip.example", "localhost.example",
 def test_plain_http_carries_a_key_only_to_this_machine(host):
     judge = Judge(model="m", base_url=f"http://{host}:8000/v1", api_key_env="THEIR_KEY")
     environ = {"THEIR_KEY": OTHER}
-    assert connect_to(judge, environ, plain_http={find_origin(judge.base_url)}).key == OTHER
+    assert make_server(judge, environ, plain_http={find_origin(judge.base_url)}).key == OTHER
     if host in HERE:
-        assert connect_to(judge, environ).key == OTHER
+        assert make_server(judge, environ).key == OTHER
         return
     with pytest.raises(StudyError, match=r"over plain http, .* --send-key") as caught:
-        connect_to(judge, environ)
+        make_server(judge, environ)
     assert OTHER not in str(caught.value)
     with pytest.raises(StudyError, match=r"OPENAI_API_KEY would go .* over plain http"):
-        connect_to(Judge(model="m"), OWN | {"OPENAI_BASE_URL": judge.base_url})
+        make_server(Judge(model="m"), OWN | {"OPENAI_BASE_URL": judge.base_url})
 
 
 @pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret"])
@@ -109,7 +109,7 @@ def test_a_malformed_key_is_refused_and_not_printed(key):
     with pytest.raises(StudyError, match="OPENAI_API_KEY") as caught:
         sent(None, {"OPENAI_API_KEY": key})
     assert "sk-" not in str(caught.value)
-    assert KEY not in repr(connect_to(Judge(model="m"), OWN))
+    assert KEY not in repr(make_server(Judge(model="m"), OWN))
 
 
 NAMES = """OPENAI_API_KEY OPENAI_ADMIN_KEY OPENAI_ORG_ID OPENAI_PROJECT_ID OPENAI_WEBHOOK_SECRET
@@ -131,7 +131,7 @@ def ask(monkeypatch, tmp_path):
 
     def run(**settings):
         async def go():
-            to = connect_to(Judge(model="m", **settings), plain_http=("http://judge.invalid",))
+            to = make_server(Judge(model="m", **settings), plain_http=("http://judge.invalid",))
             async with Client(to, concurrency=1) as client:
                 reply = await client.post("/chat/completions", b'{"messages": []}')
                 await client.get("/batches")

@@ -247,7 +247,7 @@ def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: completion("", refusal="no")
     run()
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         query("UPDATE request SET state = 'lost'")(db)
     assert run().requests == 0
 
@@ -326,19 +326,19 @@ def test_a_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs,
 @both
 def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, judge):
     pairs(1)
-    rater = raters.get_or_add(store, judge.rater_name, "model")
+    rater = raters.get_or_add_rater(store, judge.rater_name, "model")
     question, _ = read_unjudged(store, judge, seed=11)
     sent = RequestBuilder(judge, seed=11).describe(Form(), max_output_tokens=9)
     same = {"key": "k", "instruction": sent.id, "body": b"q", "max_output_tokens": 9, "cost": 5}
     planned = [requests.PlannedRequest(question=question, **same)]
-    with store.write() as (db, now):
-        requests.keep_instruction(db, sent)
+    with store.begin_write() as (db, now):
+        requests.store_instruction(db, sent)
         runs = {"killed": now, "next": now + requests.LEASE}
         rows = [
             requests.reserve_requests(db, planned, judge=rater, run=run, now=moment, limit=None)[0].row
             for run, moment in runs.items()
         ]
-        requests.settle_requests(
+        requests.store_results(
             db, now, [requests.RequestResult(row=rows[0], state="answered", response=b"late")]
         )
         states = {row.run: row.state for row in select_all("request")(db)}
@@ -349,18 +349,18 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
 def test_each_request_key_has_at_most_one_open_request(run, store, pairs):
     pairs(1)
     run()
-    with store.read() as db:
+    with store.begin_read() as db:
         row = select_all("request")(db).first()._asdict()
     del row["id"]
-    with pytest.raises(Exception, match=r"(?i)unique"), store.write() as (db, _):
+    with pytest.raises(Exception, match=r"(?i)unique"), store.begin_write() as (db, _):
         add_rows(db, "request", [{**row, "state": "open"}])
 
 
 def test_raw_bytes_of_requests_and_responses_are_stored(run, store, pairs, server):
     pairs(1)
     run(orders="one")
-    with store.read() as db:
-        (attempt,) = requests.read_attempts(db, [store_pairs.read(store)[0].id])
+    with store.begin_read() as db:
+        (attempt,) = requests.read_attempts(db, [store_pairs.read_pairs(store)[0].id])
     assert attempt.sent == server.seen[-1].raw
     assert b'"system_fingerprint": "fp_1"' in attempt.response
     assert attempt.fingerprint == "fp_1"
@@ -368,8 +368,8 @@ def test_raw_bytes_of_requests_and_responses_are_stored(run, store, pairs, serve
 
 def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     pairs(1)
-    raters.get_or_add(store, judge.rater_name, "model")
-    raters.revoke(store, judge.rater_name)
+    raters.get_or_add_rater(store, judge.rater_name, "model")
+    raters.revoke_rater(store, judge.rater_name)
     with pytest.raises(StudyError, match="is revoked or excluded"):
         run()
     assert server.asks == []
@@ -389,12 +389,12 @@ def test_a_full_database_is_reported_and_nothing_is_stored(tmp_path, judge):
         return await asyncio.gather(*writes, return_exceptions=True)
 
     with Store.open(f"sqlite:///{tmp_path / 'full.db'}", create=True) as store:
-        with store.write() as (db, _):
+        with store.begin_write() as (db, _):
             db.execute(sqlalchemy.text("CREATE TABLE t (body BLOB)"))
             pages = db.execute(sqlalchemy.text("PRAGMA page_count")).scalar() + 4
         limit = f"PRAGMA max_page_count={pages}"
         sqlalchemy.event.listen(store.engine, "checkout", lambda connection, *_: connection.execute(limit))
         errors = asyncio.run(fill(store))
         assert ["database or disk is full; free some space" in str(error) for error in errors] == [True, True]
-        with store.read() as db:
+        with store.begin_read() as db:
             assert db.execute(sqlalchemy.text("SELECT count(*) FROM t")).scalar() == 0

@@ -44,7 +44,7 @@ def judged(store, pair, server, run):
     pairs = [pair(number) for number in range(12)]
     hostile = {name: getattr(pairs[HOSTILE_PAIR], name) + HOSTILE for name in ("prompt", "text_a")}
     pairs[HOSTILE_PAIR] = replace(pairs[HOSTILE_PAIR], **hostile)
-    store_pairs.add(store, pairs)
+    store_pairs.add_pairs(store, pairs)
     for named in JUDGES:
         run(**named)
     return pairs
@@ -70,13 +70,13 @@ def voted(judged, store):
     """On pair 0 both people and the judge prefer the first text, on pair 1 one person, on others nobody."""
     plan = HandOutPlan(seed=1, slots=2, lease=timedelta(minutes=5))
     for rater, sides in (("ann", "ab"), ("ben", "aa")):
-        person = raters.get_or_add(store, rater, "person")
-        for blind in handout.claim(store, person, plan, limit=12):
+        person = raters.get_or_add_rater(store, rater, "person")
+        for blind in handout.claim_pairs(store, person, plan, limit=12):
             number = next(index for index, pair in enumerate(judged) if pair.prompt == blind.prompt)
             winner = sides[number] if number < 2 else "b"
             texts = {"a": judged[number].text_a, "b": judged[number].text_b}
             choice = "A" if texts[winner].startswith(blind.text_a[:12]) else "B"
-            verdicts.save(store, blind.presentation, {"fluency": choice}, rater=person)
+            verdicts.save_verdict(store, blind.presentation, {"fluency": choice}, rater=person)
     return judged
 
 

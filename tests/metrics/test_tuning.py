@@ -66,10 +66,10 @@ def opened(folder, *overrides):
 
 def rate(study):
     with Store.open(study.database, declared=study.declared) as store:
-        ada = raters.get_or_add(store, "Ada", "person")
-        [blind] = handout.claim(store, ada, study.plan, limit=1)
+        ada = raters.get_or_add_rater(store, "Ada", "person")
+        [blind] = handout.claim_pairs(store, ada, study.plan, limit=1)
         choices = dict.fromkeys(study.settings.annotation.criteria, "A")
-        verdicts.save(store, blind.presentation, choices, rater=ada)
+        verdicts.save_verdict(store, blind.presentation, choices, rater=ada)
 
 
 def test_settings_of_a_file_are_chosen_and_compared(study):

@@ -57,12 +57,12 @@ def judge() -> Callable[..., list[BlindPair]]:
     def judge(
         store: Store, name: str, plan: HandOutPlan, choose: Callable[[BlindPair], Choice] = lambda _: "A"
     ):
-        rater = raters.get_or_add(store, name, "model")
-        with store.read() as db:
+        rater = raters.get_or_add_rater(store, name, "model")
+        with store.begin_read() as db:
             questions = requests.read_questions(db, name, plan)
         answers = [(question, {"fluency": choose(question.blind)}) for question in questions]
-        with store.write() as (db, now):
-            verdicts.save_judged(db, rater, answers, now=now, declared=store.declared_now)
+        with store.begin_write() as (db, now):
+            verdicts.save_judged_verdicts(db, rater, answers, now=now, declared=store.declared_now)
         return [question.blind for question in questions]
 
     return judge

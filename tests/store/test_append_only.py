@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import handout, pairs, raters
-from guard_eval.store.judging.requests import Instruction, keep_instruction
+from guard_eval.store.judging.requests import Instruction, store_instruction
 from guard_eval.store.sql.schema import add_rows
 
 pytestmark = pytest.mark.both_databases
@@ -18,10 +18,10 @@ INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "tex
 @pytest.fixture
 def ann(store, make_pairs, plan):
     """A rater with a verdict, a note, and one judge's request that is answered and one that is open."""
-    pairs.add(store, make_pairs(2))
-    who, _ = raters.invite(store, "Ann")
-    rate(store, who, handout.claim(store, who, plan)[0], comment="a hard one")
-    judge = raters.get_or_add(store, "judge", "model")
+    pairs.add_pairs(store, make_pairs(2))
+    who, _ = raters.invite_rater(store, "Ann")
+    rate(store, who, handout.claim_pairs(store, who, plan)[0], comment="a hard one")
+    judge = raters.get_or_add_rater(store, "judge", "model")
     same = {
         "rater_id": judge.id,
         "purpose": "study",
@@ -30,8 +30,8 @@ def ann(store, make_pairs, plan):
         "instruction": "i",
     }
     same |= {"max_output_tokens": 9, "sent": b"a question", "cost": 5, "run": "r"}
-    with store.write() as (db, now):
-        keep_instruction(db, Instruction(**dict.fromkeys(INSTRUCTION, "i")))
+    with store.begin_write() as (db, now):
+        store_instruction(db, Instruction(**dict.fromkeys(INSTRUCTION, "i")))
         when = {"sent_at": now, "leased_until": now + timedelta(hours=1)}
         for key, state, response in (("k0", "answered", b"an answer"), ("k1", "open", None)):
             add_rows(db, "request", [{"key": key, "state": state, "response": response, **same, **when}])
@@ -39,12 +39,12 @@ def ann(store, make_pairs, plan):
 
 
 def execute(store, statement):
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         return db.execute(text(statement)).rowcount
 
 
 def table_rows(store):
-    with store.read() as db:
+    with store.begin_read() as db:
         return {
             table: db.execute(text(f"SELECT * FROM {table} ORDER BY 1, 2, 3")).all()
             for table in ("verdict", "note", "request")
@@ -81,9 +81,9 @@ def test_an_answered_request_cannot_be_changed(store):
 @pytest.mark.usefixtures("ann")
 def test_erasure_deletes_only_rows_of_that_person(store, plan):
     (ben,) = people(store, "Ben")
-    presented = handout.claim(store, ben, plan)[0]
+    presented = handout.claim_pairs(store, ben, plan)[0]
     rate(store, ben, presented)
-    raters.erase(store, "Ann", "the owner", verdicts=True)
+    raters.erase_rater(store, "Ann", "the owner", verdicts=True)
     rows = table_rows(store)
     assert [row.presentation_id for row in rows["verdict"]] == [presented.presentation]
     assert len(rows["request"]) == 2

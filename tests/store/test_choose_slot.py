@@ -72,7 +72,7 @@ def test_choose_slot_follows_its_rules(open_slots, lead, draw, expected):
 
 def test_open_slots_are_read_through_an_index(tmp_path):
     """Or a hand-out would sort all open slots of the study."""
-    with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store, store.read() as db:
+    with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store, store.begin_read() as db:
         parameters = {"pool": "people", "rater": 1, "start": 1}
         steps = db.execute(text(f"EXPLAIN QUERY PLAN {slots.OPEN_SLOTS.statement}"), parameters).all()
     searches = [step.detail for step in steps if step.detail.startswith("SEARCH slot ")]

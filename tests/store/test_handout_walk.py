@@ -33,7 +33,7 @@ class Walk:
         action(self.random.choice(self.people))
 
     def claim(self, who):
-        return next(iter(handout.claim(self.store, who, self.plan)), None)
+        return next(iter(handout.claim_pairs(self.store, who, self.plan)), None)
 
     def rate(self, who):
         presented = self.claim(who)
@@ -52,16 +52,18 @@ class Walk:
     def skip(self, who):
         presented = self.claim(who)
         if presented is not None:
-            handout.skip(self.store, presented.presentation, ["unreadable"], rater=who)
+            handout.skip_presentation(self.store, presented.presentation, ["unreadable"], rater=who)
 
     def exclude(self, who):
         if who not in self.excluded and len(self.excluded) < 2:
-            raters.exclude_or_include(self.store, who.name, "exclude", "too fast", "owner")
+            raters.exclude_or_include_rater(self.store, who.name, "exclude", "too fast", "owner")
             self.excluded.append(who)
 
     def include(self, _):
         if self.excluded:
-            raters.exclude_or_include(self.store, self.excluded.pop(0).name, "include", "a mistake", "owner")
+            raters.exclude_or_include_rater(
+                self.store, self.excluded.pop(0).name, "include", "a mistake", "owner"
+            )
 
     def finish(self):
         """Let everybody rate all that is left, when all leases are over."""
@@ -74,7 +76,7 @@ class Walk:
 
 
 def count_closed(store):
-    with store.read() as db:
+    with store.begin_read() as db:
         return db.execute(
             text("SELECT count(DISTINCT pair_id) FROM slot WHERE NOT open AND held_by IS NULL")
         ).scalar_one()
@@ -87,7 +89,7 @@ def count_closed(store):
 def test_every_pair_is_completed_whatever_raters_do(store, clock, make_pairs, slots, comparisons):
     couples = list(combinations(METHODS, 2))[:comparisons]
     for method_a, method_b in couples:
-        pairs.add(store, make_pairs(36 // comparisons, method_a=method_a, method_b=method_b))
+        pairs.add_pairs(store, make_pairs(36 // comparisons, method_a=method_a, method_b=method_b))
     walk = Walk(store, clock, HandOutPlan(seed=slots, slots=slots, lease=timedelta(minutes=30)))
     for _ in range(600):
         walk.step()
@@ -106,11 +108,11 @@ def test_every_pair_is_completed_whatever_raters_do(store, clock, make_pairs, sl
 @pytest.mark.parametrize("later", [1, 3, 4])
 def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, later):
     """Also from and to odd numbers, where the last slot has no partner."""
-    pairs.add(store, make_pairs(6), plan)
+    pairs.add_pairs(store, make_pairs(6), plan)
     everybody = people(store, *(f"R{number}" for number in range(8)))
     for who, number in ((everybody[0], 2), (everybody[1], later), (everybody[2], 3)):
         slots.apply_plan(store, replace(plan, slots=number))
-        (presented,) = handout.claim(store, who, replace(plan, slots=number))
+        (presented,) = handout.claim_pairs(store, who, replace(plan, slots=number))
         rate(store, who, presented)
     slots.apply_plan(store, replace(plan, slots=later))
     for who in everybody:
@@ -123,19 +125,19 @@ def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, late
 @pytest.mark.parametrize("slots", [2, 4])
 def test_slots_keep_their_sides_when_raters_leave_and_return(store, make_pairs, plan, slots):
     """Both raters of a couple are out, others take some of their slots, and all are taken in again."""
-    pairs.add(store, make_pairs(12))
+    pairs.add_pairs(store, make_pairs(12))
     everybody = people(store, *(f"person {number}" for number in range(2 * slots)))
     many = replace(plan, slots=slots)
     for rater in everybody[:slots]:
         rate_all(store, rater, many)
     before = {(row.pair_id, row.shown_first) for row in unblind.read_tidy_rows(store)}
     for rater in everybody[:2]:
-        raters.exclude_or_include(store, rater.name, "exclude", "why", "who")
+        raters.exclude_or_include_rater(store, rater.name, "exclude", "why", "who")
     for rater in everybody[slots : slots + 2]:
-        for presented in handout.claim(store, rater, many, limit=4):
+        for presented in handout.claim_pairs(store, rater, many, limit=4):
             rate(store, rater, presented)
     for rater in everybody[:2]:
-        raters.exclude_or_include(store, rater.name, "include", "why", "who")
+        raters.exclude_or_include_rater(store, rater.name, "include", "why", "who")
     for rater in everybody:
         rate_all(store, rater, many)
     assert len(unblind.read_tidy_rows(store)) == 12 * slots
@@ -146,13 +148,13 @@ def test_slots_keep_their_sides_when_raters_leave_and_return(store, make_pairs, 
 @pytest.mark.both_databases
 def test_a_late_verdict_on_a_complete_pair_is_surplus(store, clock, make_pairs, plan):
     """Ann's slot comes before Ben's, who has rated: with one rater a pair, his is the one that stays."""
-    pairs.add(store, make_pairs(1), plan)
+    pairs.add_pairs(store, make_pairs(1), plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
-    (late,) = handout.claim(store, ann, plan)
-    rate(store, ben, handout.claim(store, ben, plan)[0])
+    (late,) = handout.claim_pairs(store, ann, plan)
+    rate(store, ben, handout.claim_pairs(store, ben, plan)[0])
     clock.advance(hours=1)
     slots.apply_plan(store, replace(plan, slots=1))
-    assert handout.claim(store, cem, replace(plan, slots=1)) == []
+    assert handout.claim_pairs(store, cem, replace(plan, slots=1)) == []
     rate(store, ann, late)
     rows = unblind.read_tidy_rows(store, include_surplus=True)
     assert [(row.rater, row.surplus) for row in rows] == [("Ann", True), ("Ben", False)]
@@ -162,7 +164,7 @@ def test_a_late_verdict_on_a_complete_pair_is_surplus(store, clock, make_pairs, 
 def test_a_running_app_follows_the_owners_changed_plan(store, make_pairs, plan, first, later):
     """Its own plan is of the study.toml with which it began; neither claims nor counts bring that back."""
     served = replace(plan, slots=first)
-    pairs.add(store, make_pairs(2), served)
+    pairs.add_pairs(store, make_pairs(2), served)
     ann, ben, cem, dan = people(store, "Ann", "Ben", "Cem", "Dan")
     rate_all(store, ann, served)
     slots.apply_plan(store, replace(plan, slots=later))

@@ -38,9 +38,9 @@ def study(tmp_path, make_pairs):
     (folder / "study.toml").write_text(TOML)
     study = Study.open(folder)
     with Store.open(study.database, create=True, declared=study.declared) as store:
-        pairs.add(store, make_pairs(4))
+        pairs.add_pairs(store, make_pairs(4))
         for name in ("Ann", NOT_A_FORMULA):
-            rate(store, study, raters.invite(store, name)[0])
+            rate(store, study, raters.invite_rater(store, name)[0])
     return study
 
 
@@ -49,68 +49,72 @@ def opened(study):
 
 
 def rate(store, study, rater, *, until=None):
-    while not (until and until.is_set()) and (batch := handout.claim(store, rater, study.plan)):
-        verdicts.save(
+    while not (until and until.is_set()) and (batch := handout.claim_pairs(store, rater, study.plan)):
+        verdicts.save_verdict(
             store, batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0
         )
 
 
 def test_a_renewed_link_replaces_the_old_one(study):
-    first = manage.add(study, "Ben", url="https://rate.example.org/").links["Ben"]
+    first = manage.invite_raters(study, "Ben", url="https://rate.example.org/").links["Ben"]
     assert first.startswith("https://rate.example.org/?invite=")
-    second = manage.add(study, "Ben", renew=True).links["Ben"]
+    second = manage.invite_raters(study, "Ben", renew=True).links["Ben"]
     with opened(study) as store:
-        assert raters.sign_in(store, first.partition("invite=")[2]) is None
-        assert raters.sign_in(store, second.partition("invite=")[2]).name == "Ben"
+        assert raters.find_rater_by_token(store, first.partition("invite=")[2]) is None
+        assert raters.find_rater_by_token(store, second.partition("invite=")[2]).name == "Ben"
 
 
 def test_a_link_has_the_address_of_the_served_app(study):
     """Before that it is where `annotate` serves by default, which the sentence below the links says."""
-    unserved = manage.add(study, "Ben")
+    unserved = manage.invite_raters(study, "Ben")
     options = inspect.signature(annotate).parameters
     default = make_url(options["address"].default, options["port"].default)
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
     with opened(study) as store:
-        settings.put(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
-    served = manage.add(study, "Cas")
+        settings.put_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
+    served = manage.invite_raters(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
 
 
 def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
-    first = manage.add(study, "Ben", "Cas").links["Ben"]
-    manage.revoke(study, "Cas")
-    result = manage.links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
+    first = manage.invite_raters(study, "Ben", "Cas").links["Ben"]
+    manage.revoke_raters(study, "Cas")
+    result = manage.renew_links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
     with (tmp_path / "links.csv").open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     assert "new links for Ben; their earlier links no longer work" in result.lines[0]
     assert row["link"].startswith("https://rate.example.org/?invite=")
     assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
     with opened(study) as store:
-        assert raters.sign_in(store, first.partition("invite=")[2]) is None
-        assert raters.sign_in(store, row["link"].partition("invite=")[2]).name == row["name"] == "Ben"
-    manage.links(study, "Ann", output=tmp_path / "ann.csv")
+        assert raters.find_rater_by_token(store, first.partition("invite=")[2]) is None
+        assert (
+            raters.find_rater_by_token(store, row["link"].partition("invite=")[2]).name
+            == row["name"]
+            == "Ben"
+        )
+    manage.renew_links(study, "Ann", output=tmp_path / "ann.csv")
     assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
 
 
 def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, failing_commits):
-    link = manage.add(study, "Ben").links["Ben"]
+    link = manage.invite_raters(study, "Ben").links["Ben"]
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "links.csv").write_text("earlier links")
     with failing_commits(), pytest.raises(StudyError, match="disk is full"):
-        manage.links(study, output=tmp_path / "links.csv")
+        manage.renew_links(study, output=tmp_path / "links.csv")
     assert (tmp_path / "links.csv").read_text() == "earlier links"
     assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
     for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
         with pytest.raises(StudyError, match=says):
-            manage.links(study, output=output)
+            manage.renew_links(study, output=output)
     with opened(study) as store:
-        assert raters.sign_in(store, link.partition("invite=")[2]).name == "Ben"
+        assert raters.find_rater_by_token(store, link.partition("invite=")[2]).name == "Ben"
 
 
 def test_a_change_shows_only_who_changed(study):
-    result = manage.exclude(study, "Ann", reason="three seconds")
+    result = manage.exclude_raters(study, "Ann", reason="three seconds")
     assert [row[0] for row in result.tables[0].rows] == ["Ann"]
     assert len(result.raters) == 2
     assert len(list_raters(study).tables[0].rows) == 2
@@ -121,30 +125,33 @@ def test_a_change_shows_only_who_changed(study):
 )
 def test_an_invalid_link_address_is_refused(study, url):
     with pytest.raises(StudyError, match="links cannot begin with this; write an address such as https://"):
-        manage.add(study, "Ben", url=url)
+        manage.invite_raters(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
 
 def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     monkeypatch.setattr("getpass.os.environ", {"LOGNAME": "Eve"})
     states = {
-        rater.name: rater.state for rater in manage.exclude(study, "Ann", reason="three seconds").raters
+        rater.name: rater.state
+        for rater in manage.exclude_raters(study, "Ann", reason="three seconds").raters
     }
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
     with opened(study) as store:
         assert {row.rater for row in unblind.read_tidy_rows(store)} == {NOT_A_FORMULA}
-        (note,) = notes.read(store, kind="exclude")
+        (note,) = notes.read_notes(store, kind="exclude")
         assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
-    manage.include(study, "Ann", reason="the clock was wrong")
+    manage.include_raters(study, "Ann", reason="the clock was wrong")
     with opened(study) as store:
         assert len(unblind.read_tidy_rows(store)) == 8
 
 
 def test_raters_list_shows_each_raters_state(study):
     with opened(study) as store:
-        who = raters.get_or_add(store, "Ann", "person")
-        notes.write(store, who, "finished", json.dumps({"rated": 4}))
-        notes.write(store, raters.get_or_add(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}')
+        who = raters.get_or_add_rater(store, "Ann", "person")
+        notes.write_note(store, who, "finished", json.dumps({"rated": 4}))
+        notes.write_note(
+            store, raters.get_or_add_rater(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}'
+        )
     listed = list_raters(study)
     assert [(rater.name, rater.rated, rater.state) for rater in listed.raters] == [
         ("Ann", 4, "finished"),
@@ -156,9 +163,9 @@ def test_raters_list_shows_each_raters_state(study):
 
 def test_raters_list_shows_signs_of_careless_rating(study):
     with opened(study) as store:
-        ann = raters.get_or_add(store, "Ann", "person")
+        ann = raters.get_or_add_rater(store, "Ann", "person")
         for number in verdicts.read_rated_presentations(store, ann)[:3]:
-            notes.write(store, ann, "conduct", '{"copies": 1}', presentation=number)
+            notes.write_note(store, ann, "conduct", '{"copies": 1}', presentation=number)
     listed = list_raters(study)
     assert listed.flags == {"Ann": "like a model (copied text and left the page on 3 pairs)"}
     assert listed.tables[-1].rows == (("Ann", "like a model (copied text and left the page on 3 pairs)"),)
@@ -169,28 +176,34 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
     (tmp_path / "study.toml").write_text(TOML)
     study = Study.open(tmp_path)
     with Store.open(study.database, create=True) as store:
-        pairs.add(store, make_pairs(4))
+        pairs.add_pairs(store, make_pairs(4))
         for name in ("Ann", "Ben"):
-            raters.invite(store, name)
-    assert "8 ratings are planned" in manage.assign(study, "Ann", "Ben").lines[0]
+            raters.invite_rater(store, name)
+    assert "8 ratings are planned" in manage.assign_pairs(study, "Ann", "Ben").lines[0]
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         (
-            lambda study: manage.links(study, output=study.folder / "l.csv"),
+            lambda study: manage.renew_links(study, output=study.folder / "l.csv"),
             "invite others: guard-eval raters add",
         ),
-        (manage.add, "add needs at least one name: guard-eval raters add .*owned NAME"),
-        (lambda study: manage.add(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
-        (lambda study: manage.add(study, "Eve", renew=True), "there is no rater named 'Eve'"),
-        (lambda study: manage.revoke(study, "Ann", "Eve"), "there is no rater named 'Eve'"),
-        (lambda study: manage.exclude(study, "Ann", reason=" "), "the reason to exclude 'Ann' is empty"),
-        (lambda study: manage.exclude(study, "Ann", "Eve", reason="x"), "there is no rater named 'Eve'"),
-        (lambda study: manage.include(study, "Ann", reason="x"), "'Ann' is not excluded"),
-        (lambda study: manage.erase(study, "Ann"), "nobody was erased; add --yes"),
-        (lambda study: manage.erase(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
+        (manage.invite_raters, "add needs at least one name: guard-eval raters add .*owned NAME"),
+        (lambda study: manage.invite_raters(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
+        (lambda study: manage.invite_raters(study, "Eve", renew=True), "there is no rater named 'Eve'"),
+        (lambda study: manage.revoke_raters(study, "Ann", "Eve"), "there is no rater named 'Eve'"),
+        (
+            lambda study: manage.exclude_raters(study, "Ann", reason=" "),
+            "the reason to exclude 'Ann' is empty",
+        ),
+        (
+            lambda study: manage.exclude_raters(study, "Ann", "Eve", reason="x"),
+            "there is no rater named 'Eve'",
+        ),
+        (lambda study: manage.include_raters(study, "Ann", reason="x"), "'Ann' is not excluded"),
+        (lambda study: manage.erase_raters(study, "Ann"), "nobody was erased; add --yes"),
+        (lambda study: manage.erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
         (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; name"),
         (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites no file"),
     ],
@@ -222,7 +235,7 @@ def test_an_export_has_columns_of_side_choice_and_method(study, tmp_path):
 
 
 def test_history_and_notes_are_separate_tables(study):
-    manage.exclude(study, "Ann", reason="why")
+    manage.exclude_raters(study, "Ann", reason="why")
     rows = {}
     for table in ("history", "notes"):
         with export(study, table=table).path.open(encoding="utf-8", newline="") as file:
@@ -241,8 +254,8 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
             backup(study, tmp_path / "second.db")
 
     with Store.open(study.database) as store:
-        pairs.add(store, make_pairs(300))
-        rater, _ = raters.invite(store, "Cas")
+        pairs.add_pairs(store, make_pairs(300))
+        rater, _ = raters.invite_rater(store, "Cas")
         end = threading.Event()
         writer = threading.Thread(target=rate, args=(store, study, rater), kwargs={"until": end})
         writer.start()
@@ -295,9 +308,9 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with progress.use_reporter(Answers(answer=False)):
-        assert paid in manage.erase(study, "Ann").raters
+        assert paid in manage.erase_raters(study, "Ann").raters
     with progress.use_reporter(Answers(answer=True)):
-        erased = manage.erase(study, "Ann")
+        erased = manage.erase_raters(study, "Ann")
     assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]
     assert subprocess.run(
@@ -305,7 +318,7 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     ).stdout.split() == [str(study.folder / "verdicts.csv")]
     assert [row.rated for row in erased.raters] == [4, 4]
     assert "Ann" not in repr(erased.raters)
-    manage.erase(study, NOT_A_FORMULA, verdicts=True, yes=True)
+    manage.erase_raters(study, NOT_A_FORMULA, verdicts=True, yes=True)
     with opened(study) as store:
         assert len(unblind.read_tidy_rows(store)) == 4
 
@@ -314,8 +327,8 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     """The app that is served began with two raters a pair, and both have rated all."""
     more = study.folder / "study.toml"
     more.write_text(more.read_text().replace("raters_per_pair = 2", "raters_per_pair = 3"))
-    manage.add(Study.open(study.folder), "Ben")
+    manage.invite_raters(Study.open(study.folder), "Ben")
     with opened(study) as store:
-        ben = raters.get_or_add(store, "Ben", "person")
+        ben = raters.get_or_add_rater(store, "Ben", "person")
         assert handout.count_progress(store, ben, study.plan) == (0, 4)
-        assert len(handout.claim(store, ben, study.plan)) == 1
+        assert len(handout.claim_pairs(store, ben, study.plan)) == 1

@@ -59,11 +59,11 @@ def test_a_roster_depends_only_on_the_seed():
 
 
 def test_roster_sides_stay_even_in_any_order_of_raters(store, make_pairs, plan):
-    pairs.add(store, make_pairs(15))
+    pairs.add_pairs(store, make_pairs(15))
     *everybody, stranger = people(store, *(f"person {number}" for number in range(6)))
     three = replace(plan, slots=3)
-    assert roster.assign(store, [rater.name for rater in everybody], three) == 45
-    assert handout.claim(store, stranger, three) == []
+    assert roster.reserve_slots(store, [rater.name for rater in everybody], three) == 45
+    assert handout.claim_pairs(store, stranger, three) == []
     assert handout.count_progress(store, stranger, three) == (0, 0)
     for rater in reversed(everybody):
         assert handout.count_progress(store, rater, three) == (0, 9)
@@ -73,19 +73,19 @@ def test_roster_sides_stay_even_in_any_order_of_raters(store, make_pairs, plan):
 
 
 def test_free_slots_of_a_small_roster_balance_its_pairs(store, make_pairs, plan):
-    pairs.add(store, make_pairs(6))
+    pairs.add_pairs(store, make_pairs(6))
     ann, ben = people(store, "Ann", "Ben")
-    assert roster.assign(store, ["Ann"], plan) == 6
+    assert roster.reserve_slots(store, ["Ann"], plan) == 6
     assert [len(rate_all(store, rater, plan)) for rater in (ben, ann)] == [6, 6]
     assert set(leads(store)[1].values()) == {0}
     assert {row.slot for row in unblind.read_tidy_rows(store)} == {0, 1}
 
 
 def test_an_impossible_roster_is_refused(store, make_pairs, plan):
-    pairs.add(store, make_pairs(4))
+    pairs.add_pairs(store, make_pairs(4))
     people(store, "Ann", "Ben", "out")
-    raters.get_or_add(store, "judge", "model")
-    raters.revoke(store, "out")
+    raters.get_or_add_rater(store, "judge", "model")
+    raters.revoke_rater(store, "out")
     for names, quota, message in (
         ([], None, "names no rater"),
         (["Ann", "Ann"], None, "names Ann twice; name each rater once"),
@@ -95,7 +95,7 @@ def test_an_impossible_roster_is_refused(store, make_pairs, plan):
         (["Ann", "Ben"], 3, "4 pairs for one rater are above the quota 3"),
     ):
         with pytest.raises(StudyError, match=message):
-            roster.assign(store, names, replace(plan, quota=quota))
-    roster.assign(store, ["Ann", "Ben"], plan)
+            roster.reserve_slots(store, names, replace(plan, quota=quota))
+    roster.reserve_slots(store, ["Ann", "Ben"], plan)
     with pytest.raises(StudyError, match="no pair is left to plan a roster for"):
-        roster.assign(store, ["Ann", "Ben"], plan)
+        roster.reserve_slots(store, ["Ann", "Ben"], plan)

@@ -28,11 +28,11 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
     plan = HandOutPlan(seed=seed, slots=slots, lease=timedelta(minutes=30))
     with Store.open(f"sqlite:///{folder / f'{slots}-{comparisons}-{seed}.db'}", create=True) as store:
         for method_a, method_b in couples:
-            pairs.add(store, make_pairs(PAIRS // comparisons, method_a=method_a, method_b=method_b))
-        here = {raters.invite(store, f"R{number}")[0]: PAIRS for number in range(6)}
+            pairs.add_pairs(store, make_pairs(PAIRS // comparisons, method_a=method_a, method_b=method_b))
+        here = {raters.invite_rater(store, f"R{number}")[0]: PAIRS for number in range(6)}
         for who in shuffled.sample(list(here), 2):
             here[who] = shuffled.randrange(5, 30)
-        showings = {who: next(iter(handout.claim(store, who, plan)), None) for who in here}
+        showings = {who: next(iter(handout.claim_pairs(store, who, plan)), None) for who in here}
         rated = Counter()
         while waiting := [who for who in here if showings[who] is not None and here[who]]:
             who = shuffled.choice(waiting)
@@ -42,7 +42,7 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
             rated[who] += 1
             choice = {"fluency": shuffled.choice("AB")}
             number = showings[who].presentation
-            showings[who] = verdicts.save(store, number, choice, rater=who, then=plan)
+            showings[who] = verdicts.save_verdict(store, number, choice, rater=who, then=plan)
         return unblind.read_tidy_rows(store)
 
 

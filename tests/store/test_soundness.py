@@ -38,12 +38,12 @@ ODD = [
 @pytest.fixture
 def rated(store, tmp_path, make_pairs, plan):
     """The file of a study with two people who rated all, and a note of every form."""
-    pairs.add(store, make_pairs(3), plan)
+    pairs.add_pairs(store, make_pairs(3), plan)
     for who in people(store, "Ann", "Ben"):
-        notes.write(store, who, "consent", '{"agreed": true}')
+        notes.write_note(store, who, "consent", '{"agreed": true}')
         rate_all(store, who, plan)
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
-    raters.exclude_or_include(store, "Ann", "include", "why", "who")
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include_rater(store, "Ann", "include", "why", "who")
     with store.engine.connect() as db:
         db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     return shutil.copy(tmp_path / "study.db", tmp_path / "changed.db")
@@ -66,14 +66,14 @@ def change(file, target, value):
 
 def use(store, plan):
     """Do what commands do with a database."""
-    yield lambda: read_ratings(store, raters.read(store), slots=2)
+    yield lambda: read_ratings(store, raters.read_progress(store), slots=2)
     yield lambda: unblind.read_tidy_rows(store, include_surplus=True)
     yield lambda: unblind.read_history(store)
-    yield lambda: notes.read(store)
-    yield lambda: pairs.read(store)
+    yield lambda: notes.read_notes(store)
+    yield lambda: pairs.read_pairs(store)
     yield lambda: raters.count_openings(store, plan)
-    yield lambda: raters.exclude_or_include(store, "Ben", "exclude", "why", "who")
-    yield lambda: handout.claim(store, raters.get_or_add(store, "Ann", "person"), plan)
+    yield lambda: raters.exclude_or_include_rater(store, "Ben", "exclude", "why", "who")
+    yield lambda: handout.claim_pairs(store, raters.get_or_add_rater(store, "Ann", "person"), plan)
 
 
 def outcomes(file, plan):

@@ -15,23 +15,23 @@ def is_gold(blind):
 
 
 def test_gold_pairs_are_excluded_from_results(store, make_pairs, plan, judge):
-    pairs.add(store, make_pairs(3))
-    assert pairs.add_gold(store, make_gold(2)) == 2
-    assert pairs.add_gold(store, make_gold(3)) == 1
-    assert pairs.read_gold(store) == make_gold(3)
-    assert pairs.read(store) == make_pairs(3)
+    pairs.add_pairs(store, make_pairs(3))
+    assert pairs.add_gold_pairs(store, make_gold(2)) == 2
+    assert pairs.add_gold_pairs(store, make_gold(3)) == 1
+    assert pairs.read_gold_pairs(store) == make_gold(3)
+    assert pairs.read_pairs(store) == make_pairs(3)
     (ann,) = people(store, "Ann")
     assert len(rate_all(store, ann, plan)) == 3  # the plan asks for no gold
     gold = replace(plan, gold_every=1)
     assert sum(map(is_gold, rate_all(store, ann, gold))) == 3
     assert len(unblind.read_tidy_rows(store)) == 3
     assert not any(map(is_gold, judge(store, "judge", gold)))
-    assert {row.name: row.rated for row in raters.read(store)} == {"Ann": 3, "judge": 6}
+    assert {row.name: row.rated for row in raters.read_progress(store)} == {"Ann": 3, "judge": 6}
 
 
 def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, plan):
-    pairs.add(store, make_pairs(12))
-    pairs.add_gold(store, make_gold(5))
+    pairs.add_pairs(store, make_pairs(12))
+    pairs.add_gold_pairs(store, make_gold(5))
     four = replace(plan, gold_every=4, slots=3)
     places, sides = set(), set()
     for rater in people(store, "Ann", "Ben", "Eve"):
@@ -49,7 +49,7 @@ def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, pl
 
 def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     """The first after 10 to 19 pairs, and the other, which would come after 20, at the end."""
-    pairs.add(store, make_pairs(24))
+    pairs.add_pairs(store, make_pairs(24))
     twice = replace(plan, quota=20, repeats=2)
     for rater in people(store, "Ann", "Ben"):
         assert handout.count_progress(store, rater, twice) == (0, 22)
@@ -71,12 +71,12 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
 
 
 def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
-    pairs.add(store, make_pairs(12))
-    pairs.add_gold(store, make_gold(2))
+    pairs.add_pairs(store, make_pairs(12))
+    pairs.add_gold_pairs(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
     (ann,) = people(store, "Ann")
     totals = {sum(handout.count_progress(store, ann, every))}
-    while presented := handout.claim(store, ann, every):
+    while presented := handout.claim_pairs(store, ann, every):
         totals.add(sum(handout.count_progress(store, ann, every)))
         rate(store, ann, presented[0])
         totals.add(sum(handout.count_progress(store, ann, every)))
@@ -88,8 +88,8 @@ def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
 
 
 def test_changed_gold_pairs_are_refused(store, make_pairs):
-    pairs.add(store, make_pairs(1))
-    pairs.add_gold(store, make_gold(1))
+    pairs.add_pairs(store, make_pairs(1))
+    pairs.add_gold_pairs(store, make_gold(1))
     (entry,) = make_gold(1)
     for wrong, message in (
         ({"expected": {"fluency": "b"}}, "with another expected"),
@@ -97,7 +97,7 @@ def test_changed_gold_pairs_are_refused(store, make_pairs):
         ({"pair": make_pairs(1)[0]}, "is in the study with another expected"),
     ):
         with pytest.raises(StudyError, match=message):
-            pairs.add_gold(store, [replace(entry, **wrong)])
+            pairs.add_gold_pairs(store, [replace(entry, **wrong)])
     with pytest.raises(StudyError, match="is in the study with another expected"):
-        pairs.add(store, [entry.pair])
-    assert pairs.read_gold(store) == [entry]
+        pairs.add_pairs(store, [entry.pair])
+    assert pairs.read_gold_pairs(store) == [entry]

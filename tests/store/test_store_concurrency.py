@@ -24,9 +24,9 @@ from guard_eval.store import Store, handout, raters, verdicts
 url, names = sys.argv[1], sys.argv[2:]
 
 def work(name):
-    rater = raters.get_or_add(store, name, "simulated")
-    while shown := handout.claim(store, rater, plan):
-        verdicts.save(store, shown[0].presentation, {"fluency": "A", "coherence": "tie"}, rater=rater)
+    rater = raters.get_or_add_rater(store, name, "simulated")
+    while shown := handout.claim_pairs(store, rater, plan):
+        verdicts.save_verdict(store, shown[0].presentation, {"fluency": "A", "coherence": "tie"}, rater=rater)
         # one write, as threads share the pipe
         print(f"{name} {shown[0].presentation}\n", end="", flush=True)
 
@@ -58,7 +58,7 @@ def assert_exactly(rows, count, slots):
 
 
 def test_processes_fill_every_slot_once(store, store_url, make_pairs):
-    pairs.add(store, make_pairs(20))
+    pairs.add_pairs(store, make_pairs(20))
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", WORKER, store_url, *(f"{process}-{thread}" for thread in range(3))],
@@ -78,20 +78,22 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
 
 @pytest.mark.parametrize("abandoned", [False, True], ids=["last", "abandoned"])
 def test_twenty_raters_at_once_never_get_the_same_slot(store, make_pairs, single_plan, clock, abandoned):
-    pairs.add(store, make_pairs(1))
+    pairs.add_pairs(store, make_pairs(1))
     everybody = people(store, *(f"person {number}" for number in range(20)))
     if abandoned:
-        handout.claim(store, everybody.pop(), single_plan)
+        handout.claim_pairs(store, everybody.pop(), single_plan)
         clock.advance(hours=1)
-    claimed = at_once([lambda rater=rater: handout.claim(store, rater, single_plan) for rater in everybody])
+    claimed = at_once(
+        [lambda rater=rater: handout.claim_pairs(store, rater, single_plan) for rater in everybody]
+    )
     assert Counter(map(len, claimed)) == {1: 1, 0: len(everybody) - 1}
 
 
 def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_plan, clock):
     """Each pair's first rater comes late, at the moment another asks: one of the two is counted, not both."""
-    pairs.add(store, make_pairs(25))
+    pairs.add_pairs(store, make_pairs(25))
     late, new = people(store, "late", "new")
-    held = handout.claim(store, late, single_plan, limit=25)
+    held = handout.claim_pairs(store, late, single_plan, limit=25)
     clock.advance(hours=1)
     _, taken = at_once(
         [
@@ -105,9 +107,9 @@ def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_pla
 
 
 def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
-    pairs.add(store, make_pairs(10))
-    ann, _ = raters.invite(store, "Ann")
-    claimed = at_once([lambda: handout.claim(store, ann, plan) for _ in range(8)])
+    pairs.add_pairs(store, make_pairs(10))
+    ann, _ = raters.invite_rater(store, "Ann")
+    claimed = at_once([lambda: handout.claim_pairs(store, ann, plan) for _ in range(8)])
     assert len({blind[0].presentation for blind in claimed}) == 1
     presented = claimed[0][0]
     at_once([lambda: rate(store, ann, presented, "B")] * 12)
@@ -124,7 +126,7 @@ def test_write_times_never_decrease(store_url):
     def write():
         with Store.open(store_url) as store:
             for _ in range(40):
-                with store.write() as (_, now):
+                with store.begin_write() as (_, now):
                     times.append(now)
 
     at_once([write] * 6)
@@ -134,16 +136,16 @@ def test_write_times_never_decrease(store_url):
 def test_processes_create_a_database_once(empty_url):
     def make():
         with Store.open(empty_url, create=True) as store:
-            return pairs.read(store)
+            return pairs.read_pairs(store)
 
     assert at_once([make] * 8) == [[]] * 8
 
 
 def test_a_read_transaction_sees_one_state(store, store_url, make_pairs):
     count = text("SELECT count(*) FROM pair")
-    with store.read() as db:
+    with store.begin_read() as db:
         before = db.execute(count).scalar_one()
         with Store.open(store_url) as other:
-            pairs.add(other, make_pairs(2))
+            pairs.add_pairs(other, make_pairs(2))
         assert db.execute(count).scalar_one() == before == 0
-    assert len(pairs.read(store)) == 2
+    assert len(pairs.read_pairs(store)) == 2

@@ -17,19 +17,20 @@ from guard_eval.records import HandOutPlan
 from guard_eval.store import Store, handout, raters, verdicts
 
 store = Store.open(sys.argv[1])
-rater = raters.get_or_add(store, "simulated", "simulated")
+rater = raters.get_or_add_rater(store, "simulated", "simulated")
 plan = HandOutPlan(seed=1, slots=1, lease=timedelta(minutes=30))
 for turn in range(1_000_000):
-    for blind in handout.claim(store, rater, plan, limit=1):
+    for blind in handout.claim_pairs(store, rater, plan, limit=1):
         for choice in ("A", "B"):
-            verdicts.save(store, blind.presentation, {"fluency": choice, "coherence": "tie"}, rater=rater)
+            choices = {"fluency": choice, "coherence": "tie"}
+            verdicts.save_verdict(store, blind.presentation, choices, rater=rater)
             print(blind.presentation, choice, flush=True)
 """
 
 
 def test_a_killed_writer_loses_no_acknowledged_verdict(store_url, make_pairs):
     with Store.open(store_url, create=True) as store:
-        pairs.add(store, make_pairs(500))
+        pairs.add_pairs(store, make_pairs(500))
     writer = subprocess.Popen([sys.executable, "-c", WRITER, store_url], stdout=subprocess.PIPE, text=True)
     lines = [writer.stdout.readline() for _ in range(61)]
     writer.send_signal(signal.SIGKILL)
@@ -42,7 +43,7 @@ def test_a_killed_writer_loses_no_acknowledged_verdict(store_url, make_pairs):
     assert 30 <= len(acknowledged) < 500
 
     with Store.open(store_url) as store:
-        rater = raters.get_or_add(store, "simulated", "simulated")
+        rater = raters.get_or_add_rater(store, "simulated", "simulated")
         stored = {
             number: verdicts.read_current_choices(store, number, rater=rater) for number in acknowledged
         }

@@ -19,70 +19,70 @@ ADA = prolific_id("ada")
 
 def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     """Let a person leave traces everywhere, and another one rate too."""
-    raters.invite(store, "Grace")
-    ada = raters.enrol(store, external, source, plan, browsers=["b"]).rater
-    with store.write() as (db, _):
+    raters.invite_rater(store, "Grace")
+    ada = raters.enrol_rater(store, external, source, plan, browsers=["b"]).rater
+    with store.begin_write() as (db, _):
         query("UPDATE rater SET name = :name WHERE id = :id")(db, name=name, id=ada.id)
     ada = replace(ada, name=name)
-    notes.write(store, ada, "arrival", f'{{"session": "{external}"}}')
-    notes.write(store, ada, "background", f'{{"languages": "{name}"}}')
-    notes.write(store, ada, "consent", '{"agreed": true}')
+    notes.write_note(store, ada, "arrival", f'{{"session": "{external}"}}')
+    notes.write_note(store, ada, "background", f'{{"languages": "{name}"}}')
+    notes.write_note(store, ada, "consent", '{"agreed": true}')
     for presented in rate_all(store, ada, plan):
         rate(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
-    raters.exclude_or_include(store, name, "exclude", f"{name} ({external}) was fast", "owner")
-    raters.exclude_or_include(store, name, "include", "a mistake", "owner")
+    raters.exclude_or_include_rater(store, name, "exclude", f"{name} ({external}) was fast", "owner")
+    raters.exclude_or_include_rater(store, name, "include", "a mistake", "owner")
     return ada
 
 
 @pytest.mark.both_databases
 def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
-    pairs.add(store, make_pairs(4))
+    pairs.add_pairs(store, make_pairs(4))
     ada = known_by(store, plan)
     before = [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)]
-    new, external = raters.erase(store, "Ada Lovelace", "owner")
+    new, external = raters.erase_rater(store, "Ada Lovelace", "owner")
     assert (new, external) == (f"erased-{ada.id}", ADA)
     assert [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)] == before
     assert {row.rater for row in unblind.read_tidy_rows(store)} == {new}
-    everything = repr([raters.read(store), notes.read(store), unblind.read_history(store)])
+    everything = repr([raters.read_progress(store), notes.read_notes(store), unblind.read_history(store)])
     assert "Ada" not in everything
     assert ADA not in everything
-    kinds = {note.kind for note in notes.read(store, rater=new)}
+    kinds = {note.kind for note in notes.read_notes(store, rater=new)}
     assert kinds == {"consent", "problem", "exclude", "include", "erase"}
-    assert [note.detail for note in notes.read(store, kind="erase")] == [
+    assert [note.detail for note in notes.read_notes(store, kind="erase")] == [
         '{"by": "owner", "verdicts": "kept"}'
     ]
     # who comes with the id again is known and let in no more, as a revoked rater is
     for browser in ("b", "another"):
-        assert raters.enrol(store, ADA, "prolific", plan, browsers=[browser]) == raters.Enrolment()
+        assert raters.enrol_rater(store, ADA, "prolific", plan, browsers=[browser]) == raters.Enrolment()
     with pytest.raises(StudyError, match="was erased, which cannot be undone"):
-        raters.exclude_or_include(store, new, "include", "why", "owner")
+        raters.exclude_or_include_rater(store, new, "include", "why", "owner")
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
-        raters.erase(store, "Ada Lovelace", "owner")
+        raters.erase_rater(store, "Ada Lovelace", "owner")
 
 
 @pytest.mark.both_databases
 def test_erase_can_delete_verdicts_and_free_pairs(store, make_pairs, plan):
-    pairs.add(store, make_pairs(4))
+    pairs.add_pairs(store, make_pairs(4))
     (ben,) = people(store, "Ben")
     single_plan = replace(plan, slots=1)
     known_by(store, single_plan)
-    assert handout.claim(store, ben, single_plan) == []
-    raters.erase(store, "Ada Lovelace", "owner", verdicts=True)
+    assert handout.claim_pairs(store, ben, single_plan) == []
+    raters.erase_rater(store, "Ada Lovelace", "owner", verdicts=True)
     assert unblind.read_tidy_rows(store, include_excluded=True) == unblind.read_history(store) == []
-    assert {note.kind for note in notes.read(store)} == {"exclude", "include", "erase"}
+    assert {note.kind for note in notes.read_notes(store)} == {"exclude", "include", "erase"}
     assert len(rate_all(store, ben, single_plan)) == 4
 
 
 def test_erase_opens_no_slots_beyond_the_plan(store, make_pairs, plan):
-    pairs.add(store, make_pairs(1))
+    pairs.add_pairs(store, make_pairs(1))
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):
         rate_all(store, who, plan)
     single_plan = replace(plan, slots=1)
     slots.apply_plan(store, single_plan)
-    assert handout.claim(store, cem, single_plan) == []
-    raters.erase(store, "Ann", "owner", verdicts=True)
-    assert handout.claim(store, cem, single_plan) == []
+    assert handout.claim_pairs(store, cem, single_plan) == []
+    raters.erase_rater(store, "Ann", "owner", verdicts=True)
+    assert handout.claim_pairs(store, cem, single_plan) == []
 
 
 @pytest.mark.slow
@@ -95,14 +95,14 @@ def test_an_erased_name_is_in_no_file_of_the_folder(tmp_path_factory, make_pairs
     folder = tmp_path_factory.mktemp("erased")
     name = f"zq{name}"
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
-        pairs.add(store, make_pairs(6))
+        pairs.add_pairs(store, make_pairs(6))
         known_by(store, plan, name=name, external=f"id-of-{name}", source="panel")
         held = b"".join(path.read_bytes() for path in folder.iterdir())
         assert name.encode() in held
-        raters.erase(store, name, "owner", verdicts=verdicts)
+        raters.erase_rater(store, name, "owner", verdicts=verdicts)
         for path in folder.iterdir():
             assert name.encode() not in path.read_bytes(), path
-        raters.invite(store, "somebody else")
+        raters.invite_rater(store, "somebody else")
     for path in folder.iterdir():
         assert name.encode() not in path.read_bytes(), path
 
@@ -110,7 +110,7 @@ def test_an_erased_name_is_in_no_file_of_the_folder(tmp_path_factory, make_pairs
 def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan):
     file = tmp_path / "study.db"
     with Store.open(f"sqlite:///{file}", create=True) as store:
-        pairs.add(store, make_pairs(2))
+        pairs.add_pairs(store, make_pairs(2))
         known_by(store, plan)
         reader = sqlite3.connect(file, isolation_level=None)
         reader.execute("BEGIN")
@@ -122,37 +122,39 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
                 pytest.raises(StudyError, match=r"still in its files|locked"),
                 Store.open(f"sqlite:///{file}") as other,
             ):
-                raters.erase(other, "Ada Lovelace", "owner")
+                raters.erase_rater(other, "Ada Lovelace", "owner")
         reader.close()
-        (erased,) = [row.name for row in raters.read(store) if row.name.startswith("erased-")]
-        raters.erase(store, erased, "owner")
+        (erased,) = [row.name for row in raters.read_progress(store) if row.name.startswith("erased-")]
+        raters.erase_rater(store, erased, "owner")
         assert b"Ada" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_erasing_a_one_letter_name_changes_no_other_word(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    ada, _ = raters.invite(store, "A")
-    raters.invite(store, f"erased-{ada.id}")
-    notes.write(store, ada, "practice", '{"choices": {"fluency": "A"}}')
-    raters.exclude_or_include(store, "A", "exclude", "A was fast. And careless", "owner")
-    new, _ = raters.erase(store, "A", "owner")
+    pairs.add_pairs(store, make_pairs(2))
+    ada, _ = raters.invite_rater(store, "A")
+    raters.invite_rater(store, f"erased-{ada.id}")
+    notes.write_note(store, ada, "practice", '{"choices": {"fluency": "A"}}')
+    raters.exclude_or_include_rater(store, "A", "exclude", "A was fast. And careless", "owner")
+    new, _ = raters.erase_rater(store, "A", "owner")
     assert new == f"erased-{ada.id}-"
-    details = {note.kind: note.detail for note in notes.read(store)}
+    details = {note.kind: note.detail for note in notes.read_notes(store)}
     assert details["practice"] == '{"choices": {"fluency": "A"}}'
     assert f'"{new} was fast. And careless"' in details["exclude"]
 
 
 def test_an_erased_name_is_removed_from_notes_of_others(store, make_pairs, plan):
     """Whatever its case and its Unicode form; a name that is a letter stays in the words of others."""
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     _, ben, _ = people(store, "Zo\u00eb B", "Ben", "A")
-    rate(store, ben, handout.claim(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better")
-    raters.exclude_or_include(
+    rate(
+        store, ben, handout.claim_pairs(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better"
+    )
+    raters.exclude_or_include_rater(
         store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B"
     )
-    new, _ = raters.erase(store, "Zo\u00eb B", "owner")
-    raters.erase(store, "A", "owner")
-    written = {note.kind: note.detail for note in notes.read(store, rater=ben)}
+    new, _ = raters.erase_rater(store, "Zo\u00eb B", "owner")
+    raters.erase_rater(store, "A", "owner")
+    written = {note.kind: note.detail for note in notes.read_notes(store, rater=ben)}
     assert written == {
         "comment": f"{new} said that A is better",
         "exclude": f'{{"by": "{new}", "reason": "copied from {new}, the Zo\u00eb Bs say"}}',

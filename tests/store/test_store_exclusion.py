@@ -12,34 +12,34 @@ from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
 @pytest.fixture
 def ann(store, make_pairs, single_plan):
     """Who has rated two of three pairs, one slot each, and holds the third."""
-    pairs.add(store, make_pairs(3))
-    who, _ = raters.invite(store, "Ann")
-    for blind in handout.claim(store, who, single_plan, limit=3)[:2]:
+    pairs.add_pairs(store, make_pairs(3))
+    who, _ = raters.invite_rater(store, "Ann")
+    for blind in handout.claim_pairs(store, who, single_plan, limit=3)[:2]:
         rate(store, who, blind)
     return who
 
 
 def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_plan):
     (ben,) = people(store, "Ben")
-    assert handout.claim(store, ben, single_plan) == []
-    raters.exclude_or_include(store, "Ann", "exclude", "all in two seconds", "the owner")
+    assert handout.claim_pairs(store, ben, single_plan) == []
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "all in two seconds", "the owner")
     assert unblind.read_tidy_rows(store) == []
     assert handout.count_progress(store, ben, single_plan) == (0, 3)
     assert len(rate_all(store, ben, single_plan)) == 3
     everything = unblind.read_tidy_rows(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
     assert [row for row in everything if not row.excluded] == unblind.read_tidy_rows(store)
-    assert {row.name: row.state for row in raters.read(store)} == {"Ann": "excluded", "Ben": ""}
-    assert handout.claim(store, ann, single_plan) == []
+    assert {row.name: row.state for row in raters.read_progress(store)} == {"Ann": "excluded", "Ben": ""}
+    assert handout.claim_pairs(store, ann, single_plan) == []
 
 
 def test_an_excluded_rater_can_save_but_gets_no_pairs(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    ann, token = raters.invite(store, "Ann")
-    presented = handout.claim(store, ann, plan)[0]
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
-    assert raters.sign_in(store, token) == ann
-    assert handout.claim(store, ann, plan) == []
+    pairs.add_pairs(store, make_pairs(2))
+    ann, token = raters.invite_rater(store, "Ann")
+    presented = handout.claim_pairs(store, ann, plan)[0]
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    assert raters.find_rater_by_token(store, token) == ann
+    assert handout.claim_pairs(store, ann, plan) == []
     assert handout.count_progress(store, ann, plan) == (0, 0)
     rate(store, ann, presented)  # open in the browser: not lost
     assert handout.count_progress(store, ann, plan) == (1, 0)
@@ -50,22 +50,22 @@ def test_an_excluded_rater_can_save_but_gets_no_pairs(store, make_pairs, plan):
 def test_an_included_rater_regains_free_slots(store, ann, single_plan):
     (ben,) = people(store, "Ben")
     before = {row.pair_id for row in unblind.read_tidy_rows(store)}
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
-    rate(store, ben, handout.claim(store, ben, single_plan)[0])
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    rate(store, ben, handout.claim_pairs(store, ben, single_plan)[0])
     (taken,) = (row.pair_id for row in unblind.read_tidy_rows(store))
-    raters.exclude_or_include(store, "Ann", "include", "a mistake", "who")
+    raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")
     rows = unblind.read_tidy_rows(store, include_surplus=True)
     assert {row.pair_id for row in rows if row.rater == "Ann" and not row.surplus} == before - {taken}
     assert {row.pair_id for row in rows if row.surplus} == before & {taken}
     # what she held unrated is hers again, unless it was taken
-    assert len(handout.claim(store, ann, single_plan)) == (taken in before)
+    assert len(handout.claim_pairs(store, ann, single_plan)) == (taken in before)
     assert rate_all(store, ben, single_plan) == []
 
 
 @pytest.mark.usefixtures("ann")
 def test_impossible_exclusions_and_inclusions_are_refused(store):
-    raters.invite(store, "Out")
-    raters.exclude_or_include(store, "Out", "exclude", "why", "who")
+    raters.invite_rater(store, "Out")
+    raters.exclude_or_include_rater(store, "Out", "exclude", "why", "who")
     for arguments, message in (
         (("Eve", "exclude", "why", "who"), "no rater named 'Eve'"),
         (("Ann", "exclude", " ", "who"), "reason to exclude 'Ann' is empty"),
@@ -74,24 +74,24 @@ def test_impossible_exclusions_and_inclusions_are_refused(store):
         (("Ann", "include", "why", "who"), "'Ann' is not excluded"),
     ):
         with pytest.raises(StudyError, match=message):
-            raters.exclude_or_include(store, *arguments)
+            raters.exclude_or_include_rater(store, *arguments)
     assert len(unblind.read_tidy_rows(store)) == 2
-    assert len(notes.read(store)) == 1
+    assert len(notes.read_notes(store)) == 1
 
 
 def test_a_slot_rated_by_three_raters_counts_once(store, make_pairs, single_plan, clock):
     """Ann's rating came late, after Ben took her slot; both are excluded, and Eve rates the pair."""
-    pairs.add(store, make_pairs(1))
+    pairs.add_pairs(store, make_pairs(1))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
-    late = handout.claim(store, ann, single_plan)[0]
+    late = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(hours=1)
     rate_all(store, ben, single_plan)
     rate(store, ann, late)
     assert [row.rater for row in unblind.read_tidy_rows(store)] == ["Ben"]
     for name in ("Ann", "Ben"):
-        raters.exclude_or_include(store, name, "exclude", "why", "who")
+        raters.exclude_or_include_rater(store, name, "exclude", "why", "who")
     assert len(rate_all(store, eve, single_plan)) == 1
-    raters.exclude_or_include(store, "Ben", "include", "why", "who")
+    raters.exclude_or_include_rater(store, "Ben", "include", "why", "who")
     rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
     assert [(row.rater, row.excluded, row.surplus) for row in rows] == [
         ("Ann", True, False),
@@ -101,17 +101,17 @@ def test_a_slot_rated_by_three_raters_counts_once(store, make_pairs, single_plan
 
 
 def test_a_revoked_rater_cannot_sign_in(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    ann, token = raters.invite(store, "Ann")
-    presented = handout.claim(store, ann, plan)[0]
+    pairs.add_pairs(store, make_pairs(2))
+    ann, token = raters.invite_rater(store, "Ann")
+    presented = handout.claim_pairs(store, ann, plan)[0]
     rate(store, ann, presented)
-    raters.revoke(store, "Ann")
-    raters.revoke(store, "Ann")
-    assert raters.sign_in(store, token) is None
-    assert handout.claim(store, ann, plan) == []
+    raters.revoke_rater(store, "Ann")
+    raters.revoke_rater(store, "Ann")
+    assert raters.find_rater_by_token(store, token) is None
+    assert handout.claim_pairs(store, ann, plan) == []
     assert handout.count_progress(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
         rate(store, ann, presented, "B")
     assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}
     assert [row.rater for row in unblind.read_tidy_rows(store)] == ["Ann"]
-    assert [(row.state, row.rated) for row in raters.read(store)] == [("revoked", 1)]
+    assert [(row.state, row.rated) for row in raters.read_progress(store)] == [("revoked", 1)]

@@ -26,56 +26,58 @@ def counted(store):
 @pytest.fixture
 def one_pair(store, make_pairs):
     """One pair in the store, and three people."""
-    pairs.add(store, make_pairs(1))
+    pairs.add_pairs(store, make_pairs(1))
     return people(store, "Ann", "Ben", "Eve")
 
 
 def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, plan):
-    pairs.add(store, make_pairs(9))
+    pairs.add_pairs(store, make_pairs(9))
     ann, ben = people(store, "Ann", "Ben")
     ann_saw = prompts(rate_all(store, ann, plan))
     assert sorted(ann_saw) == sorted(pair.prompt for pair in make_pairs(9)) != ann_saw
-    assert handout.claim(store, ann, plan) == []
+    assert handout.claim_pairs(store, ann, plan) == []
     ben_saw = prompts(rate_all(store, ben, plan))
     assert sorted(ben_saw) == sorted(ann_saw)
     assert ben_saw != ann_saw
 
 
 def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge):
-    pairs.add(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
+    pairs.add_pairs(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     sample = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     assert handout.count_progress(store, ann, plan) == (0, 3)
-    assert roster.assign(store, [ann.name, ben.name], plan) == 6
-    simulated = raters.get_or_add(store, "SIMULATED", "simulated")
+    assert roster.reserve_slots(store, [ann.name, ben.name], plan) == 6
+    simulated = raters.get_or_add_rater(store, "SIMULATED", "simulated")
     for rater in (ann, ben, simulated):
         assert sorted(prompts(rate_all(store, rater, plan))) == sample
-    assert handout.claim(store, cem, plan) == []  # the simulated raters' slots are no person's
+    assert handout.claim_pairs(store, cem, plan) == []  # the simulated raters' slots are no person's
     assert len(judge(store, "judge", plan)) == 18  # both orders
     with pytest.raises(KeyError, match="model"):
-        handout.claim(store, raters.get_or_add(store, "judge", "model"), plan)
+        handout.claim_pairs(store, raters.get_or_add_rater(store, "judge", "model"), plan)
 
 
 def test_an_open_pair_is_handed_out_again_with_a_new_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim(store, ann, single_plan)
+    presented = handout.claim_pairs(store, ann, single_plan)
     clock.advance(minutes=29)
-    assert handout.claim(store, ann, single_plan) == presented
+    assert handout.claim_pairs(store, ann, single_plan) == presented
     clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
-    assert handout.claim(store, ben, single_plan) == []
+    assert handout.claim_pairs(store, ben, single_plan) == []
 
 
 def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, single_plan, clock):
     ann, ben, eve = one_pair
-    abandoned = handout.claim(store, ann, single_plan)[0]
+    abandoned = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(minutes=29, seconds=59)
-    assert handout.claim(store, ben, single_plan) == []
+    assert handout.claim_pairs(store, ben, single_plan) == []
     clock.advance(seconds=1)
-    taken = handout.claim(store, ben, single_plan)[0]
+    taken = handout.claim_pairs(store, ben, single_plan)[0]
     assert (taken.text_a, taken.text_b) == (abandoned.text_a, abandoned.text_b)
     assert taken.presentation != abandoned.presentation
-    assert handout.claim(store, ann, single_plan) == []  # another has its slot, and nobody sees a pair twice
-    assert handout.claim(store, eve, single_plan) == []
+    assert (
+        handout.claim_pairs(store, ann, single_plan) == []
+    )  # another has its slot, and nobody sees a pair twice
+    assert handout.claim_pairs(store, eve, single_plan) == []
     assert handout.count_progress(store, ann, single_plan) == (0, 0)
     rate(store, ann, abandoned)
     rate(store, ben, taken)
@@ -84,26 +86,26 @@ def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, singl
 
 def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim(store, ann, single_plan)[0]
+    presented = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(days=3)
     rate(store, ann, presented)
-    assert handout.claim(store, ben, single_plan) == []
+    assert handout.claim_pairs(store, ben, single_plan) == []
     assert counted(store) == (["Ann"], [])
 
 
 def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim(store, ann, single_plan)[0]
+    presented = handout.claim_pairs(store, ann, single_plan)[0]
     assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
     rate(store, ann, presented)
     assert handout.find_wait_end(store, ben, single_plan) is None
 
 
 def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
-    pairs.add(store, make_pairs(4))
+    pairs.add_pairs(store, make_pairs(4))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
     assert handout.count_progress(store, ann, plan) == (0, 4)
-    presented = handout.claim(store, ann, plan, limit=2)
+    presented = handout.claim_pairs(store, ann, plan, limit=2)
     assert handout.count_progress(store, ann, plan) == (0, 4)
     rate(store, ann, presented[0])
     assert handout.count_progress(store, ann, plan) == (1, 3)
@@ -116,89 +118,91 @@ def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
 
 
 def test_a_slot_lost_to_another_rater_uses_no_quota(store, make_pairs, plan, clock):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
-    lost = handout.claim(store, ann, single_plan)
+    lost = handout.claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
-    handout.claim(store, ben, replace(single_plan, quota=2), limit=2)
+    handout.claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
     assert handout.count_progress(store, ann, single_plan) == (0, 0)
-    raters.revoke(store, "Ben")
+    raters.revoke_rater(store, "Ben")
     assert handout.count_progress(store, ann, single_plan) == (0, 1)
-    assert handout.claim(store, ann, single_plan) == lost
+    assert handout.claim_pairs(store, ann, single_plan) == lost
 
 
 def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim(store, ann, single_plan)[0]
+    presented = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(days=-1)
-    assert handout.claim(store, ann, single_plan) == [presented]  # a refresh
+    assert handout.claim_pairs(store, ann, single_plan) == [presented]  # a refresh
     rate(store, ann, presented)
     assert verdicts.read_rated_presentations(store, ann) == [presented.presentation]
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
-    assert len(handout.claim(store, ben, single_plan)) == 1
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    assert len(handout.claim_pairs(store, ben, single_plan)) == 1
     clock.advance(days=-1)
-    assert handout.claim(store, one_pair[2], single_plan) == []
+    assert handout.claim_pairs(store, one_pair[2], single_plan) == []
     clock.advance(minutes=30)
-    assert len(handout.claim(store, one_pair[2], single_plan)) == 1
+    assert len(handout.claim_pairs(store, one_pair[2], single_plan)) == 1
 
 
 @pytest.mark.parametrize("change", [{"milliseconds": -1}, {"seconds": 30}])
 def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock, change):
     ann, ben, _ = one_pair
-    presented = handout.claim(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
+    presented = handout.claim_pairs(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
     clock.advance(**change)
-    assert handout.claim(store, ben, single_plan) == []
+    assert handout.claim_pairs(store, ben, single_plan) == []
     rate(store, ann, presented)
     assert counted(store) == (["Ann"], [])
 
 
 def test_lost_pairs_return_only_within_the_quota(store, make_pairs, plan, clock):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
-    (lost,) = handout.claim(store, ann, single_plan)
+    (lost,) = handout.claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
-    first, second = handout.claim(store, ben, replace(single_plan, quota=2), limit=2)
-    assert handout.claim(store, ann, single_plan) == []
+    first, second = handout.claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
+    assert handout.claim_pairs(store, ann, single_plan) == []
     other = first if second.prompt == lost.prompt else second
-    handout.skip(store, other.presentation, ["unreadable"], rater=ben)
-    rate(store, ann, handout.claim(store, ann, single_plan)[0])
-    raters.revoke(store, "Ben")  # so that the lost one is free
-    assert handout.claim(store, ann, single_plan) == []
+    handout.skip_presentation(store, other.presentation, ["unreadable"], rater=ben)
+    rate(store, ann, handout.claim_pairs(store, ann, single_plan)[0])
+    raters.revoke_rater(store, "Ben")  # so that the lost one is free
+    assert handout.claim_pairs(store, ann, single_plan) == []
     assert handout.count_progress(store, ann, single_plan) == (1, 0)
 
 
 def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    notes.write(store, ben, "consent", "{}")
+    notes.write_note(store, ben, "consent", "{}")
     for minutes, waits in ((20, True), (9, True), (1, False)):
         clock.advance(minutes=minutes)
-        handout.claim(store, ann, single_plan)  # who looks at her pair again and again
+        handout.claim_pairs(store, ann, single_plan)  # who looks at her pair again and again
         assert (handout.find_wait_end(store, ben, single_plan) is not None) == waits
-    notes.write(store, ben, "practice", "{}")
+    notes.write_note(store, ben, "practice", "{}")
     assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
 
 
 def skip(store, rater, plan, **options):
     """Let a rater skip the pair before it; return what it was."""
-    (presented,) = handout.claim(store, rater, plan)
-    assert handout.skip(store, presented.presentation, ["unreadable"], rater=rater, **options)
+    (presented,) = handout.claim_pairs(store, rater, plan)
+    assert handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=rater, **options)
     return presented
 
 
 def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     ann, ben, _ = one_pair
     skipped = skip(store, ann, single_plan, comment="half of it is boxes")
-    assert handout.skip(store, skipped.presentation, ["unreadable"], rater=ann)  # a press that comes twice
-    assert handout.claim(store, ann, single_plan) == []
+    assert handout.skip_presentation(
+        store, skipped.presentation, ["unreadable"], rater=ann
+    )  # a press that comes twice
+    assert handout.claim_pairs(store, ann, single_plan) == []
     assert handout.count_progress(store, ann, single_plan) == (0, 0)
-    (presented,) = handout.claim(store, ben, single_plan)
+    (presented,) = handout.claim_pairs(store, ben, single_plan)
     assert presented.prompt == skipped.prompt
     rate(store, ben, presented)
     rate(store, ann, skipped)  # a verdict after a skip is kept and does not count
     assert counted(store) == (["Ben"], ["Ann"])
-    assert [(note.kind, note.detail) for note in notes.read(store, rater=ann)] == [
+    assert [(note.kind, note.detail) for note in notes.read_notes(store, rater=ann)] == [
         ("skip", "unreadable"),
         ("comment", "half of it is boxes"),
     ]
@@ -206,33 +210,33 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
 
 def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ann, ben, _ = one_pair
-    (presented,) = handout.claim(store, ann, plan)
+    (presented,) = handout.claim_pairs(store, ann, plan)
     for who, reasons, message in (
         (ann, [], "a reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
         with pytest.raises(StudyError, match=message):
-            handout.skip(store, presented.presentation, reasons, rater=who)
+            handout.skip_presentation(store, presented.presentation, reasons, rater=who)
     rate(store, ann, presented)
     with pytest.raises(StudyError, match="is already rated; change its verdict"):
-        handout.skip(store, presented.presentation, ["unreadable"], rater=ann)
-    assert notes.read(store) == []
+        handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
+    assert notes.read_notes(store) == []
 
 
 def test_a_rater_cannot_skip_everything(store, make_pairs, plan):
-    pairs.add(store, make_pairs(20))
+    pairs.add_pairs(store, make_pairs(20))
     (ann,) = people(store, "Ann")
     for _ in range(SPARE_SKIPS):
         skip(store, ann, plan)
-    (presented,) = handout.claim(store, ann, plan)
-    assert not handout.skip(store, presented.presentation, ["unreadable"], rater=ann)
-    assert handout.claim(store, ann, plan) == [presented]
+    (presented,) = handout.claim_pairs(store, ann, plan)
+    assert not handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
+    assert handout.claim_pairs(store, ann, plan) == [presented]
     rate(store, ann, presented)
     skip(store, ann, plan)
 
 
 def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
-    pairs.add(store, make_pairs(1))
+    pairs.add_pairs(store, make_pairs(1))
     *skippers, last = people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in skippers:
         assert handout.count_progress(store, last, plan) == (0, 1)
@@ -240,16 +244,16 @@ def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
     assert handout.count_progress(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
     slots.apply_plan(store, replace(plan, slots=4))
-    assert handout.claim(store, last, replace(plan, slots=4)) == []
+    assert handout.claim_pairs(store, last, replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
-    raters.exclude_or_include(store, "R0", "exclude", "skips everything", "owner")
-    assert len(handout.claim(store, last, plan)) == 1
+    raters.exclude_or_include_rater(store, "R0", "exclude", "skips everything", "owner")
+    assert len(handout.claim_pairs(store, last, plan)) == 1
 
 
 def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, make_pairs, plan):
-    pairs.add(store, make_pairs(8))
+    pairs.add_pairs(store, make_pairs(8))
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
-    roster.assign(store, ["Ann", "Ben"], plan)
+    roster.reserve_slots(store, ["Ann", "Ben"], plan)
     skip(store, ann, plan)
     for who in (ann, ben, cem):
         rate_all(store, who, plan)

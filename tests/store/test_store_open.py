@@ -30,7 +30,7 @@ def test_a_database_is_created_only_on_request(empty_url, tmp_path):
         (tmp_path / "study.db").touch()
     assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
     with Store.open(empty_url, create=True) as store:
-        assert pairs.read(store) == []
+        assert pairs.read_pairs(store) == []
 
 
 def test_an_unwritable_folder_is_refused():
@@ -66,8 +66,8 @@ def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
 def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
     path = tmp_path / "study.db"
     with Store.open(f"sqlite:///{path}", create=True) as store:
-        pairs.add(store, make_pairs(50))
-        with store.write() as (db, _):
+        pairs.add_pairs(store, make_pairs(50))
+        with store.begin_write() as (db, _):
             db.exec_driver_sql("UPDATE setting SET value = '9' WHERE key = 'schema'")
     assert "has schema 9, and this guard-eval needs 1" in refuse(f"sqlite:///{path}")
     content = path.read_bytes()
@@ -77,7 +77,7 @@ def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
 
 @pytest.mark.postgres
 def test_foreign_tables_and_other_encodings_are_refused(postgres_server, postgres_url):
-    with Store.open(postgres_url, create=True) as store, store.write() as (db, _):
+    with Store.open(postgres_url, create=True) as store, store.begin_write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
     assert "is not a study's database" in refuse(postgres_url, create=True)
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
@@ -120,17 +120,17 @@ def test_a_missing_driver_names_the_extra(monkeypatch):
 
 def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        pairs.add(store, make_pairs(1))
+        pairs.add_pairs(store, make_pairs(1))
         with store.engine.connect() as opened:
             pages = opened.exec_driver_sql("PRAGMA page_count").scalar_one()
             opened.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StudyError, match="disk is full; free some space, then try again"):
-            pairs.add(store, make_pairs(1000))
-        assert pairs.read(store) == make_pairs(1)
+            pairs.add_pairs(store, make_pairs(1000))
+        assert pairs.read_pairs(store) == make_pairs(1)
 
 
 def test_exceptions_contain_no_text_of_the_study(store):
-    with pytest.raises(DBAPIError) as caught, store.write() as (db, _):
+    with pytest.raises(DBAPIError) as caught, store.begin_write() as (db, _):
         schema.add_rows(db, "setting", [{"key": "app address", "value": None}])
     assert "SQL parameters hidden" in str(caught.value)
     assert "'value': None" not in str(caught.value)
@@ -145,7 +145,7 @@ def test_a_new_database_is_readable_only_by_its_owner(tmp_path, make_pairs, monk
     before = os.umask(0)
     try:
         with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-            pairs.add(store, make_pairs(3))
+            pairs.add_pairs(store, make_pairs(3))
             rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     finally:
         os.umask(before)

@@ -22,47 +22,47 @@ def awkward(pair: Pair, text: str) -> Pair:
 
 def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     old, new = make_pairs(6), [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(9)]
-    ann, token = raters.invite(store, "Ann")
-    raters.invite(store, "Bob")
-    store_pairs.add(store, old)
-    roster.assign(store, ["Ann", "Bob"], plan)
-    handout.claim(store, ann, plan, limit=2)
+    ann, token = raters.invite_rater(store, "Ann")
+    raters.invite_rater(store, "Bob")
+    store_pairs.add_pairs(store, old)
+    roster.reserve_slots(store, ["Ann", "Bob"], plan)
+    handout.claim_pairs(store, ann, plan, limit=2)
     with pytest.raises(StudyError, match="cannot be drawn again: a rater has one open, until"):
-        store_pairs.add(store, new, replace_all=True)
-    assert store_pairs.read(store) == old
+        store_pairs.add_pairs(store, new, replace_all=True)
+    assert store_pairs.read_pairs(store) == old
     clock.advance(minutes=31)
     assert store_pairs.explain_why_pairs_are_fixed(store) is None
-    assert store_pairs.add(store, new, replace_all=True) == 9
-    assert store_pairs.read(store) == new
-    assert raters.sign_in(store, token) == ann
+    assert store_pairs.add_pairs(store, new, replace_all=True) == 9
+    assert store_pairs.read_pairs(store) == new
+    assert raters.find_rater_by_token(store, token) == ann
     assert handout.count_progress(store, ann, plan) == (0, 9)
-    presented = handout.claim(store, ann, plan, limit=20)
+    presented = handout.claim_pairs(store, ann, plan, limit=20)
     assert len(presented) == 9
     assert all("new" in (pair.text_a, pair.text_b) for pair in presented)
 
 
 def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, plan, clock):
-    store_pairs.add(store, make_pairs(3))
+    store_pairs.add_pairs(store, make_pairs(3))
     (ann,) = people(store, "Ann")
-    rate(store, ann, handout.claim(store, ann, plan)[0])
+    rate(store, ann, handout.claim_pairs(store, ann, plan)[0])
     clock.advance(minutes=31)
     with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
-        store_pairs.add(store, make_pairs(2), replace_all=True)
-    assert store_pairs.read(store) == make_pairs(3)
+        store_pairs.add_pairs(store, make_pairs(2), replace_all=True)
+    assert store_pairs.read_pairs(store) == make_pairs(3)
 
 
 def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, clock):
     """A page that stayed open must not rate a new pair under the number of an old one."""
-    store_pairs.add(store, make_pairs(3))
-    ann, _ = raters.invite(store, "Ann")
-    old = handout.claim(store, ann, plan, limit=3)
+    store_pairs.add_pairs(store, make_pairs(3))
+    ann, _ = raters.invite_rater(store, "Ann")
+    old = handout.claim_pairs(store, ann, plan, limit=3)
     clock.advance(minutes=31)
     new_pairs = [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)]
-    store_pairs.add(store, new_pairs, replace_all=True)
-    new = handout.claim(store, ann, plan, limit=3)
+    store_pairs.add_pairs(store, new_pairs, replace_all=True)
+    new = handout.claim_pairs(store, ann, plan, limit=3)
     for presented in old:
         with pytest.raises(StudyError, match="was not handed to"):
-            verdicts.save(store, presented.presentation, {"fluency": "A"}, rater=ann)
+            verdicts.save_verdict(store, presented.presentation, {"fluency": "A"}, rater=ann)
     assert unblind.read_tidy_rows(store) == []
     assert len(new) == 3
 
@@ -72,26 +72,28 @@ def test_a_known_id_with_another_text_is_refused(store, make_pairs, stored_befor
     first, second = make_pairs(2)
     other = replace(first, text_b="another text", dataset="another", for_people=False)
     if stored_before:
-        store_pairs.add(store, [first])
+        store_pairs.add_pairs(store, [first])
     with pytest.raises(StudyError, match=f"{first.id}.*another dataset and text_b and for_people.*new study"):
-        store_pairs.add(store, [second, first, other])
-    assert store_pairs.read(store) == ([first] if stored_before else [])
+        store_pairs.add_pairs(store, [second, first, other])
+    assert store_pairs.read_pairs(store) == ([first] if stored_before else [])
 
 
 def test_a_growing_study_keeps_the_positions_of_its_pairs(store, make_pairs):
     old = make_pairs(4)
-    store_pairs.add(store, old)
+    store_pairs.add_pairs(store, old)
     # the larger study shuffles again: the old pairs to 5, 4, 3, 2, the new ones to 0 and 1, which are taken
     first, second = make_pairs(6)[4:]
     grown = [replace(pair, position=5 - pair.position) for pair in old]
-    assert store_pairs.add(store, [*grown, replace(first, position=0), replace(second, position=1)]) == 2
-    assert store_pairs.read(store) == [*old, replace(first, position=4), replace(second, position=5)]
+    assert (
+        store_pairs.add_pairs(store, [*grown, replace(first, position=0), replace(second, position=1)]) == 2
+    )
+    assert store_pairs.read_pairs(store) == [*old, replace(first, position=4), replace(second, position=5)]
 
 
 @pytest.mark.parametrize("method", ["guard", "tie"])
 def test_a_pair_with_ambiguous_verdicts_is_refused(store, make_pairs, method):
     with pytest.raises(StudyError, match=f"compares 'guard' with '{method}'; name two methods"):
-        store_pairs.add(store, [replace(make_pairs(1)[0], method_b=method)])
+        store_pairs.add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
 
 
 def as_stored(text):
@@ -106,6 +108,6 @@ def as_stored(text):
 @example("long " * 20_000)
 def test_any_text_is_read_back_unchanged(store, make_pairs, text):
     pair = awkward(make_pairs(1)[0], text)
-    store_pairs.add(store, [pair])
-    assert as_stored(pair.text_b) in [stored.text_b for stored in store_pairs.read(store)]
-    assert store_pairs.add(store, [pair]) == 0
+    store_pairs.add_pairs(store, [pair])
+    assert as_stored(pair.text_b) in [stored.text_b for stored in store_pairs.read_pairs(store)]
+    assert store_pairs.add_pairs(store, [pair]) == 0

@@ -15,15 +15,15 @@ ID = prolific_id("somebody")
 
 
 def test_a_guessed_token_does_not_sign_in(store):
-    raters.invite(store, "Ann")
-    raters.get_or_add(store, "judge", "model")
+    raters.invite_rater(store, "Ann")
+    raters.get_or_add_rater(store, "judge", "model")
     for guess in ("", "Ann", "x" * 10_000, "\x00", "\ud800", "' OR 1=1 --", "é"):
-        assert raters.sign_in(store, guess) is None
+        assert raters.find_rater_by_token(store, guess) is None
 
 
 def test_the_database_file_holds_no_token(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        _, token = raters.invite(store, "Ann")
+        _, token = raters.invite_rater(store, "Ann")
     everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"Ann" in everything
     assert token.encode() not in everything
@@ -32,13 +32,13 @@ def test_the_database_file_holds_no_token(tmp_path):
 def test_unusual_names_are_stored_unchanged(store):
     names = ["نور", "x" * 200, "=cmd()"]
     for name in names:
-        rater, token = raters.invite(store, name)
-        assert raters.sign_in(store, token) == rater
-    assert [rater.name for rater in raters.read(store)] == names
+        rater, token = raters.invite_rater(store, name)
+        assert raters.find_rater_by_token(store, token) == rater
+    assert [rater.name for rater in raters.read_progress(store)] == names
 
 
 def renew(store, name):
-    raters.invite(store, name, renew=True)
+    raters.invite_rater(store, name, renew=True)
 
 
 UNSEEN = (
@@ -57,15 +57,21 @@ LIKE_ANN = ("\u0410nn", "\u0391nn", "\uff21\uff2e\uff2e", "A\u0578\u0578", "\u13
 """With a Cyrillic, a Greek, a Cherokee and a bold A, in full width, and with two letters of Armenian."""
 MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
-    *((raters.invite, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
-    *((raters.invite, [name], "has blanks or marks that cannot be seen; remove them") for name in UNSEEN),
-    *((raters.invite, [name], "a rater named 'Ann' exists; choose a name that looks") for name in LIKE_ANN),
-    *((raters.invite, [name], "is a model's name") for name in MODELS),
-    (raters.invite, ["Ann"], "'Ann' exists; choose"),
-    (raters.invite, ["ann"], "a rater named 'Ann' exists; choose"),
-    (raters.invite, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
-    (raters.get_or_add, ["Ann", "model"], "'Ann' is a person, not a model"),
-    (raters.revoke, ["Eve"], "no rater named 'Eve'"),
+    *((raters.invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
+    *(
+        (raters.invite_rater, [name], "has blanks or marks that cannot be seen; remove them")
+        for name in UNSEEN
+    ),
+    *(
+        (raters.invite_rater, [name], "a rater named 'Ann' exists; choose a name that looks")
+        for name in LIKE_ANN
+    ),
+    *((raters.invite_rater, [name], "is a model's name") for name in MODELS),
+    (raters.invite_rater, ["Ann"], "'Ann' exists; choose"),
+    (raters.invite_rater, ["ann"], "a rater named 'Ann' exists; choose"),
+    (raters.invite_rater, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
+    (raters.get_or_add_rater, ["Ann", "model"], "'Ann' is a person, not a model"),
+    (raters.revoke_rater, ["Eve"], "no rater named 'Eve'"),
     (renew, ["Eve"], "no rater named 'Eve'"),
     (renew, ["judge"], "'judge' is a model, not a person"),
     (renew, ["out"], "'out' is revoked"),
@@ -73,25 +79,25 @@ REFUSED = [
 
 
 def test_refused_invitations_add_nobody(store):
-    _, token = raters.invite(store, "Ann")
-    raters.get_or_add(store, "judge", "model")
-    raters.invite(store, "out")
-    raters.revoke(store, "out")
+    _, token = raters.invite_rater(store, "Ann")
+    raters.get_or_add_rater(store, "judge", "model")
+    raters.invite_rater(store, "out")
+    raters.revoke_rater(store, "out")
     for function, arguments, message in REFUSED:
         with pytest.raises(StudyError, match=message) as refused:
             function(store, *arguments)
         assert str(refused.value).isprintable()
-    assert [rater.name for rater in raters.read(store)] == ["Ann", "judge", "out"]
-    assert raters.sign_in(store, token) is not None
+    assert [rater.name for rater in raters.read_progress(store)] == ["Ann", "judge", "out"]
+    assert raters.find_rater_by_token(store, token) is not None
 
 
 def enrol(store, number, plan):
-    return raters.enrol(store, prolific_id(number), "prolific", plan)
+    return raters.enrol_rater(store, prolific_id(number), "prolific", plan)
 
 
 def rate_some(store, who, plan, count):
     for _ in range(count):
-        rate(store, who, handout.claim(store, who, plan)[0])
+        rate(store, who, handout.claim_pairs(store, who, plan)[0])
 
 
 @pytest.mark.both_databases
@@ -108,74 +114,78 @@ def rate_some(store, who, plan, count):
 )
 def test_enrolment_stops_when_no_work_is_open(store, make_pairs, plan, count, limits):
     """Openings are slots over the pairs of each rater, rounded up."""
-    pairs.add(store, make_pairs(count))
+    pairs.add_pairs(store, make_pairs(count))
     plan = replace(plan, **limits)
     openings = math.ceil(count * plan.slots / min(plan.quota or 99, max(count, 1)))
     for number in range(openings):
         assert raters.count_openings(store, plan) == openings - number
         assert enrol(store, number, plan).refusal is None
     assert enrol(store, "late", plan) == raters.Enrolment(refusal="full")
-    assert len(raters.read(store)) == openings
+    assert len(raters.read_progress(store)) == openings
 
 
 def test_a_platform_id_finds_its_rater_in_a_full_study(store, make_pairs, single_plan):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     first = enrol(store, 1, single_plan)
     assert enrol(store, 2, single_plan).refusal == "full"
     second = enrol(store, 1, single_plan)
     assert second.rater == first.rater
-    assert raters.sign_in(store, first.token) == raters.sign_in(store, second.token) == first.rater
-    (row,) = raters.read(store)
+    assert (
+        raters.find_rater_by_token(store, first.token)
+        == raters.find_rater_by_token(store, second.token)
+        == first.rater
+    )
+    (row,) = raters.read_progress(store)
     assert (row.source, row.external_id) == ("prolific", prolific_id(1))
 
 
 def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    first = raters.enrol(store, ID, "prolific", plan, browsers=["secret"])
-    stranger = raters.enrol(store, ID, "prolific", plan, browsers=["guess"])
+    pairs.add_pairs(store, make_pairs(2))
+    first = raters.enrol_rater(store, ID, "prolific", plan, browsers=["secret"])
+    stranger = raters.enrol_rater(store, ID, "prolific", plan, browsers=["guess"])
     assert stranger == raters.Enrolment(refusal="elsewhere")
-    assert raters.enrol(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
+    assert raters.enrol_rater(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
 
 
 def test_an_absent_rater_frees_its_opening_after_a_lease(store, make_pairs, single_plan, clock):
-    pairs.add(store, make_pairs(4))
+    pairs.add_pairs(store, make_pairs(4))
     gone = enrol(store, 1, single_plan).rater
     rate_some(store, gone, single_plan, 1)
-    handout.claim(store, gone, single_plan)
+    handout.claim_pairs(store, gone, single_plan)
     clock.advance(minutes=29)
     assert enrol(store, 2, single_plan).refusal == "full"
     clock.advance(minutes=2)
     new = enrol(store, 2, single_plan).rater
     rate_some(store, new, single_plan, 3)  # what the first one had open as well
-    assert handout.claim(store, new, single_plan) == handout.claim(store, gone, single_plan) == []
+    assert handout.claim_pairs(store, new, single_plan) == handout.claim_pairs(store, gone, single_plan) == []
     assert enrol(store, 3, single_plan).refusal == "full"
 
 
 def test_a_pair_left_by_an_invited_rater_is_open_work(store, make_pairs, single_plan, clock):
-    pairs.add(store, make_pairs(1))
-    handout.claim(store, raters.invite(store, "Ann")[0], single_plan)
+    pairs.add_pairs(store, make_pairs(1))
+    handout.claim_pairs(store, raters.invite_rater(store, "Ann")[0], single_plan)
     assert raters.count_openings(store, single_plan) == 0
     clock.advance(hours=1)
     assert enrol(store, 1, single_plan).refusal is None
 
 
 def test_a_finished_rater_has_rated_the_checks_too(store, make_pairs, single_plan):
-    pairs.add(store, make_pairs(1))
-    pairs.add_gold(store, make_gold(1))
+    pairs.add_pairs(store, make_pairs(1))
+    pairs.add_gold_pairs(store, make_gold(1))
     gold = replace(single_plan, gold_every=1)
-    who, _ = raters.invite(store, "Ann")
+    who, _ = raters.invite_rater(store, "Ann")
     rate_some(store, who, gold, 2)
-    notes.write(store, who, "finished", '{"rated": 2}')
-    assert [(row.state, row.rated) for row in raters.read(store)] == [("finished", 1)]
+    notes.write_note(store, who, "finished", '{"rated": 2}')
+    assert [(row.state, row.rated) for row in raters.read_progress(store)] == [("finished", 1)]
 
 
 def test_excluding_a_rater_opens_a_full_study(store, make_pairs, single_plan, clock):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     who = enrol(store, 1, single_plan).rater
     rate_some(store, who, single_plan, 2)
     clock.advance(hours=3)
     assert enrol(store, 2, single_plan).refusal == "full"
-    raters.exclude_or_include(store, who.name, "exclude", "too fast", "owner")
+    raters.exclude_or_include_rater(store, who.name, "exclude", "too fast", "owner")
     assert enrol(store, 2, single_plan).refusal is None
 
 
@@ -194,64 +204,64 @@ def test_excluding_a_rater_opens_a_full_study(store, make_pairs, single_plan, cl
     ],
 )
 def test_a_placeholder_id_is_not_enrolled(store, make_pairs, plan, source, external_id):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     with pytest.raises(StudyError, match=r"is not an id of|is empty or too long"):
-        raters.enrol(store, external_id, source, plan)
-    assert raters.read(store) == []
-    assert raters.enrol(store, "A1B2C3", "mturk", plan).refusal is None
-    assert raters.enrol(store, "https://id.example.org test", "oidc", plan).refusal is None
+        raters.enrol_rater(store, external_id, source, plan)
+    assert raters.read_progress(store) == []
+    assert raters.enrol_rater(store, "A1B2C3", "mturk", plan).refusal is None
+    assert raters.enrol_rater(store, "https://id.example.org test", "oidc", plan).refusal is None
 
 
 def test_prolific_ids_differ_in_more_than_case(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    first = raters.enrol(store, ID, "prolific", plan, browsers=["b"])
-    assert raters.enrol(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
+    pairs.add_pairs(store, make_pairs(2))
+    first = raters.enrol_rater(store, ID, "prolific", plan, browsers=["b"])
+    assert raters.enrol_rater(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
 
 
 def note_check(store, who, *, passed):
-    notes.write(store, who, "check", json.dumps({"passed": passed}))
+    notes.write_note(store, who, "check", json.dumps({"passed": passed}))
 
 
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
-    ann, _ = raters.invite(store, "Ann")
+    ann, _ = raters.invite_rater(store, "Ann")
     with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
-        raters.exclude_or_include(store, "Ann", "include", "why", "owner")
+        raters.exclude_or_include_rater(store, "Ann", "include", "why", "owner")
     states = []
     for _ in range(2):
         note_check(store, ann, passed=False)
-        states += [raters.read(store)[0].state]
-    raters.exclude_or_include(store, "Ann", "include", "the question was unclear", "owner")
-    states += [raters.read(store)[0].state]
+        states += [raters.read_progress(store)[0].state]
+    raters.exclude_or_include_rater(store, "Ann", "include", "the question was unclear", "owner")
+    states += [raters.read_progress(store)[0].state]
     for passed in (False, False, True):
         note_check(store, ann, passed=passed)
-        states += [raters.read(store)[0].state]
+        states += [raters.read_progress(store)[0].state]
     assert states == ["", "failed the check", "", "", "failed the check", ""]
 
 
 def test_an_included_rater_signs_in_by_the_old_link(store, make_pairs, plan):
-    pairs.add(store, make_pairs(1))
-    ann, token = raters.invite(store, "Ann")
-    raters.revoke(store, "Ann", "Eve")
-    assert [note.detail for note in notes.read(store, kind="revoke")] == ['{"by": "Eve"}']
-    raters.exclude_or_include(store, "Ann", "include", "it was Ben who left", "Eve")
-    assert raters.sign_in(store, token) == ann
-    assert len(handout.claim(store, ann, plan)) == 1
-    assert [row.state for row in raters.read(store)] == [""]
+    pairs.add_pairs(store, make_pairs(1))
+    ann, token = raters.invite_rater(store, "Ann")
+    raters.revoke_rater(store, "Ann", "Eve")
+    assert [note.detail for note in notes.read_notes(store, kind="revoke")] == ['{"by": "Eve"}']
+    raters.exclude_or_include_rater(store, "Ann", "include", "it was Ben who left", "Eve")
+    assert raters.find_rater_by_token(store, token) == ann
+    assert len(handout.claim_pairs(store, ann, plan)) == 1
+    assert [row.state for row in raters.read_progress(store)] == [""]
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])
 def test_a_rater_without_ratings_takes_no_opening(store, make_pairs, single_plan, kind):
     """Not even for the time of a lease, as who just left does."""
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     gone = enrol(store, 1, single_plan).rater
     assert enrol(store, 2, single_plan).refusal == "full"
     for _ in range(2):
-        notes.write(store, gone, kind, json.dumps({"passed": False, "agreed": False}))
+        notes.write_note(store, gone, kind, json.dumps({"passed": False, "agreed": False}))
     assert enrol(store, 2, single_plan).refusal is None
 
 
 def test_a_person_cannot_have_the_name_of_a_judge(store_url):
     with Store.open(store_url, create=True, declared={"people": "", "judge Solomon": ""}) as store:
         with pytest.raises(StudyError, match="'S\u043elomon' is a model's name"):
-            raters.invite(store, "S\u043elomon")
-        raters.invite(store, "Salomon")
+            raters.invite_rater(store, "S\u043elomon")
+        raters.invite_rater(store, "Salomon")

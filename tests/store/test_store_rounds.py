@@ -39,7 +39,7 @@ def add_pairs(store, plan, sizes=SIZES):
         for prompt, number in prompts
     ]
     placed = [replace(pair, position=position) for position, pair in enumerate(drawn)]
-    pairs.add(store, placed, plan)
+    pairs.add_pairs(store, placed, plan)
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def for_x(presented):
 
 def read_records(store, group="people"):
     """Return the couples that stopped after each round that is over."""
-    with store.read() as db:
-        closed = rounds.count_closed(db, group)
+    with store.begin_read() as db:
+        closed = rounds.count_closed_rounds(db, group)
         stopped = rounds.read_stopping_rounds(db, group)
     return [[couple for couple, last in stopped.items() if last == number] for number in range(1, closed + 1)]
 
 
 def read_contest(store, group="people"):
-    with store.read() as db:
+    with store.begin_read() as db:
         return rounds.read_contest(db, group)
 
 
@@ -105,7 +105,7 @@ def test_slots_of_a_beaten_system_are_closed(store, plan, round_of):
     assert len(last) == 2 * SIZES[2]
     assert {blind_pair.text_a[-1] for blind_pair in last} == {"x", "y"}
     assert len(read_records(store)) == 3
-    with store.read() as db:
+    with store.begin_read() as db:
         assert rounds.count_active_pairs(db, "people") == 3 * 16 + 4
         assert rounds.count_active_pairs(db, "people", after=2) == 4
         assert rounds.count_active_pairs(db, "people", after=3) == 0
@@ -117,11 +117,11 @@ def test_a_recorded_decision_is_never_changed(store, plan):
     for who in people(store, "Ann", "Ben"):
         rate_all(store, who, plan)
     assert len(read_records(store)) == 1
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         add_rows(db, "stopped", [{"part": "people", "method_a": "x", "method_b": "y", "number": 1}])
     changes = ("UPDATE closed_round SET number = 7", "DELETE FROM closed_round", "DELETE FROM stopped")
     for change in map(text, changes):
-        with pytest.raises(exc.DBAPIError, match="append-only"), store.write() as (db, _):
+        with pytest.raises(exc.DBAPIError, match="append-only"), store.begin_write() as (db, _):
             db.execute(change)
 
 
@@ -130,7 +130,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben = people(store, "Ann", "Ben")
     rate_all(store, ann, plan)
-    (presented,) = handout.claim(store, ben, plan)
+    (presented,) = handout.claim_pairs(store, ben, plan)
     seen = []
     while presented is not None and round_of(presented) == 1:
         assert read_records(store) == []
@@ -143,7 +143,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, round_of):
 def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, round_of):
     add_pairs(store, plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
-    (held,) = handout.claim(store, cem, plan)
+    (held,) = handout.claim_pairs(store, cem, plan)
     rate_all(store, ann, plan)
     assert {round_of(blind_pair) for blind_pair in rate_all(store, ben, plan)} == {1}
     assert read_records(store) == []
@@ -180,7 +180,7 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
     stopped = read_records(store)
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
     assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
     presented = rate_all(store, cem, plan, for_x)
     assert sorted(map(round_of, presented)) == [1] * 24 + [2] * 24
@@ -189,7 +189,7 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
         True,
         False,
     ]
-    raters.exclude_or_include(store, "Ann", "include", "a mistake", "who")  # her slots are taken
+    raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")  # her slots are taken
     assert {row.rater for row in unblind.read_tidy_rows(store)} == {"Ben", "Cem"}
     assert read_records(store) == stopped
 
@@ -200,8 +200,8 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
     before = [comparison.p_adjusted for comparison in compare(read_contest(store))]
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
-    raters.exclude_or_include(store, "Ann", "include", "a mistake", "who")
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")
     assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == before
 
 
@@ -209,7 +209,7 @@ def test_an_exclusion_keeps_the_current_round_open(store, plan, round_of):
     add_pairs(store, plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     rate_all(store, ann, plan)
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
     assert {round_of(blind_pair) for blind_pair in rate_all(store, ben, plan)} == {1}
     assert read_records(store) == []
     assert round_of(rate_all(store, cem, plan)[-1]) == 2
@@ -220,7 +220,7 @@ def test_a_roster_reserves_slots_round_by_round(store, plan, round_of):
     add_pairs(store, plan)
     names = ("Ann", "Ben", "Cem")
     everybody = people(store, *names)
-    assert roster.assign(store, names, plan) == 2 * 3 * sum(SIZES)
+    assert roster.reserve_slots(store, names, plan) == 2 * 3 * sum(SIZES)
     presented = [sorted(set(map(round_of, rate_all(store, who, plan, for_x)))) for who in everybody]
     assert presented == [[1], [1], [1, 2]]
     assert read_records(store) == [[]]
@@ -229,16 +229,16 @@ def test_a_roster_reserves_slots_round_by_round(store, plan, round_of):
 def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     add_pairs(store, plan)
     everybody = people(store, "Ann", "Ben", "Cem", "Dan", "Eve")
-    with store.read() as db:
+    with store.begin_read() as db:
         chosen = db.execute(text("SELECT pair_id FROM slot WHERE open LIMIT 1")).scalar_one()
     for who in everybody[:3]:
-        for presented in handout.claim(store, who, plan, limit=24):
+        for presented in handout.claim_pairs(store, who, plan, limit=24):
             number = presented.presentation
-            with store.read() as db:
+            with store.begin_read() as db:
                 statement = text(f"SELECT pair_id FROM presentation WHERE id = {number}")
                 pair_id = db.execute(statement).scalar_one()
             if pair_id == chosen:
-                assert handout.skip(store, number, ["unreadable"], rater=who)
+                assert handout.skip_presentation(store, number, ["unreadable"], rater=who)
     for who in everybody:
         rate_all(store, who, plan, for_x)
     assert read_contest(store).sizes == SIZES
@@ -270,7 +270,7 @@ def test_presentations_of_one_prompt_are_far_apart(store, plan):
 
 
 def test_pairs_without_rounds_are_refused(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     with pytest.raises(StudyError, match=r"not in rounds, as pairs\.design wants; run: guard-eval pair"):
         slots.apply_plan(store, plan)
     (ann,) = people(store, "Ann")
@@ -279,7 +279,7 @@ def test_pairs_without_rounds_are_refused(store, make_pairs, plan):
 
 def test_a_study_without_rounds_records_nothing(store, make_pairs, plan):
     single_plan = replace(plan, slots=1, rounds=None)
-    pairs.add(store, make_pairs(3))
+    pairs.add_pairs(store, make_pairs(3))
     (ann,) = people(store, "Ann")
     assert len(rate_all(store, ann, single_plan)) == 3
     assert handout.find_wait_end(store, ann, single_plan) is None
@@ -292,22 +292,22 @@ def test_a_judge_has_separate_rounds(store, plan, judge):
     name = "judge-1"
     rule = replace(plan.rounds, showings=2)
     judge_plan = replace(plan, rounds=rule)
-    who = raters.get_or_add(store, name, "model")
+    who = raters.get_or_add_rater(store, name, "model")
     from guard_eval.store import verdicts
     from guard_eval.store.judging import requests
 
     statement = []
     while True:
-        with store.write() as (db, now):
-            questions = requests.next_questions(db, now, name, judge_plan)
+        with store.begin_write() as (db, now):
+            questions = requests.read_due_questions(db, now, name, judge_plan)
             statement.append(len(questions))
             answers = [(question, {"fluency": for_x(question.blind)}) for question in questions]
             if not answers:
                 break
-            verdicts.save_judged(db, who, answers, now=now, declared={})
+            verdicts.save_judged_verdicts(db, who, answers, now=now, declared={})
     assert statement == [2 * 24, 2 * 24, 0]
     assert read_records(store, f"judge {name}")[1][:2] == [XY, XZ]
     assert read_records(store) == []
-    with store.read() as db:
+    with store.begin_read() as db:
         assert requests.read_questions(db, name, judge_plan) == []
         assert len(requests.read_questions(db, "judge-2", judge_plan)) == 2 * 3 * sum(SIZES)

@@ -11,9 +11,9 @@ from guard_eval.store import Store, TidyRow, handout, pairs, raters, unblind, ve
 
 def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, clock):
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
-    pairs.add(store, [pair])
+    pairs.add_pairs(store, [pair])
     (ann,) = people(store, "Ann")
-    (blind,) = handout.claim(store, ann, plan)
+    (blind,) = handout.claim_pairs(store, ann, plan)
     first, second = ("guard", "top_k(k=50)") if blind.text_a == "four" else ("top_k(k=50)", "guard")
     clock.advance(seconds=60)
     rate(store, ann, blind, seconds=60.0, active_seconds=41.5)
@@ -54,7 +54,7 @@ def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, c
 def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
     there = timezone(timedelta(hours=9, minutes=30))
     with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
-        pairs.add(store, make_pairs(1))
+        pairs.add_pairs(store, make_pairs(1))
         rate_all(store, people(store, "Ann")[0], plan)
         assert unblind.read_tidy_rows(store)[0].at == "2026-01-02T03:04:05.678+00:00"
 
@@ -62,7 +62,7 @@ def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
 def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge):
     """A judge that knows which text it likes, by its words, names that method in both orders."""
     stored = {pair.prompt: pair for pair in make_pairs(12)}
-    pairs.add(store, list(stored.values()))
+    pairs.add_pairs(store, list(stored.values()))
     liked = {pair.id: ("guard", "top_k(k=50)", "tie")[pair.position % 3] for pair in stored.values()}
 
     def choose(blind):
@@ -78,10 +78,10 @@ def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge)
 
 
 def test_rows_have_a_fixed_order(store, make_pairs, plan):
-    pairs.add(store, make_pairs(3))
+    pairs.add_pairs(store, make_pairs(3))
     for rater in people(store, "b", "a"):
-        for blind in handout.claim(store, rater, plan, limit=3):
-            verdicts.save(store, blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
+        for blind in handout.claim_pairs(store, rater, plan, limit=3):
+            verdicts.save_verdict(store, blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
     position = {pair.id: pair.position for pair in make_pairs(3)}
     keys = [(position[row.pair_id], row.rater, row.criterion) for row in unblind.read_tidy_rows(store)]
     assert keys == sorted(keys)
@@ -89,14 +89,14 @@ def test_rows_have_a_fixed_order(store, make_pairs, plan):
 
 
 def test_surplus_excluded_and_repeated_rows_are_marked(store, make_pairs, plan, clock):
-    pairs.add(store, make_pairs(2))
+    pairs.add_pairs(store, make_pairs(2))
     single_plan = replace(plan, slots=1, repeats=1)
     late, ann = people(store, "late", "Ann")
-    (lost,) = handout.claim(store, late, single_plan)
+    (lost,) = handout.claim_pairs(store, late, single_plan)
     clock.advance(hours=1)
     rate_all(store, ann, single_plan)
     rate(store, late, lost, "tie")
-    raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
+    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
     rows = [
         (row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.read_history(store)
     ]

@@ -18,18 +18,18 @@ from guard_eval.store import settings as store_settings
 
 @pytest.fixture
 def ann(store, make_pairs):
-    pairs.add(store, make_pairs(3))
-    return raters.invite(store, "Ann")[0]
+    pairs.add_pairs(store, make_pairs(3))
+    return raters.invite_rater(store, "Ann")[0]
 
 
 @pytest.fixture
 def number(store, ann, plan):
     """The presentation that Ann was handed."""
-    return handout.claim(store, ann, plan)[0].presentation
+    return handout.claim_pairs(store, ann, plan)[0].presentation
 
 
 def nothing_is_saved(store):
-    return unblind.read_history(store) == notes.read(store) == []
+    return unblind.read_history(store) == notes.read_notes(store) == []
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -40,16 +40,16 @@ def nothing_is_saved(store):
 )
 @example([{"x": "A", "y": "tie"}, {"x": "B", "y": "tie"}, {"x": "A"}, {"x": "A"}, {"z": "B"}])
 def test_a_changed_choice_adds_a_revision(store, make_pairs, plan, history):
-    pairs.add(store, make_pairs(1))
-    rater = raters.get_or_add(store, f"simulated {len(raters.read(store))}", "simulated")
-    number = handout.claim(store, rater, replace(plan, slots=30))[0].presentation
+    pairs.add_pairs(store, make_pairs(1))
+    rater = raters.get_or_add_rater(store, f"simulated {len(raters.read_progress(store))}", "simulated")
+    number = handout.claim_pairs(store, rater, replace(plan, slots=30))[0].presentation
     expected = {}
     for choices in history:
         for criterion, choice in choices.items():
             revisions = expected.setdefault(criterion, [])
             if revisions[-1:] != [choice]:
                 revisions.append(choice)
-        assert verdicts.save(store, number, choices, rater=rater) is None
+        assert verdicts.save_verdict(store, number, choices, rater=rater) is None
     stored = {}
     for row in unblind.read_history(store):
         if row.presentation == number:
@@ -65,11 +65,11 @@ def test_a_changed_choice_adds_a_revision(store, make_pairs, plan, history):
 @pytest.mark.parametrize("seconds", [12.25, 0.0, -1.0, math.nan, math.inf])
 def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, clock, seconds):
     stored = seconds if 0 <= seconds < math.inf else None
-    verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
+    verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
     clock.advance(seconds=5)  # a browser's word is cut to the time since the pair was handed out
-    verdicts.save(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
+    verdicts.save_verdict(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
     clock.advance(hours=-1)
-    verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
+    verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
     first, second, third = unblind.read_history(store)
     assert (first.seconds, first.active_seconds) == (stored, stored)
     assert second.seconds == (stored and min(stored, 5.0))
@@ -89,12 +89,12 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
 )
 def test_an_invalid_verdict_is_refused_as_a_whole(store, ann, number, choices, message):
     with pytest.raises(StudyError, match=message):
-        verdicts.save(store, number, choices, rater=ann, comment="x")
+        verdicts.save_verdict(store, number, choices, rater=ann, comment="x")
     assert nothing_is_saved(store)
 
 
 def test_presentations_of_other_raters_are_refused(store, ann, number):
-    eve, _ = raters.invite(store, "Eve")
+    eve, _ = raters.invite_rater(store, "Eve")
     nobody = Rater(id=99, name="Nobody", kind="person")
     for who, presented, message in (
         *((ann, unknown, f"{unknown} was not handed to") for unknown in (0, -1, 2, 4711, 2**31, 2**70)),
@@ -102,10 +102,10 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
         (nobody, number, "'Nobody' is not in this study"),
     ):
         for refused, arguments in (
-            (verdicts.save, {"choices": {"fluency": "A"}}),
+            (verdicts.save_verdict, {"choices": {"fluency": "A"}}),
             (verdicts.read_current_choices, {}),
             (verdicts.read_presentation, {}),
-            (handout.skip, {"problems": ["unreadable"]}),
+            (handout.skip_presentation, {"problems": ["unreadable"]}),
         ):
             with pytest.raises(StudyError, match=message):
                 refused(store, presented, **arguments, rater=who)
@@ -114,33 +114,33 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
 
 def test_remarks_are_saved_once_with_the_verdict(store, ann, number):
     def save(**more):
-        verdicts.save(store, number, {"fluency": "A"}, rater=ann, **more)
+        verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, **more)
 
     save(comment="", problem="")
-    assert notes.read(store) == []  # an empty remark on a new pair is none
+    assert notes.read_notes(store) == []  # an empty remark on a new pair is none
     for _ in range(2):  # a double click
         save(comment="hard", problem="cut off")
     save()  # says nothing of remarks
     save(comment="harder", problem="cut off")
     save(comment="")  # takes the comment back
-    assert [note.detail for note in notes.read(store, kind="comment")] == ["hard", "harder", ""]
-    assert [note.detail for note in notes.read(store, kind="problem")] == ["cut off"]
-    assert {note.presentation for note in notes.read(store)} == {number}
+    assert [note.detail for note in notes.read_notes(store, kind="comment")] == ["hard", "harder", ""]
+    assert [note.detail for note in notes.read_notes(store, kind="problem")] == ["cut off"]
+    assert {note.presentation for note in notes.read_notes(store)} == {number}
 
 
 def test_an_impossible_note_is_refused(store, ann):
     with pytest.raises(StudyError, match="comment has 20001 characters; write at most 20000"):
-        notes.write(store, ann, "comment", "x" * 20_001)
-    assert notes.read(store) == []
+        notes.write_note(store, ann, "comment", "x" * 20_001)
+    assert notes.read_notes(store) == []
 
 
 def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
     presented = []
     for _ in range(2):
-        presented += handout.claim(store, ann, plan)
+        presented += handout.claim_pairs(store, ann, plan)
         rate(store, ann, presented[-1])
         clock.advance(minutes=-5)
-    handout.claim(store, ann, plan)  # not rated
+    handout.claim_pairs(store, ann, plan)  # not rated
     trail = verdicts.read_rated_presentations(store, ann)
     assert [verdicts.read_presentation(store, number, rater=ann) for number in trail] == presented
     assert verdicts.read_rated_presentations(store, people(store, "Ben")[0]) == []
@@ -148,13 +148,13 @@ def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
 
 def test_save_returns_the_same_next_pair_as_claim(store, ann, plan):
     """Gold and repeats among them, and each leased to the rater as any other."""
-    pairs.add_gold(store, make_gold(2))
+    pairs.add_gold_pairs(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
-    (presented,) = handout.claim(store, ann, checked)
+    (presented,) = handout.claim_pairs(store, ann, checked)
     count = 0
     while presented is not None:
         following = rate(store, ann, presented, then=checked)
-        assert handout.claim(store, ann, checked) == ([following] if following else [])
+        assert handout.claim_pairs(store, ann, checked) == ([following] if following else [])
         presented, count = following, count + 1
     assert count == 3 + 1 + 1
 
@@ -165,24 +165,27 @@ def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, pla
 
     event.listen(store.engine, "commit", fail)
     with pytest.raises(StudyError, match="went away"):
-        verdicts.save(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
+        verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
     event.remove(store.engine, "commit", fail)
     assert nothing_is_saved(store)
-    assert handout.claim(store, ann, plan)[0].presentation == number
-    assert verdicts.save(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan) is not None
-    assert len(unblind.read_tidy_rows(store)) == len(notes.read(store)) == 1
+    assert handout.claim_pairs(store, ann, plan)[0].presentation == number
+    assert (
+        verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
+        is not None
+    )
+    assert len(unblind.read_tidy_rows(store)) == len(notes.read_notes(store)) == 1
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("slots", [1, 2, 50])
 def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, plan, slots):
     plan = replace(plan, slots=slots)
-    pairs.add(store, make_pairs(20))
+    pairs.add_pairs(store, make_pairs(20))
     ann, *others = people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
     for other in others[1:]:
-        for blind in handout.claim(store, other, plan, limit=5):
+        for blind in handout.claim_pairs(store, other, plan, limit=5):
             rate(store, other, blind)
-    following = rate(store, ann, handout.claim(store, ann, plan)[0], then=plan)
+    following = rate(store, ann, handout.claim_pairs(store, ann, plan)[0], then=plan)
     sent = []
     event.listen(store.engine, "before_cursor_execute", lambda *seen: sent.append(seen[2]))
     event.listen(store.engine, "commit", lambda _: sent.append("COMMIT"))
@@ -205,9 +208,9 @@ def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judg
         return [store_settings.read_declared(store, name) for name in ("people", "judge gpt")]
 
     with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
-        pairs.add(store, make_pairs(2))
-        rater, _ = raters.invite(store, "Ann")
-        first, second = handout.claim(store, rater, plan, limit=2)
+        pairs.add_pairs(store, make_pairs(2))
+        rater, _ = raters.invite_rater(store, "Ann")
+        first, second = handout.claim_pairs(store, rater, plan, limit=2)
         assert declared(store) == [None, None]
         rate(store, rater, first)
         assert declared(store) == ["first", None]
@@ -219,9 +222,9 @@ def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judg
 
 def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, plan):
     with Store.open(store_url, create=True) as store:
-        pairs.add(store, make_pairs(1))
-        rater, _ = raters.invite(store, "Ann")
-        (presented,) = handout.claim(store, rater, plan)
+        pairs.add_pairs(store, make_pairs(1))
+        rater, _ = raters.invite_rater(store, "Ann")
+        (presented,) = handout.claim_pairs(store, rater, plan)
         rate(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
         rate(store, rater, presented, "B")
@@ -229,9 +232,9 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
 
 
 def test_a_criterion_keeps_the_words_of_its_first_verdict(store, ann, number):
-    store_settings.set_criteria(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
-    store_settings.set_criteria(store, {"wit": "Wit: b"})
-    assert store_settings.read_criteria(store) == {}
-    verdicts.save(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
-    store_settings.set_criteria(store, {"wit": "Wit: c", "flowx": "Flow: c"})
-    assert store_settings.read_criteria(store) == {"wit": "Wit: b", "flow_": "Flow: a"}
+    store_settings.store_wording(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
+    store_settings.store_wording(store, {"wit": "Wit: b"})
+    assert store_settings.read_wording(store) == {}
+    verdicts.save_verdict(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
+    store_settings.store_wording(store, {"wit": "Wit: c", "flowx": "Flow: c"})
+    assert store_settings.read_wording(store) == {"wit": "Wit: b", "flow_": "Flow: a"}

@@ -26,10 +26,10 @@ else:  # no file of this process may grow
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 try:
     with Store.open(f"sqlite:///{folder}/study.db") as store:
-        print(len(pairs.read(store)))
+        print(len(pairs.read_pairs(store)))
         if how == "full disk":  # what is read may be a copy: no verdict may be written into it
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-            with store.write() as (db, _):
+            with store.begin_write() as (db, _):
                 db.exec_driver_sql("DELETE FROM setting")
 except ValueError as error:
     print(error)
@@ -44,9 +44,9 @@ def folder(tmp_path, make_pairs):
     live.mkdir()
     folder.mkdir()
     with Store.open(f"sqlite:///{live / 'study.db'}", create=True) as store:
-        pairs.add(store, make_pairs(2))
+        pairs.add_pairs(store, make_pairs(2))
     with Store.open(f"sqlite:///{live / 'study.db'}") as store:
-        pairs.add(store, make_pairs(3))
+        pairs.add_pairs(store, make_pairs(3))
         for path in live.glob("study.db*"):
             shutil.copy(path, folder)
     (folder / "study.db-shm").unlink()
@@ -116,7 +116,7 @@ def test_a_full_disk_is_named_whatever_sqlite_says(folder, tmp_path, free):
         (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - free))
         url = f"sqlite:///{disk / 'study.db'}"
         with pytest.raises(StudyError, match="its disk is full: free some space, then try again"):
-            raters.invite(Store.open(url, to_write=True), "Ann")
+            raters.invite_rater(Store.open(url, to_write=True), "Ann")
         with pytest.raises(StudyError, match="its disk is full: free some space, then try again"):
             Store.open(f"sqlite:///{disk / 'new.db'}", create=True)
     finally:
@@ -132,11 +132,11 @@ def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
         pytest.skip("this machine lets nobody mount")
     try:
         with Store.open(f"sqlite:///{mounted / 'study.db'}") as store:
-            assert len(pairs.read(store)) == 3
+            assert len(pairs.read_pairs(store)) == 3
             with pytest.raises(StudyError, match="unable to open database file; make the file and"):
                 Store.open(f"sqlite:///{mounted / 'study.db'}", to_write=True)
             says = "readonly database; make the file and its folder writable"
-            with pytest.raises(StudyError, match=says), store.write() as (db, _):
+            with pytest.raises(StudyError, match=says), store.begin_write() as (db, _):
                 db.exec_driver_sql("DELETE FROM setting")
     finally:
         subprocess.run(["umount", str(mounted)], check=True)

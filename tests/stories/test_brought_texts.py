@@ -91,7 +91,7 @@ def rate_in_browser(folder, log, chromium):
     with serving(folder, log) as url:
         study = Study.open(folder)
         with Store.open(study.database) as store:
-            token = raters.invite(store, "ann")[1]
+            token = raters.invite_rater(store, "ann")[1]
         page = chromium.new_page(**DESKTOP)
         page.set_default_timeout(15_000)
         wire = Wire(page, url)
@@ -158,12 +158,12 @@ def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
     pair(study)
     with Store.open(study.database, declared=study.declared) as store:
         for who in ("ann", "ben"):
-            rater = raters.invite(store, who)[0]
-            for blind in handout.claim(store, rater, study.plan, limit=12):
+            rater = raters.invite_rater(store, who)[0]
+            for blind in handout.claim_pairs(store, rater, study.plan, limit=12):
                 number = int(re.search(r"\d+", blind.prompt)[0])
                 first_is_a = blind.text_a.startswith("0 says")
                 side = "A" if first_is_a == (number < 9) else "B"
-                verdicts.save(store, blind.presentation, {"fluency": side}, rater=rater, seconds=1)
+                verdicts.save_verdict(store, blind.presentation, {"fluency": side}, rater=rater, seconds=1)
         assert sum(row.verdict == names[0] for row in unblind.read_tidy_rows(store)) == 18
     publish(study, tmp_path / "out")
     report(folder)

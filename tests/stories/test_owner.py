@@ -77,6 +77,8 @@ def rate(folder):
     study = Study.open(folder)
     with Store.open(study.database, declared=study.declared) as store:
         for name in ("Ada", "Grace"):
-            rater, _ = raters.invite(store, name)
-            while batch := handout.claim(store, rater, study.plan):
-                verdicts.save(store, batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)
+            rater, _ = raters.invite_rater(store, name)
+            while batch := handout.claim_pairs(store, rater, study.plan):
+                verdicts.save_verdict(
+                    store, batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater
+                )

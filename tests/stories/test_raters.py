@@ -91,7 +91,7 @@ def test_raters_see_no_names_and_verdicts_have_the_methods(served, visit):
     assert served.revisions("ann") == 12
     assert served.rows("ben") == {("coherence", built.second): 3, ("fluency", "tie"): 3}
     with built.open() as store:
-        assert [note.detail for note in notes.read(store, rater="ann", kind="comment")] == ["123 Enter"]
+        assert [note.detail for note in notes.read_notes(store, rater="ann", kind="comment")] == ["123 Enter"]
         rows = [row for row in unblind.read_tidy_rows(store) if row.rater == "ann"]
         assert all(0 < row.active_seconds <= row.seconds < 60 for row in rows if row.seconds is not None)
         assert {row.rater for row in unblind.read_history(store) if row.role != "study"} >= {"ann", "ben"}
@@ -239,7 +239,7 @@ def rate_by_keyboard(built, url, page):
     link = page.get_by_role("link", name="Code einreichen")
     assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
     with built.open() as store:
-        stored = [(note.kind, json.loads(note.detail)) for note in notes.read(store, rater="P-1")]
+        stored = [(note.kind, json.loads(note.detail)) for note in notes.read_notes(store, rater="P-1")]
         assert len(unblind.read_tidy_rows(store)) == 2
     kinds = [
         "arrival",

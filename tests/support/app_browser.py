@@ -42,7 +42,7 @@ class Served:
         """Return a rater's link. Invite the rater if the name is new."""
         if name not in self.built.tokens:
             with self.built.open() as store:
-                self.built.tokens[name] = raters.invite(store, name)[1]
+                self.built.tokens[name] = raters.invite_rater(store, name)[1]
         return f"{self.url}/?invite={self.built.tokens[name]}"
 
     def rows(self, name: str) -> Counter[tuple[str, str]]:

@@ -98,13 +98,13 @@ class Built:
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
         """Read data from the study's store."""
         reads = {"tidy": unblind.read_tidy_rows, "history": unblind.read_history}
-        reads |= {"notes": notes.read, "raters": store_raters.read}
+        reads |= {"notes": notes.read_notes, "raters": store_raters.read_progress}
         with self.open() as store:
             return reads[what](store, **chosen)
 
     def age(self) -> None:
         """Change the database as if all pairs had been handed out two days earlier."""
-        with self.open() as store, store.write() as (db, now):
+        with self.open() as store, store.begin_write() as (db, now):
             query("UPDATE presentation SET handed_out = :now")(db, now=now - timedelta(days=2))
 
     @property
@@ -173,10 +173,10 @@ def build(
     (folder / "study.toml").write_text(database + settings, encoding="utf-8")
     with Store.open(Study.open(folder).database, create=True) as store:
         if pairs:
-            store_pairs.add(store, pairs)
+            store_pairs.add_pairs(store, pairs)
         if gold:
-            store_pairs.add_gold(store, gold)
-        tokens = {name: store_raters.invite(store, name)[1] for name in raters}
+            store_pairs.add_gold_pairs(store, gold)
+        tokens = {name: store_raters.invite_rater(store, name)[1] for name in raters}
     return Built(folder, pairs, tokens)
 
 

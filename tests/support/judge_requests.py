@@ -27,7 +27,7 @@ def completion_body(content):
 
 def spent_by(store):
     """Return the spending of the only judge."""
-    with store.read() as db:
+    with store.begin_read() as db:
         return usage.read_spending(db)[0]
 
 
@@ -38,5 +38,5 @@ def judged_in(store):
 
 def end_leases(store):
     """End the lease of a killed run immediately, instead of after half a minute."""
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         query("UPDATE request SET leased_until = :now")(db, now=datetime(2020, 1, 1, tzinfo=UTC))

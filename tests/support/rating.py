@@ -8,18 +8,18 @@ from guard_eval.store import raters as store_raters
 
 def people(store, *names):
     """Invite people with these names, and return the raters."""
-    return [store_raters.invite(store, name)[0] for name in names]
+    return [store_raters.invite_rater(store, name)[0] for name in names]
 
 
 def rate(store, rater, presentation, choice="A", **more):
     """Save a rater's verdict on a presentation."""
-    return verdicts.save(store, presentation.presentation, {"fluency": choice}, rater=rater, **more)
+    return verdicts.save_verdict(store, presentation.presentation, {"fluency": choice}, rater=rater, **more)
 
 
 def rate_all(store, rater, plan, choose=lambda _: "A"):
     """Rate until no pair is left, and return all claimed presentations."""
     presentation = []
-    while claimed := handout.claim(store, rater, plan):
+    while claimed := handout.claim_pairs(store, rater, plan):
         presentation += claimed
         rate(store, rater, claimed[0], choose(claimed[0]))
     return presentation

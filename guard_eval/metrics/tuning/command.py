@@ -122,9 +122,9 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
     compared = study.for_tuning()
     seed = study.settings.seed
     with Store.open(compared.database, create=True) as store:
-        existing = store_pairs.read(store)
+        existing = store_pairs.read_pairs(store)
         pairs = make_pairs(prompts, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
-        store_pairs.add(store, pairs, compared.plan)
+        store_pairs.add_pairs(store, pairs, compared.plan)
     rows = read_tuning_verdicts(study)
     expected = len(pairs) * len(study.settings.judge)
     missing = expected - len({(row.pair_id, row.rater) for row in rows})

@@ -38,7 +38,7 @@ _CALIBRATION = query("""
 """)
 
 
-def plan_checks(
+def store_questions(
     db: Connection, judge: Rater, settings: str, questions: Sequence[Question], criteria: Sequence[str]
 ) -> None:
     """Store the questions of a calibration before they are asked, unless they are already stored."""
@@ -52,7 +52,7 @@ def plan_checks(
         _PLAN_CHECK(db, rows)
 
 
-def keep_answers(
+def store_answers(
     db: Connection, now: datetime, settings: str, answers: Sequence[tuple[Question, Mapping[str, Choice]]]
 ) -> None:
     """Store the answers to questions of a calibration."""
@@ -69,7 +69,7 @@ def keep_answers(
     _KEEP_ANSWER(db, rows)
 
 
-def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
+def read_answered_questions(db: Connection, settings: str) -> set[tuple[str, int]]:
     """Return the answered calibration questions of a judge with these settings, as pair and number."""
     return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
 

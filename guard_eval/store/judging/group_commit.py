@@ -28,7 +28,7 @@ class GroupCommit:
 
     async def write(self, function: Write, argument: object = None) -> Any:  # noqa: ANN401 (any row)
         """Write, and return the result once this write and all earlier ones are on disk."""
-        self._commit = self._commit or asyncio.create_task(self._gather())
+        self._commit = self._commit or asyncio.create_task(self._commit_waiting_writes())
         commit = self._commit
         index = len(self._waiting)
         self._waiting.append((function, argument))
@@ -37,21 +37,21 @@ class GroupCommit:
             raise result
         return result
 
-    async def _gather(self) -> dict[int, Any]:
+    async def _commit_waiting_writes(self) -> dict[int, Any]:
         await asyncio.sleep(GATHER_SECONDS)
         async with self._turn:
             writes = self._waiting
             self._waiting = []
             self._commit = None
-            return await asyncio.to_thread(self._call, writes)
+            return await asyncio.to_thread(self._run_writes, writes)
 
-    def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
+    def _run_writes(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
         """Run the writes; return results and errors by number. A failed write does not affect the others."""
         results: dict[int, Any] = {}
         groups: dict[Write, dict[int, Any]] = {}
         for index, (function, argument) in enumerate(writes):
             groups.setdefault(function, {})[index] = argument
-        with self._store.write() as (db, now):
+        with self._store.begin_write() as (db, now):
             for function, arguments in groups.items():
                 savepoint = db.begin_nested()
                 try:

@@ -139,7 +139,7 @@ _IN_BATCHES = query("""
 
 
 @record
-class Check:
+class CalibrationCheck:
     """The purpose of a calibration question.
 
     Attributes:
@@ -171,7 +171,7 @@ class Question:
     number: int
     blind: BlindPair
     first: Literal["a", "b"] = "a"
-    check: Check | None = None
+    check: CalibrationCheck | None = None
 
     @property
     def purpose(self) -> Literal["study", "calibration"]:
@@ -203,7 +203,7 @@ class PlannedRequest:
     max_output_tokens: int
     cost: int | None
 
-    def row(self) -> dict[str, object]:
+    def make_row(self) -> dict[str, object]:
         """Return the values for this request's row."""
         return {
             "key": self.key,
@@ -264,19 +264,19 @@ class RequestResult:
     failure: str | None = None
     detail: str | None = None
 
-    def values(self) -> dict[str, object]:
+    def make_row(self) -> dict[str, object]:
         """Return the values for the request's row."""
         cost = 0 if self.state == "unbilled" else self.cost
         return {**asdict(self), **asdict(self.usage), "cost": cost}
 
 
-def check_judge(db: Connection, judge: Rater) -> None:
+def check_judge_may_rate(db: Connection, judge: Rater) -> None:
     """Check that a judge may rate.
 
     Raises:
         StudyError: The judge is revoked or excluded.
     """
-    if notes.find_rater(db, judge).is_out:
+    if notes.read_rater_status(db, judge).is_out:
         raise StudyError(
             f"the judge {judge.name!r} is revoked or excluded; give it another name in study.toml"
         )
@@ -300,13 +300,13 @@ def read_questions(
     questions = [
         _make_question(row, number)
         for row in pairs
-        for number in _list_numbers(plan, row.position)
+        for number in _list_question_numbers(plan, row.position)
         if (row.pair_id, number) not in rated
     ]
     return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
 
 
-def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
+def read_due_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
     """Return the questions that are due now for the judge with this name.
 
     A round is over when only failed questions remain. Prompts with a failed question do not count in the
@@ -330,12 +330,12 @@ def _make_question(row: SqlRow, number: int) -> Question:
     return Question(pair_id=row.pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 
-def _list_numbers(plan: HandOutPlan, position: int) -> range:
+def _list_question_numbers(plan: HandOutPlan, position: int) -> range:
     drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
 
-def keep_instruction(db: Connection, row: Instruction) -> None:
+def store_instruction(db: Connection, row: Instruction) -> None:
     """Store the instruction of one form, unless it is already stored."""
     _KEEP_INSTRUCTION(db, **asdict(row))
 
@@ -376,7 +376,7 @@ def reserve_requests(
         if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
             outcome = UnavailableRequest("busy" if waits else "budget")
         if outcome is None:
-            outcome = ReservedRequest(_INSERT(db, **same, **request.row()).scalar_one())
+            outcome = ReservedRequest(_INSERT(db, **same, **request.make_row()).scalar_one())
             live[request.key] = UnavailableRequest("busy")
             waits = True
             spent += request.cost or 0
@@ -402,13 +402,13 @@ def renew_lease(db: Connection, run: str, until: datetime) -> None:
     _RENEW(db, run=run, until=until)
 
 
-def settle_requests(db: Connection, _now: datetime, settled: Sequence[RequestResult]) -> None:
+def store_results(db: Connection, _now: datetime, settled: Sequence[RequestResult]) -> None:
     """Complete rows: store each answer's cost, and free the reserved amount of each unbilled request."""
-    if rows := [result.values() for result in settled]:
+    if rows := [result.make_row() for result in settled]:
         _SETTLE(db, rows)
 
 
-def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
+def store_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
     """Store why answers gave no verdict. Each failure is a row, a kind of failure, and a sentence."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
         _NOTE_FAILURE(db, rows)
@@ -421,7 +421,7 @@ def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredReque
     }
 
 
-def read_criteria(db: Connection, judge: str) -> set[str]:
+def read_judged_criteria(db: Connection, judge: str) -> set[str]:
     """Return the criteria on which the judge with this name has given verdicts."""
     return set(_CRITERIA(db, judge=judge).scalars())
 
@@ -473,7 +473,7 @@ class Batch:
     provider_id: str | None
 
 
-def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
+def take_over_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
     """Take over the judge's batches of ended runs; return these batches, and the number of other batches."""
     _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
     rows = _BATCHES(db, rater=judge.id).all()
@@ -481,18 +481,18 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
     return mine, len(rows) - len(mine)
 
 
-def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
+def read_open_requests(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
     """Return the row and the highest possible cost of each open request in a batch, by key."""
     return {row.key: (row.id, row.cost) for row in _BATCH(db, batch=batch)}
 
 
-def change_batch(db: Connection, batch: str, **values: str | int) -> None:
+def update_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: set the provider's id of the batch, or the final state."""
     changes = ", ".join(f"{name} = :{name}" for name in values)
     of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
     query(of_batch)(db, batch=batch, **values)
 
 
-def read_in_batches(db: Connection, judge: str) -> set[str]:
+def read_batched_keys(db: Connection, judge: str) -> set[str]:
     """Return the keys of the judge's requests in unfinished batches."""
     return set(_IN_BATCHES(db, judge=judge).scalars())

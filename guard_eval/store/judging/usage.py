@@ -71,20 +71,20 @@ _MODELS = query(
 
 def read_usage(store: Store) -> JsonObject:
     """Return the fields of the report's `JudgeUsage`; an empty object if no judge was asked."""
-    with store.read() as db:
+    with store.begin_read() as db:
         spending = read_spending(db)
         if not spending:
             return {}
         return {
             "prompts": tuple(row._asdict() for row in _INSTRUCTIONS(db)),
             "spent": tuple(row._asdict() for row in spending),
-            "failed": tuple(read_reasons(db)),
+            "failed": tuple(read_failure_reasons(db)),
             "seen": tuple(row._asdict() for row in _MODELS(db)),
             "checked": tuple(read_calibration(db)),
         }
 
 
-def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
+def count_failure_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
     """Count the reasons for missing verdicts by judge, the most frequent first, as `JudgeUsage.failed`.
 
     A failure is a judge, a kind and a sentence. Sentences that differ only in numbers or in the name of a
@@ -99,9 +99,9 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
     ]
 
 
-def read_reasons(db: Connection) -> list[JsonObject]:
+def read_failure_reasons(db: Connection) -> list[JsonObject]:
     """Return the reasons why questions of the study still have no verdict."""
-    return count_reasons((key[0], *why) for key, why in read_failures(db).items())
+    return count_failure_reasons((key[0], *why) for key, why in read_failures(db).items())
 
 
 def read_spending(db: Connection) -> list[SqlRow]:

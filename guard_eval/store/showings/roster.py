@@ -47,7 +47,7 @@ _Sides = dict[_Seat, int]
 """For each showing, 1 if the comparison's first method is A, and -1 if the second method is A."""
 
 
-def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
+def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
     """Reserve the slots of all unseen pairs for these people; return the number of slots.
 
     Sides are then as even as the module's docstring says. A reserved slot goes to another rater only if the
@@ -57,7 +57,7 @@ def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
         StudyError: A name is unknown, revoked, excluded, given twice, or not a person's; no unseen pair
             remains; or the quota is too small.
     """
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         rows = [raters.find_rater(db, name, "person") for name in names]
         if inactive := [row.name for row in rows if row.revoked_at or row.excluded_at]:
             raise StudyError(f"{', '.join(inactive)}: revoked or excluded; name only people who may rate")

@@ -44,7 +44,7 @@ def count_active_pairs(db: Connection, group: str, *, after: int = -1) -> int:
     return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after).scalar_one())
 
 
-def count_closed(db: Connection, group: str) -> int:
+def count_closed_rounds(db: Connection, group: str) -> int:
     """Return the number of finished rounds."""
     return len(_CLOSED(db, part=group).all())
 

@@ -186,13 +186,13 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
     Raises:
         StudyError: The plan has rounds, but the pairs have none.
     """
-    with store.write() as (db, _):
+    with store.begin_write() as (db, _):
         if plan.rounds is not None and _COUNT_UNPLACED(db).scalar_one():
             raise StudyError("the pairs are not in rounds, as pairs.design wants; run: guard-eval pair STUDY")
         for pool in POOLS.values():
-            planned = _read_planned(db, pool)
+            planned = _read_slots_per_pair(db, pool)
             if planned != plan.slots and (planned or pool == PEOPLE):
-                _set_planned(db, pool, plan.slots)
+                _set_slots_per_pair(db, pool, plan.slots)
 
 
 def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = PEOPLE) -> None:
@@ -201,20 +201,20 @@ def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = 
     A round is over when all its available slots are rated. The slots of a pair that too many raters have
     skipped are not available, and the pair's prompt does not count.
     """
-    if _read_planned(db, pool) == 0:
-        _set_planned(db, pool, plan.slots)
-    while plan.rounds is not None and not count_unrated(db, pool, limit=1):
+    if _read_slots_per_pair(db, pool) == 0:
+        _set_slots_per_pair(db, pool, plan.slots)
+    while plan.rounds is not None and not count_unrated_slots(db, pool, limit=1):
         if not rounds.close_round(db, now, pool, plan.rounds):
             break
         _open_all_slots(db, pool)
 
 
-def _read_planned(db: Connection, pool: str) -> int:
+def _read_slots_per_pair(db: Connection, pool: str) -> int:
     """Return the planned number of open slots of each pair in a pool."""
     return int(read_value(db, f"slots {pool}") or 0)
 
 
-def _set_planned(db: Connection, pool: str, number: int) -> None:
+def _set_slots_per_pair(db: Connection, pool: str, number: int) -> None:
     put_value(db, f"slots {pool}", str(number))
     make_missing_slots(db)
     _open_all_slots(db, pool)
@@ -227,7 +227,7 @@ def _open_all_slots(db: Connection, pool: str) -> None:
 def make_missing_slots(db: Connection) -> None:
     """Make the missing slots of pairs for all plans that have been used so far."""
     for pool in POOLS.values():
-        for number in range(_read_planned(db, pool)):
+        for number in range(_read_slots_per_pair(db, pool)):
             lacking = _LACKING(db, pool=pool, number=number).scalars()
             same = {"pool": pool, "number": number}
             rows = [same | {"pair_id": pair_id, "shuffle": draw_position(pair_id)} for pair_id in lacking]
@@ -240,7 +240,7 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
     All slots are closed if too many raters have skipped the pair, if the pair belongs to a later round, or if
     the comparison has stopped.
     """
-    planned = _read_planned(db, pool)
+    planned = _read_slots_per_pair(db, pool)
     for some_pairs in split_chunks(pair_ids):
         _OPEN(db, pool=pool, part=pool, ahead=1, planned=planned, most_skips=MOST_SKIPS, pairs=some_pairs)
 
@@ -272,12 +272,12 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
     return int(_NEW_PAIRS(db, pool=pool, rater=rater_id, now=now, limit=limit).scalar_one())
 
 
-def count_free(db: Connection) -> int:
+def count_free_slots(db: Connection) -> int:
     """Count the open slots for people that no rater holds and no roster reserves."""
     return int(_COUNT_FREE(db).scalar_one())
 
 
-def count_unrated(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
+def count_unrated_slots(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
     """Count the unrated slots of a pool that may be handed out, up to `limit`."""
     return int(_COUNT_UNRATED(db, pool=pool, limit=limit).scalar_one())
 

@@ -23,11 +23,11 @@ from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema
 from guard_eval.store.sql.soundness import find_damage
 from guard_eval.store.sql.sqlite_files import (
-    can_open,
+    can_open_database,
     check_schema,
     copy_database,
     find_logs,
-    is_unwritable,
+    is_storage_error,
     make_read_only_uri,
 )
 
@@ -165,13 +165,13 @@ class Store:
             ) from error
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def begin_read(self) -> Iterator[Connection]:
         """Open a transaction that sees one state of the database."""
         with self._begin("BEGIN", isolation_level="REPEATABLE READ") as db:
             yield db
 
     @contextmanager
-    def write(self) -> Iterator[tuple[Connection, datetime]]:
+    def begin_write(self) -> Iterator[tuple[Connection, datetime]]:
         """Open the only transaction that writes, and return its start time, too.
 
         All changes are on disk when the block ends, and are undone if the block raises an error. Writers wait
@@ -240,17 +240,17 @@ class Store:
                 raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
             with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
                 self.file.touch(mode=0o600, exist_ok=False)  # and so are the files that SQLite puts beside it
-        with self.read() as db:
+        with self.begin_read() as db:
             exists = self._has_schema(db)
         if not exists and not create:
             raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
         if self.is_sqlite and self._uri is None:
-            self._use_log(read_only=read_only)
+            self._turn_on_wal(read_only=read_only)
         if not exists:
             self._make_tables()
 
     def _make_tables(self) -> None:
-        with self.write() as (db, _):
+        with self.begin_write() as (db, _):
             if self._has_schema(db):  # another process has made them meanwhile
                 return
             for statement in write_schema(sqlite=self.is_sqlite):
@@ -262,20 +262,20 @@ class Store:
 
         In WAL mode even a reader writes: it makes the files -wal and -shm.
         """
-        if can_open(file):
+        if can_open_database(file):
             return
         if logs := find_logs(file):
             self._scratch = copy_database(file, logs)
             file = Path(self._scratch.name, file.name)
         self._uri = make_read_only_uri(file)
 
-    def _use_log(self, *, read_only: bool) -> None:
+    def _turn_on_wal(self, *, read_only: bool) -> None:
         """Let readers and a writer work at the same time. A file that is only read may stay as it is."""
         with self.explain_errors(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
             except OperationalError as error:
-                if not (read_only and is_unwritable(error.orig)):
+                if not (read_only and is_storage_error(error.orig)):
                     raise
 
     def _has_schema(self, db: Connection) -> bool:

@@ -32,19 +32,19 @@ SELECT 'rater' FROM rater WHERE max(length(name), ifnull(length(external_id), 0)
 """  # noqa: S608 (a constant)
 
 
-def is_unwritable(error: BaseException | None) -> bool:
+def is_storage_error(error: BaseException | None) -> bool:
     """Return whether SQLite could not write the files that even a reader needs beside a database."""
     code = getattr(error, "sqlite_errorcode", 0)  # the low byte is the kind of error
     return isinstance(error, sqlite3.Error) and code & 0xFF in _UNWRITABLE
 
 
-def can_open(file: Path) -> bool:
+def can_open_database(file: Path) -> bool:
     """Return whether SQLite can use a database in its folder. Only storage errors mean that it cannot."""
     try:
         with closing(sqlite3.connect(file)) as probe:
             probe.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.Error as error:
-        return not is_unwritable(error)
+        return not is_storage_error(error)
     return True
 
 
