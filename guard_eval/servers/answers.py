@@ -10,6 +10,7 @@ from guard_eval.records import JsonObject, Usage
 from guard_eval.reporting.escaping import escape_invisible
 
 _DETAIL = 200
+_MOST_CHARACTERS = 10_000
 
 
 def shorten(text: str, longest: int = _DETAIL) -> str:
@@ -36,6 +37,14 @@ def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
+
+
+def dump_json(value: object) -> str:
+    """Return the first characters of a value as JSON; an empty text if the value is nested too deeply."""
+    try:
+        return json.dumps(value, default=str)[:_MOST_CHARACTERS]
+    except RecursionError:
+        return ""
 
 
 def object_or_empty(value: object) -> JsonObject:

@@ -16,7 +16,7 @@ from guard_eval.frozen import record
 from guard_eval.records import JsonObject
 from guard_eval.servers.answers import load_json, object_or_empty, shorten
 from guard_eval.servers.client import Client
-from guard_eval.servers.failures import ATTEMPTS, FailureKind, RequestFailure
+from guard_eval.servers.failures import ATTEMPTS, LONGEST_WAIT_SECONDS, FailureKind, RequestFailure
 from guard_eval.servers.refusals import read_error_message
 from guard_eval.servers.workers import draw_pause
 
@@ -183,7 +183,8 @@ class BatchApi:
                 raise StudyError(result.fatal)
             is_final = is_missing or result.kind not in ATTEMPTS or is_batch_too_large(detail, result.kind)
             if attempt < _CALLS and not is_final:
-                await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
+                wait = min(result.wait or 0.0, LONGEST_WAIT_SECONDS)
+                await asyncio.sleep(max(wait, self.pace * draw_pause(attempt)))
             try:
                 # the provider may have created the batch, even if the answer says otherwise
                 batch_id = None if name is None else await self.find_batch(name)

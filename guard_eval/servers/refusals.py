@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from guard_eval.frozen import record
 from guard_eval.servers.answers import (
+    dump_json,
     load_json,
     object_or_empty,
     read_answer,
@@ -98,7 +99,7 @@ def read_error_message(error: object) -> str:
     >>> read_error_message({"message": "Provider error", "metadata": {"raw": '{"error": "try again"}'}})
     'Provider error: try again'
     """
-    return ": ".join(dict.fromkeys(_find_sentences(error, 0))) or str(error)
+    return ": ".join(dict.fromkeys(_find_sentences(error, 0))) or dump_json(error)
 
 
 _SAYING = (

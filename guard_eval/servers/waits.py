@@ -1,12 +1,13 @@
 """Read the time that a server asks to wait, from several headers or from the words of a refusal."""
 
-import json
 import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+
+from guard_eval.servers.answers import dump_json
 
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 """The seconds of a unit, by the beginning of its name; the first match decides."""
@@ -21,6 +22,9 @@ _ASKED = re.compile(
 )
 _MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)", re.IGNORECASE)
 _USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
+
+_LONGEST_HEADER = 1000
+"""The characters of the header `RateLimit` that are searched."""
 
 _EPOCH = 1e9
 """A larger number is a date in seconds; one over a thousand times this value is a date in milliseconds."""
@@ -38,10 +42,10 @@ def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float
     >>> read_wait_seconds({"retry-after": "3"}), read_wait_seconds({"retry-after": "soon"})
     (3.0, None)
     """
-    words = json.dumps(error, default=str)[:10_000]
+    words = dump_json(error)
     in_words = _ASKED.search(words)
     milliseconds = _MILLISECONDS.search(words)
-    used = _USED_UP.search(headers.get("ratelimit", ""))
+    used = _USED_UP.search(headers.get("ratelimit", "")[:_LONGEST_HEADER])
     used_up = [name for name, value in headers.items() if "ratelimit" in name and value.strip() == "0"]
     stated = [
         f"{headers.get('retry-after-ms')}ms",
@@ -78,6 +82,6 @@ def _read_number(value: str) -> float | None:
     with suppress(ValueError):
         return float(value)
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             return parse(value).timestamp()
     return None

@@ -19,10 +19,11 @@ import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
 from judge_requests import sent
 
-from guard_eval.servers.answers import read_answer, read_usage
+from guard_eval.servers.answers import load_json, read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
 from guard_eval.servers.redaction import remove_key, remove_key_from_text
+from guard_eval.servers.refusals import explain_refusal
 from guard_eval.servers.server import find_origin, make_server, may_send_keys
 from guard_eval.servers.thinking import remove_thinking
 from guard_eval.servers.waits import read_wait_seconds
@@ -155,6 +156,8 @@ WAITS = [  # the headers, the error, and the seconds from noon on
     ({}, {"message": "You sent 40 requests in 60 seconds"}, None),
     ({}, None, None),
     *(({"retry-after": nonsense}, None, None) for nonsense in ("", "soon", "nan", "inf", "-1", "9" * 400)),
+    ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999"}, None, None),
+    ({"ratelimit": "remaining=0 " * 100_000}, None, None),
 ]
 
 
@@ -307,6 +310,13 @@ def test_removing_a_key_from_a_hostile_answer_is_fast(fragment):
     content = fragment.encode() * 100_000
     assert remove_key(content, KEY) == content
     assert remove_key_from_text(content.decode(), KEY) == content.decode()
+
+
+def test_nested_errors_are_explained_at_every_depth():
+    server = make_server(ServedModel(model="m", base_url="http://localhost:1/v1"), {})
+    for depth in range(900, 1100):  # Python's limit is 1000
+        error = load_json(b"[" * depth + b"]" * depth)
+        assert explain_refusal(server, 429, {}, error).kind == "rate_limited"
 
 
 def test_the_key_never_appears_in_output_or_database(send, server, caplog):
