@@ -4,7 +4,7 @@ import json
 from itertools import product
 
 import pytest
-from app_study import build, make_gold, make_pair
+from app_study import build_study, make_gold, make_pair
 from cli_study import write_study
 
 from analysis.publication.describe import describe
@@ -30,7 +30,7 @@ def note(store, name, kind, **detail):
 def rated(tmp_path):
     """A study that twelve people rated, of whom one declined first, one failed and one was excluded."""
     pairs = [make_pair(number) for number in range(4)]
-    built = build(tmp_path / "s", pairs, raters=NAMES, slots=12, gold=[make_gold(0)], more=PAGES)
+    built = build_study(tmp_path / "s", pairs, raters=NAMES, slots=12, gold=[make_gold(0)], more=PAGES)
     study = Study.open(built.folder)
     with built.open() as store:
         for index, name in enumerate(NAMES):

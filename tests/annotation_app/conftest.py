@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_browser import DESKTOP, Served, serving
-from app_study import Built, build, build_hostile, chromium, make_pair, served, shared_browser, visit  # noqa: F401
+from app_browser import DESKTOP, ServedStudy, serve_study
+from app_study import (  # noqa: F401
+    BuiltStudy,
+    build_hostile_study,
+    build_study,
+    chromium,
+    make_pair,
+    served,
+    shared_browser,
+    visit,
+)
 from streamlit.components.v2.component_manager import BidiComponentManager
 
 from annotation_app import sign_in, state
@@ -18,7 +27,7 @@ from guard_eval.study.folder import Study
 
 @pytest.fixture(autouse=True)
 def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare every visit the search through all installed packages for components; ours are none of those."""
+    """Skip Streamlit's search for components in all installed packages, which is slow."""
     monkeypatch.setattr(
         BidiComponentManager, "discover_and_register_components", lambda *_args, **_options: None
     )
@@ -26,7 +35,7 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Say in which browser the next visits are; AppTest has none."""
+    """Return a function that sets the browser of the next visits, because AppTest has no cookies."""
 
     def set_origin(browser: str) -> None:
         monkeypatch.setattr(sign_in, "read_browser_secrets", lambda: [browser])
@@ -36,13 +45,13 @@ def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Callable[..., Built]]:
+def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Callable[..., BuiltStudy]]:
     """Build a study in a temporary folder and point the page at it."""
     stores = []
 
-    def make(number: int = 3, **options: object) -> Built:
+    def make(number: int = 3, **options: object) -> BuiltStudy:
         pairs = [make_pair(i) for i in range(number)]
-        built = build(tmp_path / "study", pairs, new_database=new_database, **options)  # type: ignore[arg-type]
+        built = build_study(tmp_path / "study", pairs, new_database=new_database, **options)  # type: ignore[arg-type]
         stores.append(state.serve_study(Study.open(built.folder)).store)
         return built
 
@@ -52,16 +61,18 @@ def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Calla
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Serve a study of short texts until the test ends; no secret and no exception of it is logged."""
+def serve(tmp_path: Path) -> Iterator[Callable[..., ServedStudy]]:
+    """Serve a study of short texts until the test ends. Check that the log has no secret and no exception."""
     log = tmp_path / "log"
     with ExitStack() as stack:
 
-        def begin(number: int = 1, *, most_files: int = 0, **options: object) -> Served:
-            built = build_hostile(
+        def begin(number: int = 1, *, most_files: int = 0, **options: object) -> ServedStudy:
+            built = build_hostile_study(
                 tmp_path / "study", number=number, hostile=("marigold x", "thistle y"), **options
             )
-            return Served(built, stack.enter_context(serving(built.folder, log, most_files=most_files)))
+            return ServedStudy(
+                built, stack.enter_context(serve_study(built.folder, log, most_files=most_files))
+            )
 
         yield begin
     logged = log.read_text()
@@ -71,7 +82,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def browse(chromium: Any) -> Iterator[Callable[..., Any]]:  # noqa: F811
-    """Open an empty page in a browser of its own."""
+    """Open an empty page in a new browser."""
     contexts = []
 
     def open_page(**options: object) -> Any:

@@ -1,4 +1,4 @@
-"""`annotate` before and around its server: what it refuses, what it says, and for whom it makes a link."""
+"""The command `annotate`: refusals, warnings and links."""
 
 import importlib.util
 import json
@@ -22,8 +22,8 @@ from guard_eval.study import Study
 pytestmark = pytest.mark.slow
 
 
-class Listener(list):
-    """Collects what a function says while it works."""
+class RecordingReporter(list):
+    """A reporter that collects all printed lines."""
 
     notice = warn = list.append
 
@@ -33,11 +33,11 @@ class Listener(list):
 
 @pytest.fixture
 def run(monkeypatch):
-    """Run `annotate` with a server that is ready and ends at once; return what was said."""
+    """Run `annotate` with a server that ends at once; return the printed lines."""
     monkeypatch.setattr(server, "run_server", lambda _socket, on_ready: on_ready())
 
     def command(folder, *, quiet=False, **options):
-        listener = Listener()
+        listener = RecordingReporter()
         if quiet:
             listener.notice = lambda text: None
         with progress.use_reporter(listener):
@@ -47,8 +47,8 @@ def run(monkeypatch):
     return command
 
 
-def rate_first(built, rater, *criteria):
-    """Save a verdict of a rater, with the settings of the study as it stands."""
+def save_first_verdict(built, rater, *criteria):
+    """Save a rater's first verdict with the present settings of the study."""
     study = Study.open(built.folder)
     with Store.open(study.database, declared=study.declared) as store:
         (presentation,) = handout.claim_pairs(store, rater, study.plan)
@@ -83,7 +83,7 @@ def test_annotate_warns_of_changed_settings_and_missing_gold(study, run):
     built = study(raters=())
     with built.open() as store:
         rater, _ = raters.invite_rater(store, "ann")
-    rate_first(built, rater, "fluency", "coherence")
+    save_first_verdict(built, rater, "fluency", "coherence")
     path = built.folder / "study.toml"
     text = path.read_text(encoding="utf-8").replace("seed = ", "seed = 1")
     path.write_text(f"{text}gold_every = 5\n[annotation.recruitment]\nprolific = true\n", encoding="utf-8")
@@ -102,7 +102,7 @@ def test_annotate_names_criteria_reworded_after_verdicts(study, run):
     assert "worded differently" not in run(built.folder)
     with built.open() as store:
         rater, _ = raters.invite_rater(store, "bob")
-    rate_first(built, rater, "wit", "fluency")
+    save_first_verdict(built, rater, "wit", "fluency")
     path.write_text(before, encoding="utf-8")
     assert "'wit' was asked as 'Wit: How silly.', and is now 'Wit: How witty.'" in run(built.folder)
 
@@ -141,7 +141,7 @@ def test_annotate_refuses_unusable_ports_and_studies(study, run, number, options
 
 
 def test_annotate_serves_on_the_opened_socket(study, serve, run):
-    """Between opening a port and serving on it no other program can take it; a taken one is named."""
+    """No other program can take the port before it is served. A port in use is named in the message."""
     port = urlsplit(serve().url).port
     with pytest.raises(StudyError, match=rf"127.0.0.1, port {port}: .*in use.*no other program uses"):
         run(study().folder, port=port)
@@ -160,15 +160,15 @@ def test_a_missing_package_is_named_with_its_extra(study, monkeypatch, package, 
 
 
 def test_the_app_imports_no_heavy_library(study):
-    """The page is run to a saved verdict in a fresh process; what is loaded then is what a server holds."""
+    """A new process runs the page up to a saved verdict; then its loaded modules are compared."""
     built = study()
     code = f"""
 import json, sys
 from annotation_app import server, state
-from app_pages import press, rate, visit
+from app_pages import open_page, press_button, save_choices
 from guard_eval.study import Study
 state.serve_study(Study.open({str(built.folder)!r}))
-page = rate(press(visit({built.tokens["ann"]!r}), "start"), "A", "A")
+page = save_choices(press_button(open_page({built.tokens["ann"]!r}), "start"), "A", "A")
 assert not page.exception
 heavy = ["torch", "transformers", "scipy", "statsmodels", "pandas", "matplotlib", "analysis", "judge"]
 print(json.dumps([name for name in heavy if name in sys.modules]))

@@ -9,18 +9,18 @@ from app_browser import (
     LONG,
     PHONE,
     SECOND_WORD,
-    Wire,
-    begin,
-    chosen,
-    contrast,
-    faults,
-    moved_on,
-    pick,
-    prefer,
-    press,
-    save,
-    serving,
-    where,
+    PageTraffic,
+    choose_answer,
+    choose_texts,
+    close_instructions,
+    count_chosen_answers,
+    find_accessibility_faults,
+    measure_contrast,
+    press_button,
+    read_heading,
+    save_answers,
+    serve_study,
+    wait_for_next_page,
 )
 from app_study import make_pair
 
@@ -32,16 +32,16 @@ def press_keys(page, *keys):
         page.keyboard.press(key)
 
 
-def radio(page, criterion, answer):
+def find_radio(page, criterion, answer):
     return page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name=answer)
 
 
 def test_hostile_texts_are_shown_but_not_run(served, visit):
     page = visit("cas")
-    wire = Wire(page, served.url)
+    wire = PageTraffic(page, served.url)
     while HOSTILE[:20] not in page.locator(".ge-sides").inner_text():
-        prefer(page, coherence="Similar", fluency="Similar")
-        save(page)
+        choose_texts(page, coherence="Similar", fluency="Similar")
+        save_answers(page)
     texts_shown = page.locator(".ge-text", has_text=FIRST_WORD)
     assert texts_shown.inner_text().strip() == HOSTILE.replace("\x00", "\ufffd").replace("\ud83d", "\ufffd")
     assert page.locator(".ge-text :not(.ge-end)").count() == 0
@@ -58,10 +58,10 @@ def test_hostile_texts_are_shown_but_not_run(served, visit):
 
 def test_the_panel_fits_the_screen_and_works_without_a_server(served, visit):
     page = visit("")
-    wire = Wire(page, served.url)
+    wire = PageTraffic(page, served.url)
     headers = page.goto(served.link("dan")).headers
     assert "default-src 'self'" in headers["content-security-policy"]
-    begin(page)
+    close_instructions(page)
     assert page.locator(".ge-page").evaluate("page => page.scrollHeight <= page.clientHeight")
     for element in page.locator(".ge-text, .ge-question, .ge-bar, .ge-page button:visible").all():
         spot = element.bounding_box()
@@ -72,18 +72,18 @@ def test_the_panel_fits_the_screen_and_works_without_a_server(served, visit):
     page.wait_for_timeout(200)
     sent = wire.sent
     for criterion, answer in (("Coherence", "A is better"), ("Coherence", "Similar"), ("Fluency", "Similar")):
-        pick(page, criterion, answer)
+        choose_answer(page, criterion, answer)
     page.wait_for_timeout(200)
     assert wire.sent == sent
-    assert chosen(page) == 2
+    assert count_chosen_answers(page) == 2
 
     # A double click is one answer.
-    before = where(page)
+    before = read_heading(page)
     page.get_by_role("button", name="Save and continue").dblclick()
-    moved_on(page, before)
+    wait_for_next_page(page, before)
     page.wait_for_timeout(300)
     assert served.revisions("dan") == 2
-    assert where(page) == "Pair 2 of 5"
+    assert read_heading(page) == "Pair 2 of 5"
 
 
 def test_a_pair_can_be_rated_by_keyboard_alone(served, visit):
@@ -95,45 +95,45 @@ def test_a_pair_can_be_rated_by_keyboard_alone(served, visit):
     press_keys(page, "1")
     page.get_by_role("status").get_by_text("Coherence: A is better").wait_for()
     press_keys(page, "2", "Enter")
-    moved_on(page, "Pair 1 of 5")
+    wait_for_next_page(page, "Pair 1 of 5")
     page.get_by_role("status").get_by_text("✓ Saved").wait_for()
     assert served.revisions("eve") == 2
     # Of the same press nothing is left for the new pair.
-    assert chosen(page) == 0
+    assert count_chosen_answers(page) == 0
     # An arrow key chooses, and the keys stay with its question.
-    radio(page, "Coherence", "A is better").focus()
+    find_radio(page, "Coherence", "A is better").focus()
     press_keys(page, "ArrowRight", "3")
-    assert radio(page, "Coherence", "B is better").is_checked()
-    assert chosen(page) == 1
+    assert find_radio(page, "Coherence", "B is better").is_checked()
+    assert count_chosen_answers(page) == 1
     press_keys(page, "Backspace")
-    moved_on(page, "Pair 2 of 5")
-    assert radio(page, "Coherence", "A is better").is_checked()
+    wait_for_next_page(page, "Pair 2 of 5")
+    assert find_radio(page, "Coherence", "A is better").is_checked()
     # The first criterion is the one that the keys answer; Tab and arrow keys reach the other.
     press_keys(page, "3")
-    radio(page, "Fluency", "Similar").focus()
+    find_radio(page, "Fluency", "Similar").focus()
     press_keys(page, "ArrowLeft", "Control+Enter")
-    moved_on(page, "Pair 1 of 5")
+    wait_for_next_page(page, "Pair 1 of 5")
     assert served.revisions("eve") == 4
 
 
 def test_keys_work_after_a_click_but_not_in_text_fields(served, visit):
     page = visit("fay")
-    pick(page, "Coherence", "Similar")
+    choose_answer(page, "Coherence", "Similar")
     # After a click the keys go on with what is not answered yet.
     press_keys(page, "3")
-    assert radio(page, "Fluency", "B is better").is_checked()
-    press(page, "Comment or problem")
+    assert find_radio(page, "Fluency", "B is better").is_checked()
+    press_button(page, "Comment or problem")
     page.keyboard.type("1 or 2\n")
     press_keys(page, "Backspace")
     assert page.get_by_label("Comment on this pair").input_value() == "1 or 2"
-    press(page, "Keys 1 2 3")
+    press_button(page, "Keys 1 2 3")
     press_keys(page, "1")
-    assert radio(page, "Fluency", "B is better").is_checked()
+    assert find_radio(page, "Fluency", "B is better").is_checked()
     page.reload()
     page.get_by_role("button", name="Keys 1 2 3", pressed=False).click()
     page.get_by_role("heading", name="Pair 1 of 5").click()
     press_keys(page, "2")
-    assert chosen(page) == 2
+    assert count_chosen_answers(page) == 2
 
 
 KEYS = [
@@ -160,8 +160,8 @@ def test_digit_keys_answer_on_every_keyboard_layout(visit):
     page = visit("gil")
     form = page.locator(".ge-page")
     for key, answer in KEYS:
-        radio(page, "Fluency", "Similar").focus()
-        radio(page, "Coherence", "Similar").focus()
+        find_radio(page, "Fluency", "Similar").focus()
+        find_radio(page, "Coherence", "Similar").focus()
         form.evaluate("page => page.querySelectorAll(':checked').forEach(input => { input.checked = false })")
         form.evaluate(PRESS_KEY, key)
         chosen_answers = [name for name in ("A is better", "Similar", "B is better") if is_chosen(page, name)]
@@ -169,13 +169,13 @@ def test_digit_keys_answer_on_every_keyboard_layout(visit):
 
 
 def is_chosen(page, answer):
-    return radio(page, "Coherence", answer).is_checked()
+    return find_radio(page, "Coherence", answer).is_checked()
 
 
 def test_texts_reach_raters_unchanged(visit):
-    """No browser translates them, links numbers in them or marks mistakes; nor in what a rater writes."""
+    """Browsers must not translate texts and comments, link numbers in them or mark mistakes."""
     page = visit("ida")
-    press(page, "Comment or problem")
+    press_button(page, "Comment or problem")
     assert page.evaluate("document.documentElement.translate") is False
     texts = page.locator(".ge-text, #ge-comment").all()
     assert len(texts) == 4
@@ -194,12 +194,12 @@ LONG_PROMPT = "The committee met again in the spring, when the ice had gone from
 
 @pytest.mark.parametrize("prompt", ["One sentence.", LONG_PROMPT])
 def test_a_large_screen_leaves_no_gap_below_the_texts(serve, browse, prompt, monkeypatch):
-    """The questions follow the texts, and a long prompt is shown whole where there is room for it."""
+    """The questions follow the texts directly, and a long prompt is shown completely if there is room."""
     monkeypatch.setattr("app_study.make_pair", partial(make_pair, prompt=prompt))
     served = serve(1)
     page = browse(viewport={"width": 1920, "height": 1080})
     page.goto(served.link("ann"))
-    begin(page)
+    close_instructions(page)
     sides, questions = (page.locator(name).bounding_box() for name in (".ge-sides", ".ge-questions"))
     assert questions["y"] - (sides["y"] + sides["height"]) < 24
     assert sides["height"] < 400
@@ -208,15 +208,15 @@ def test_a_large_screen_leaves_no_gap_below_the_texts(serve, browse, prompt, mon
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_cut_off_text_says_that_it_continues(served, visit, scheme):
+def test_a_scrolling_text_shows_that_more_follows(served, visit, scheme):
     page = visit("pam", color_scheme=scheme)
     while SECOND_WORD + " word" not in page.locator(".ge-sides").inner_text():
-        prefer(page, coherence="Similar", fluency="Similar")
-        save(page)
+        choose_texts(page, coherence="Similar", fluency="Similar")
+        save_answers(page)
     long = page.locator(".ge-side", has_text=SECOND_WORD)
     more = long.get_by_text("More below")
     more.wait_for()
-    assert contrast(page, ".ge-more:not([hidden])") >= 4.5
+    assert measure_contrast(page, ".ge-more:not([hidden])") >= 4.5
     assert page.get_by_text("More below").count() == 3
     assert sum(hint.is_visible() for hint in page.get_by_text("More below").all()) == 1
     long.locator(".ge-text").evaluate("text => text.scrollTo(0, text.scrollHeight)")
@@ -227,7 +227,7 @@ def test_a_first_visit_loads_no_icon_font(served, browse):
     page, loaded = browse(), []
     page.on("response", lambda answer: loaded.append(answer.url))
     page.goto(served.link("jan"))
-    begin(page)
+    close_instructions(page)
     page.wait_for_timeout(500)
     fonts = [url.rpartition("/")[2] for url in loaded if ".woff2" in url]
     assert [name for name in fonts if not name.startswith("SourceSans")] == []
@@ -254,7 +254,7 @@ def test_a_message_appears_if_the_page_fails_to_load(served, browse, break_page)
     break_page(page)
     page.goto(served.link("kay"), wait_until="commit")
     page.get_by_role("alert").get_by_text("This page is still loading. If it stays empty").wait_for()
-    assert faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 def test_a_browser_without_javascript_sees_a_message(served, browse):
@@ -271,7 +271,7 @@ def test_a_working_page_shows_no_loading_message(visit):
     ("width", "height", "letters"), [(360, 640, 16), (390, 664, 16), (844, 390, 16), (360, 640, 32)]
 )
 def test_a_small_screen_shows_whole_texts_and_scrolls(visit, width, height, letters):
-    """No text scrolls inside a box, where it could look complete; the questions follow the texts."""
+    """Texts are shown completely, because a text that scrolls in a box could look complete."""
     page = visit("rex", **{**PHONE, "viewport": {"width": width, "height": height}})
     page.add_style_tag(content=f"html {{ font-size: {letters}px !important; }}")
     whole = page.locator(".ge-page")
@@ -291,19 +291,21 @@ def test_a_small_screen_shows_whole_texts_and_scrolls(visit, width, height, lett
 
 
 def test_scrolling_to_the_end_of_texts_is_recorded(served, visit):
-    """Once all is rated from the top of the page, and once after every text was scrolled to its end."""
+    """The first pair is rated without scrolling, the second one after every text was scrolled to its end."""
     page = visit("sue", **{**PHONE, "viewport": {"width": 390, "height": 664}})
     for scrolls in (False, True):
-        before = where(page)
+        before = read_heading(page)
         if scrolls:
             for text in page.locator(".ge-text").all():
                 text.evaluate("box => box.scrollIntoView({ block: 'end' })")
                 page.mouse.wheel(0, 120)
                 page.wait_for_timeout(100)
         for criterion in ("Coherence", "Fluency"):
-            radio(page, criterion, "Similar").evaluate("radio => radio.click()")  # without scrolling to it
+            find_radio(page, criterion, "Similar").evaluate(
+                "radio => radio.click()"
+            )  # without scrolling to it
         press_keys(page, "Control+Enter")
-        moved_on(page, before)
+        wait_for_next_page(page, before)
     seen = {row.presentation: row.ends_seen for row in served.built.stored("history") if row.rater == "sue"}
     assert [*seen.values()][-1] == 3
     assert [*seen.values()][-2] < 3
@@ -314,7 +316,7 @@ def test_time_counts_only_while_the_rater_is_active(served, visit):
     page = visit("", color_scheme="light")
     page.clock.install()
     page.goto(served.link("gus"))
-    begin(page)
+    close_instructions(page)
     page.clock.fast_forward(10_000)
     page.mouse.move(5, 5)
     # Nothing moves for 100 s: of them the first 30 count as reading.
@@ -327,9 +329,9 @@ def test_time_counts_only_while_the_rater_is_active(served, visit):
     # What was measured so far survives a refresh.
     page.reload()
     page.get_by_role("button", name="Save and continue").wait_for()
-    prefer(page, coherence="Similar", fluency="Similar")
+    choose_texts(page, coherence="Similar", fluency="Similar")
     served.built.age()  # the server's clock did not run ahead
-    save(page)
+    save_answers(page)
     (row, _) = [row for row in served.built.stored("history") if row.rater == "gus"]
     assert 130 <= row.seconds < 190
     assert 40 <= row.active_seconds < 90
@@ -337,19 +339,19 @@ def test_time_counts_only_while_the_rater_is_active(served, visit):
 
 def test_the_back_button_of_the_browser_stays_in_the_study(served, visit):
     page = visit("tim")
-    prefer(page, coherence=FIRST_WORD, fluency="Similar")
-    save(page)
+    choose_texts(page, coherence=FIRST_WORD, fluency="Similar")
+    save_answers(page)
     for expected in ("Pair 1 of 5", "Pair 1 of 5"):
         page.evaluate("history.back()")
         page.get_by_role("heading", name=expected).wait_for()
     assert page.url == served.link("tim")
-    press(page, "To the newest pair")
+    press_button(page, "To the newest pair")
     page.get_by_role("heading", name="Pair 2 of 5").wait_for()
-    press(page, "Instructions")
+    press_button(page, "Instructions")
     page.get_by_role("heading", name="Compare two texts").wait_for()
     page.evaluate("history.back()")
     page.wait_for_timeout(300)
-    assert where(page) == "Compare two texts"
+    assert read_heading(page) == "Compare two texts"
 
 
 # What a rater sees, and what is kept, when something breaks under their hands.
@@ -357,28 +359,28 @@ def test_the_back_button_of_the_browser_stays_in_the_study(served, visit):
 
 def test_answers_chosen_before_a_restart_can_be_saved(served, visit, tmp_path):
     page, reading = visit(""), visit("")
-    with serving(served.built.folder, tmp_path / "log") as url:
+    with serve_study(served.built.folder, tmp_path / "log") as url:
         # Two raters: of one rater's tabs either may send again what was pressed.
         for tab, name in ((reading, "una"), (page, "kim")):
             tab.goto(served.link(name).replace(served.url, url))
             tab.get_by_role("button", name="Start").wait_for()
-        begin(page)
-        pick(page, "Coherence", "Similar")
+        close_instructions(page)
+        choose_answer(page, "Coherence", "Similar")
     away = reading.get_by_role("alert").get_by_text("The study cannot be reached just now")
     away.wait_for()
-    assert contrast(reading, ".stMain button p") >= 4.5  # Streamlit disables it meanwhile
+    assert measure_contrast(reading, ".stMain button p") >= 4.5  # Streamlit disables it meanwhile
     # What Streamlit says after it has given up; it writes over it when it is connected again.
     state = "app => { app.dataset.testConnectionState = 'DISCONNECTED_FOREVER' }"
     reading.locator(".stApp").evaluate(state)
     assert away.is_visible()
     # Pressed while no server answers; what was pressed is sent again until it is saved.
-    pick(page, "Fluency", "Similar")
-    press(page, "Save and continue")
+    choose_answer(page, "Fluency", "Similar")
+    press_button(page, "Save and continue")
     page.get_by_role("alert").get_by_text("Not saved yet: the study does not answer").wait_for()
     assert "✓ Saved" not in page.content()
-    assert chosen(page) == 2
-    with serving(served.built.folder, tmp_path / "log", port=int(url.rpartition(":")[2])):
-        moved_on(page, "Pair 1 of 5")
+    assert count_chosen_answers(page) == 2
+    with serve_study(served.built.folder, tmp_path / "log", port=int(url.rpartition(":")[2])):
+        wait_for_next_page(page, "Pair 1 of 5")
         page.get_by_text("✓ Saved").wait_for()
         assert served.revisions("kim") == 2
         away.wait_for(state="hidden")
@@ -387,13 +389,13 @@ def test_answers_chosen_before_a_restart_can_be_saved(served, visit, tmp_path):
 
 
 def test_a_button_pressed_after_a_restart_takes_effect(served, visit, tmp_path):
-    """The new session has drawn nothing that could receive it until the page is back."""
+    """The new session can receive the press only after the page is shown again."""
     page = visit("")
-    with serving(served.built.folder, tmp_path / "log") as url:
+    with serve_study(served.built.folder, tmp_path / "log") as url:
         page.goto(served.link("lou").replace(served.url, url))
-        begin(page)
-    with serving(served.built.folder, tmp_path / "log", port=int(url.rpartition(":")[2])):
+        close_instructions(page)
+    with serve_study(served.built.folder, tmp_path / "log", port=int(url.rpartition(":")[2])):
         page.locator(".ge-away").wait_for(state="hidden")
-        press(page, "Instructions")
+        press_button(page, "Instructions")
         page.get_by_role("heading", name="What to judge").wait_for()
         page.goto("about:blank")

@@ -1,9 +1,17 @@
-"""What the panel counts of how a page is used: numbers alone, told beforehand, and no aid raises them."""
+"""The panel counts copies and automation only after consent, and never counts assistive technology."""
 
 import json
 
 import pytest
-from app_browser import ARGUMENTS, CHROMIUM, DESKTOP, begin, prefer, press, save
+from app_browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    DESKTOP,
+    choose_texts,
+    close_instructions,
+    press_button,
+    save_answers,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -23,12 +31,12 @@ TRANSLATE = """() => {
     node.replaceWith(font);
   }
 }"""
-"""What a translation does to a page, even if the page asks for none."""
+"""The changes that a browser's translation makes, even if a page asks for no translation."""
 
 
 @pytest.fixture
-def undriven(chromium):
-    """A browser that does not say that a program drives it, with its accessibility tree switched on."""
+def undetected_page(chromium):
+    """A page whose browser does not report automation, and computes the accessibility tree."""
     arguments = ["--disable-blink-features=AutomationControlled", "--force-renderer-accessibility"]
     browser = chromium.browser_type.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS, *arguments])
     page = browser.new_page(**DESKTOP)
@@ -37,18 +45,18 @@ def undriven(chromium):
     browser.close()
 
 
-def enter(page, platform, name="ann"):
+def consent_and_begin(page, platform, name="ann"):
     page.goto(platform.link(name))
-    press(page, "I agree")
-    begin(page)
+    press_button(page, "I agree")
+    close_instructions(page)
 
 
-def conduct(platform):
+def read_conduct(platform):
     return [json.loads(note.detail) for note in platform.built.stored("notes", kind="conduct")]
 
 
 def copy_text(page, words):
-    """Select the beginning of a text, copy it as a person does, and look elsewhere."""
+    """Copy the first characters of a text, leave the window and return."""
     page.locator(".ge-prompt .ge-text").evaluate(
         """(box, count) => getSelection().setBaseAndExtent(box.firstChild, 0, box.firstChild, count)""", words
     )
@@ -63,8 +71,8 @@ def test_copied_text_and_automation_are_counted_by_pair(serve, browse):
     page.goto(platform.link("ann"))
     sentence = "We do not store what you copy."
     page.get_by_text(sentence).wait_for()
-    press(page, "I agree")
-    begin(page)
+    press_button(page, "I agree")
+    close_instructions(page)
     copy_text(page, 80)
     copy_text(page, 39)  # a word to look up
     page.evaluate(LEAVE)  # nothing was copied since
@@ -72,13 +80,13 @@ def test_copied_text_and_automation_are_counted_by_pair(serve, browse):
     page.reload()
     page.get_by_role("button", name="Save and continue").wait_for()
     copy_text(page, 40)
-    prefer(page, coherence="marigold", fluency="Similar")
-    save(page)
+    choose_texts(page, coherence="marigold", fluency="Similar")
+    save_answers(page)
     for criterion in ("Coherence", "Fluency"):
         radio = page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name="Similar")
         radio.evaluate("radio => radio.click()")
-    save(page)
-    first, second = conduct(platform)
+    save_answers(page)
+    first, second = read_conduct(platform)
     assert first == {"copies": 2, "driven": 1}
     assert second["driven"] == 1
     assert second["untrusted"] >= 2
@@ -90,39 +98,39 @@ def test_nothing_is_counted_without_consent_page(serve, browse):
     platform = serve()
     page = browse()
     page.goto(platform.link("ann"))
-    begin(page)
+    close_instructions(page)
     copy_text(page, 80)
-    prefer(page, coherence="marigold", fluency="Similar")
-    save(page)
-    assert conduct(platform) == []
+    choose_texts(page, coherence="marigold", fluency="Similar")
+    save_answers(page)
+    assert read_conduct(platform) == []
 
 
-def test_screen_reader_keys_are_not_counted_as_automation(serve, undriven):
-    """Only the accessibility tree is read, and only keys are pressed, those that move the cursor too."""
+def test_screen_reader_keys_are_not_counted_as_automation(serve, undetected_page):
+    """A screen reader reads the accessibility tree and sends only keys."""
     platform = serve(more=CONSENT)
-    enter(undriven, platform)
-    tree = undriven.context.new_cdp_session(undriven).send("Accessibility.getFullAXTree")
+    consent_and_begin(undetected_page, platform)
+    tree = undetected_page.context.new_cdp_session(undetected_page).send("Accessibility.getFullAXTree")
     assert "radiogroup" in {node.get("role", {}).get("value") for node in tree["nodes"]}
     for criterion in ("Coherence", "Fluency"):
-        undriven.get_by_role("radiogroup", name=criterion).get_by_role("radio").first.focus()
+        undetected_page.get_by_role("radiogroup", name=criterion).get_by_role("radio").first.focus()
         for key in ("Space", "ArrowDown", "ArrowDown", "ArrowUp", "Tab"):
-            undriven.keyboard.press(key)
-    undriven.get_by_role("radio", name="Similar").first.click()
-    undriven.get_by_role("button", name="Save and continue").focus()
-    undriven.keyboard.press("Enter")
-    undriven.get_by_role("heading", name="Pair 2 of 2").wait_for()
+            undetected_page.keyboard.press(key)
+    undetected_page.get_by_role("radio", name="Similar").first.click()
+    undetected_page.get_by_role("button", name="Save and continue").focus()
+    undetected_page.keyboard.press("Enter")
+    undetected_page.get_by_role("heading", name="Pair 2 of 2").wait_for()
     assert len(platform.built.stored("tidy")) == 2
-    assert conduct(platform) == []
+    assert read_conduct(platform) == []
 
 
-def test_browser_translation_is_not_counted_as_copying(serve, undriven):
+def test_browser_translation_is_not_counted_as_copying(serve, undetected_page):
     platform = serve(more=CONSENT)
-    enter(undriven, platform)
-    undriven.evaluate(TRANSLATE)
-    assert undriven.locator("h1").inner_text().startswith("traduit")
-    for group in undriven.get_by_role("radiogroup").all():
+    consent_and_begin(undetected_page, platform)
+    undetected_page.evaluate(TRANSLATE)
+    assert undetected_page.locator("h1").inner_text().startswith("traduit")
+    for group in undetected_page.get_by_role("radiogroup").all():
         group.get_by_role("radio").first.click()
-    undriven.locator(".ge-save").click()
-    undriven.get_by_role("heading", name="Pair 2 of 2").wait_for()
+    undetected_page.locator(".ge-save").click()
+    undetected_page.get_by_role("heading", name="Pair 2 of 2").wait_for()
     assert len(platform.built.stored("tidy")) == 2
-    assert conduct(platform) == []
+    assert read_conduct(platform) == []

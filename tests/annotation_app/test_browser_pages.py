@@ -1,9 +1,20 @@
-"""Every page in Chromium: by keyboard alone, for weak eyes, on small screens, with a study's own words."""
+"""Every page in Chromium: accessibility, contrast, small screens, and hostile wording."""
 
 import json
 
 import pytest
-from app_browser import DESKTOP, PHONE, Wire, begin, contrast, faults, pick, press, save, where
+from app_browser import (
+    DESKTOP,
+    PHONE,
+    PageTraffic,
+    choose_answer,
+    close_instructions,
+    find_accessibility_faults,
+    measure_contrast,
+    press_button,
+    read_heading,
+    save_answers,
+)
 
 TITLE = 'Wit <b onclick="x">$& $` {criteria} **dry** $x_1$'
 DEFINITION = (
@@ -12,7 +23,7 @@ DEFINITION = (
     ":red[red] {criterion} \U0001f994 שלום </dd></dl></script><style>*{display:none}</style>"
 )
 LONG = "How long this definition is. " * 34
-"""Close to the most that a definition may have."""
+"""A definition of almost the longest allowed length."""
 
 TABLES = f"""
 language = "de"
@@ -31,36 +42,36 @@ TITLES = [TITLE, "Length", "Kohärenz", "Sprachflüssigkeit"]
 pytestmark = pytest.mark.browser
 
 
-def texts_of(page, selector):
+def read_texts(page, selector):
     return [element.text_content() for element in page.query_selector_all(selector)]
 
 
-def fits(page):
-    """Return whether nothing is wider than the page."""
+def is_within_page_width(page):
+    """Return whether the page needs no horizontal scrolling."""
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
 def test_titles_and_definitions_are_plain_text_on_every_page(serve, browse):
     page, phone = browse(), browse(**PHONE)
     served = serve(0, raters=("ann", "ben"), criteria=CRITERIA, more=TABLES)
-    wire = Wire(page, served.url)
+    wire = PageTraffic(page, served.url)
     page.goto(served.link("ann"))
 
     page.wait_for_selector(".ge-rubric")
-    assert texts_of(page, ".ge-rubric dt") == TITLES
-    assert texts_of(page, ".ge-rubric dd")[:2] == [DEFINITION, LONG.strip()]
+    assert read_texts(page, ".ge-rubric dt") == TITLES
+    assert read_texts(page, ".ge-rubric dd")[:2] == [DEFINITION, LONG.strip()]
     assert page.query_selector_all(".ge-rubric :not(dt):not(dd)") == []
-    assert faults(page) == []
-    press(page, "Beginnen")
+    assert find_accessibility_faults(page) == []
+    press_button(page, "Beginnen")
 
     page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
-    assert texts_of(page, ".ge-question h3") == TITLES
-    assert texts_of(page, ".ge-question .ge-words p")[0] == DEFINITION
+    assert read_texts(page, ".ge-question h3") == TITLES
+    assert read_texts(page, ".ge-question .ge-words p")[0] == DEFINITION
     assert page.get_by_role("button", name=f"Was {TITLE} bedeutet").count() == 1
     assert page.query_selector_all(".ge-words :is(p, h3) *") == []
-    assert faults(page) == []
-    assert fits(page)
-    press(page, "Speichern")
+    assert find_accessibility_faults(page) == []
+    assert is_within_page_width(page)
+    press_button(page, "Speichern")
     alert = page.wait_for_function("() => document.querySelector('.ge-alert').textContent").json_value()
     assert all(title in alert for title in TITLES)
 
@@ -84,13 +95,13 @@ def test_titles_and_definitions_are_plain_text_on_every_page(serve, browse):
     # The same long words on a phone, all of them unfolded.
     phone.goto(served.link("ben"))
     phone.wait_for_selector(".ge-rubric")
-    assert fits(phone)
-    press(phone, "Beginnen")
+    assert is_within_page_width(phone)
+    press_button(phone, "Beginnen")
     phone.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
     for about in phone.query_selector_all(".ge-about"):
         about.click()
     assert all(element.is_visible() for element in phone.query_selector_all(".ge-words p"))
-    assert fits(phone)
+    assert is_within_page_width(phone)
 
 
 # What axe-core finds.
@@ -108,35 +119,35 @@ def test_every_page_passes_the_accessibility_check(served, browse, name, options
     page, result = browse(**options), {}
     page.goto(served.url)
     page.get_by_text("Open the invite link").wait_for()
-    result["sign in"] = faults(page)
+    result["sign in"] = find_accessibility_faults(page)
     page.goto(served.link(name))
     page.get_by_role("button", name="Start").wait_for()
-    result["instructions"] = faults(page)
-    begin(page)
-    result["a pair"] = faults(page)
-    assert contrast(page, ".ge-foot button:disabled") >= 4.5  # which axe-core leaves out
+    result["instructions"] = find_accessibility_faults(page)
+    close_instructions(page)
+    result["a pair"] = find_accessibility_faults(page)
+    assert measure_contrast(page, ".ge-foot button:disabled") >= 4.5  # which axe-core leaves out
     page.get_by_role("radio").first.click()
-    press(page, "Comment or problem")
-    press(page, "Save and continue")
+    press_button(page, "Comment or problem")
+    press_button(page, "Save and continue")
     page.get_by_role("alert").wait_for()
-    result["half answered"] = faults(page)
-    while where(page) != "Thank you":
+    result["half answered"] = find_accessibility_faults(page)
+    while read_heading(page) != "Thank you":
         for group in page.get_by_role("radiogroup").all():
             group.get_by_role("radio", name="Similar").click()
-        save(page)
-    result["thanks"] = faults(page)
-    press(page, "Back")
+        save_answers(page)
+    result["thanks"] = find_accessibility_faults(page)
+    press_button(page, "Back")
     page.get_by_role("button", name="To the newest pair").wait_for()
-    result["an earlier pair"] = faults(page)
+    result["an earlier pair"] = find_accessibility_faults(page)
     assert {page: faults for page, faults in result.items() if faults} == {}
-    assert contrast(page, ".ge-side .ge-text") >= 7  # axe-core cannot judge text on a shade
+    assert measure_contrast(page, ".ge-side .ge-text") >= 7  # axe-core cannot judge text on a shade
     page.evaluate("document.querySelector('.ge-save').replaceChildren()")
-    assert any("button-name" in fault for fault in faults(page))
+    assert any("button-name" in fault for fault in find_accessibility_faults(page))
 
 
 def test_a_chosen_button_is_visible_in_forced_colours(visit):
     page = visit("pia", forced_colors="active")
-    pick(page, "Coherence", "B is better")
+    choose_answer(page, "Coherence", "B is better")
 
     def colours(selector, name):
         return page.locator(selector).evaluate_all(

@@ -24,14 +24,14 @@ def compose():
 
 @pytest.fixture
 def steps():
-    """The Dockerfile's instructions with their arguments, in order."""
+    """The instructions of the Dockerfile with their arguments."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [tuple(line.split(maxsplit=1)) for line in lines]
 
 
-def is_sent(path):
-    """Return whether the builder is sent a file: of the patterns that match, the last one decides."""
+def is_sent_to_builder(path):
+    """Return whether a file is sent to the builder. The last matching pattern decides."""
     sent, parts = True, path.split("/")
     prefixes = ["/".join(parts[: end + 1]) for end in range(len(parts))]
     for line in (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines():
@@ -42,7 +42,7 @@ def is_sent(path):
     return sent
 
 
-def test_only_the_proxy_has_a_port_and_the_data_survive(compose):
+def test_only_the_proxy_opens_a_port_and_data_are_kept(compose):
     services = compose["services"]
     assert set(services) == {"app", "db", "proxy", "judge"}
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
@@ -71,10 +71,10 @@ def test_secret_files_are_in_no_image_and_no_commit(compose, steps):
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert {"deploy/.env", "deploy/secrets/"} <= set(ignored)
     for path in ("deploy/secrets/db_password", "deploy/.env", ".git/config", "my-study/study.db", ".env"):
-        assert not is_sent(path)
+        assert not is_sent_to_builder(path)
 
 
-def test_the_image_copies_the_packages_and_build_files(steps):
+def test_the_image_contains_all_packages_and_build_files(steps):
     sources = [
         name
         for step, arguments in steps
@@ -82,7 +82,7 @@ def test_the_image_copies_the_packages_and_build_files(steps):
         for name in arguments.split()[:-1]
         if "--" not in name
     ]
-    assert [name for name in sources if not ((ROOT / name).exists() and is_sent(name))] == []
+    assert [name for name in sources if not ((ROOT / name).exists() and is_sent_to_builder(name))] == []
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = settings["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {name.removesuffix("*") for name in packages} <= set(sources)

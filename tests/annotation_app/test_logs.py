@@ -1,4 +1,4 @@
-"""What is logged holds no invite and no text, and still says where a defect is."""
+"""Logs contain no invite and no text, but name the place of a defect."""
 
 import io
 import logging
@@ -14,8 +14,8 @@ TEXT = "what a rater wrote"
 
 
 @pytest.fixture
-def others():
-    """A logger of Streamlit's, as it sets them up, and what it writes."""
+def streamlit_log():
+    """A logger of Streamlit, and the text that it writes."""
     logger, written = logging.getLogger("streamlit.test_logs"), io.StringIO()
     logger.addHandler(logging.StreamHandler(written))
     logger.propagate = False
@@ -26,8 +26,8 @@ def others():
     logger.handlers.clear()
 
 
-def test_logs_hide_messages_of_exceptions_and_queries_of_urls(others):
-    logger, written = others
+def test_logs_hide_messages_of_exceptions_and_queries_of_urls(streamlit_log):
+    logger, written = streamlit_log
     logger.error("%s %s", "WebSocket", "/_stcore/stream?invite=m66UrAJFSbK_Ko5H&x=1")
     try:
         {}[TEXT]
@@ -40,8 +40,8 @@ def test_logs_hide_messages_of_exceptions_and_queries_of_urls(others):
     assert TEXT not in written.getvalue()
 
 
-def test_logs_keep_the_names_of_system_errors(others):
-    logger, written = others
+def test_logs_keep_the_names_of_system_errors(streamlit_log):
+    logger, written = streamlit_log
     try:
         Path(f"/{TEXT}").read_bytes()
     except OSError:
@@ -50,7 +50,7 @@ def test_logs_keep_the_names_of_system_errors(others):
     assert TEXT not in written.getvalue()
 
 
-def test_streamlit_prints_no_exception_past_the_filter(others, capfd, caplog):
+def test_streamlit_prints_no_exception_message(streamlit_log, capfd, caplog):
     config.set_option("logger.enableRich", OPTIONS["logger.enableRich"])
     error_util.handle_uncaught_app_exception(ValueError(TEXT))
     assert TEXT not in "".join(capfd.readouterr())

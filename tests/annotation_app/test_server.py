@@ -1,4 +1,4 @@
-"""The server around the page: whether it is well, what it tells nobody, and what a stranger can do to it."""
+"""The server around the page: health check, secrets, and limits for strangers."""
 
 import asyncio
 import gzip
@@ -32,7 +32,7 @@ STATIC = Path(streamlit.__file__).with_name("static")
 
 @pytest.fixture
 def health(monkeypatch):
-    """Ask whether a rating could be saved; no answer is remembered."""
+    """Return a function that runs the health check without its memory."""
     monkeypatch.setattr(server, "HEALTH_SECONDS", 1.0)
 
     def ask():
@@ -66,19 +66,19 @@ def test_health_fails_if_the_database_does_not_answer(study, health, monkeypatch
 
 
 def test_health_fails_if_the_disk_is_full(serve):
-    """The kernel lets the process write nothing, as where no space is left; then there is space again."""
+    """A limit of the kernel stops all writing, as on a full disk, and is removed again."""
     url = serve().url
-    soft, hard = resource.prlimit(listener(url), resource.RLIMIT_FSIZE)
+    soft, hard = resource.prlimit(find_server_process(url), resource.RLIMIT_FSIZE)
     for limit, status in ((soft, 200), (1, 503), (soft, 200)):
-        resource.prlimit(listener(url), resource.RLIMIT_FSIZE, (limit, hard))
+        resource.prlimit(find_server_process(url), resource.RLIMIT_FSIZE, (limit, hard))
         end = time.monotonic() + 30
-        while request(url, "GET", "/health")[0] != status:
+        while send_request(url, "GET", "/health")[0] != status:
             assert time.monotonic() < end
             time.sleep(0.5)
 
 
-def stream(url):
-    """Return the arguments with which a page opens its websocket."""
+def make_websocket_options(url):
+    """Return the arguments that open the page's websocket."""
     return {
         "uri": f"ws{url.removeprefix('http')}/_stcore/stream",
         "origin": url,
@@ -87,10 +87,10 @@ def stream(url):
     }
 
 
-def enter(url, query):
-    """Run the page as a browser does, and return every message that it gets."""
+def run_page(url, query):
+    """Run the page as a browser does, and return all received messages."""
     messages = []
-    with connect(**stream(url)) as page:
+    with connect(**make_websocket_options(url)) as page:
         page.send(BackMsg(rerun_script={"query_string": query}).SerializeToString())
         while not messages or ForwardMsg.FromString(messages[-1]).WhichOneof("type") != "script_finished":
             messages.append(page.recv(30))
@@ -101,17 +101,17 @@ def enter(url, query):
 
 
 def test_idle_visitors_cannot_use_up_open_files(serve, tmp_path):
-    """More than the system would let the server hold at four files each; none is kept when they are gone."""
+    """There are more visitors than the limit of files allows. No file stays open after they leave."""
     served = serve(most_files=400)
-    process = pytest.importorskip("psutil").Process(listener(served.url))
+    process = pytest.importorskip("psutil").Process(find_server_process(served.url))
     before = process.num_fds()
     with ExitStack() as strangers:
         for _ in range(110):
-            strangers.enter_context(connect(**stream(served.url)))
+            strangers.enter_context(connect(**make_websocket_options(served.url)))
         assert process.num_fds() < 300
-        assert request(served.url, "GET", "/health")[0] == 200
+        assert send_request(served.url, "GET", "/health")[0] == 200
         token = served.built.tokens["ann"]
-        assert b"What to judge" in b"".join(enter(served.url, f"invite={token}"))
+        assert b"What to judge" in b"".join(run_page(served.url, f"invite={token}"))
     end = time.monotonic() + 30
     while process.num_fds() > before + 10:
         assert time.monotonic() < end
@@ -128,12 +128,12 @@ def test_idle_connections_cannot_use_up_open_files(serve, tmp_path):
     with ExitStack() as strangers:
         for _ in range(450):
             strangers.enter_context(socket.create_connection((address.hostname, address.port)))
-        assert request(served.url, "GET", "/health")[0] == 200
+        assert send_request(served.url, "GET", "/health")[0] == 200
     assert "connections are open: the oldest are ended" in (tmp_path / "log").read_text()
 
 
 def test_a_connection_without_a_request_is_closed(monkeypatch):
-    """At once, after a part of a request, or after a whole one: as long as it is silent."""
+    """The connection is silent at once, after a part of a request, or after a whole one."""
     monkeypatch.setattr(connections, "SILENT_SECONDS", 0.3)
 
     async def app(_scope, _receive, send):
@@ -177,7 +177,7 @@ def test_the_limit_of_open_files_is_raised(serve):
         pytest.skip("the system allows few open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
     try:
-        limit = resource.prlimit(listener(serve().url), resource.RLIMIT_NOFILE)[0]
+        limit = resource.prlimit(find_server_process(serve().url), resource.RLIMIT_NOFILE)[0]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert limit > 1024
@@ -186,7 +186,7 @@ def test_the_limit_of_open_files_is_raised(serve):
 def test_no_response_reveals_the_folder_of_the_server(served):
     folder = str(Path(annotation_app.__file__).parent)
     for token in ("", "x"):
-        received = b"".join(enter(served.url, f"invite={token}"))
+        received = b"".join(run_page(served.url, f"invite={token}"))
         assert b"Open the invite link" in received
         assert folder.encode() not in received
 
@@ -197,10 +197,10 @@ def test_no_response_reveals_the_folder_of_the_server(served):
 def test_the_cause_of_an_empty_page_is_logged_once_a_minute(serve, tmp_path):
     url = serve().url
     for _ in range(3):
-        handshake(url, "Host: 10.0.0.5:8501", "Origin: https://rate.example.org")
-        request(url, "GET", "/_stcore/stream")
+        send_handshake(url, "Host: 10.0.0.5:8501", "Origin: https://rate.example.org")
+        send_request(url, "GET", "/_stcore/stream")
         for cause in ("websocket", "page", "nonsense"):
-            assert request(url, "GET", f"/empty-page?cause={cause}")[0] == 204
+            assert send_request(url, "GET", f"/empty-page?cause={cause}")[0] == 204
     log = (tmp_path / "log").read_text()
     for words in (
         "a page at 'https://rate.example.org' was refused, because it came for '10.0.0.5:8501'",
@@ -218,16 +218,16 @@ def test_a_new_cause_of_an_empty_page_is_logged_at_once(caplog, monkeypatch):
     assert caplog.messages == ["a 1", "b 1"]
 
 
-def test_the_first_page_has_its_language_and_security_policy(serve):
-    text = request(serve(more='language = "de"').url, "GET", "/")[1].decode()
+def test_the_first_page_has_the_language_of_the_study(serve):
+    text = send_request(serve(more='language = "de"').url, "GET", "/")[1].decode()
     assert '<html lang="de" dir="ltr" translate="no" class="notranslate">' in text
     for name in ("google", "format-detection", "darkreader-lock"):
         assert f'<meta name="{name}"' in text
     assert '<noscript><p class="ge-start">Diese Seite braucht JavaScript.' in text
 
 
-def handshake(url, *headers, path="/_stcore/stream"):
-    """Return how a server answers a websocket's first request, sent as it is here."""
+def send_handshake(url, *headers, path="/_stcore/stream"):
+    """Send a websocket's first request with these headers, and return the status of the answer."""
     address = urlsplit(url)
     lines = (
         f"GET {path} HTTP/1.1",
@@ -263,7 +263,7 @@ def handshake(url, *headers, path="/_stcore/stream"):
     ],
 )
 def test_websockets_accept_only_pages_of_this_server(served, status, headers):
-    assert handshake(served.url, *headers) == status
+    assert send_handshake(served.url, *headers) == status
 
 
 def test_paths_that_raters_do_not_need_are_not_found(served):
@@ -279,10 +279,10 @@ def test_paths_that_raters_do_not_need_are_not_found(served):
     changes = ("PUT", "POST", "DELETE", "PATCH", "TRACE")
     requests = [*product(refused, (*changes, "GET", "OPTIONS")), *product(read_only, changes)]
     for path, method in requests:
-        assert request(served.url, method, path, body=b"x")[0] in {400, 404, 405}, (method, path)
+        assert send_request(served.url, method, path, body=b"x")[0] in {400, 404, 405}, (method, path)
 
 
-def request(url, method, path, body=None, **headers):
+def send_request(url, method, path, body=None, **headers):
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     connection.request(method, path, body, headers, encode_chunked="Transfer-Encoding" in headers)
     answer = connection.getresponse()
@@ -291,14 +291,14 @@ def request(url, method, path, body=None, **headers):
     return result
 
 
-def memory(process):
-    """Return the bytes of memory a process has at most had."""
+def read_peak_memory(process):
+    """Return the peak memory of a process in bytes."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def listener(url):
-    """Return the process that listens on a port of this machine."""
+def find_server_process(url):
+    """Return the id of the process that listens on the port of a URL."""
     psutil = pytest.importorskip("psutil")
     port = urlsplit(url).port
     return next(
@@ -308,7 +308,7 @@ def listener(url):
     )
 
 
-def widget(size):
+def make_widget_message(size):
     message = BackMsg()
     state = message.rerun_script.widget_states.widgets.add()
     state.id, state.string_value = "stranger", "x" * size
@@ -322,15 +322,15 @@ def send_and_listen(page, message):
 
 
 def test_large_messages_are_refused_before_they_are_read(served):
-    process = listener(served.url)
-    before = memory(process)
-    pieces = (widget(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19))
-    for message in (widget(1_200_000), pieces):
-        with connect(**stream(served.url)) as page:
+    process = find_server_process(served.url)
+    before = read_peak_memory(process)
+    pieces = (make_widget_message(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19))
+    for message in (make_widget_message(1_200_000), pieces):
+        with connect(**make_websocket_options(served.url)) as page:
             with pytest.raises(ConnectionClosed) as closed:
                 send_and_listen(page, message)
             assert closed.value.rcvd.code == 1009  # too big
-    assert memory(process) - before < 40_000_000
+    assert read_peak_memory(process) - before < 40_000_000
 
 
 WATCH = """
@@ -349,17 +349,17 @@ sys.addaudithook(watch)
 
 
 def test_server_opens_no_connection_and_refuses_text(serve, tmp_path, monkeypatch):
-    """Streamlit logs a traceback for each text that comes where its messages should; `serve` finds none."""
+    """Streamlit would log a traceback for each text message, which `serve` would find."""
     calls = tmp_path / "calls"
     (tmp_path / "sitecustomize.py").write_text(WATCH % str(calls))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     served = serve()
     for origin in (served.url, "http://stranger.example", "null", "http://127.0.0.1:1"):
-        handshake(served.url, "Host: {host}", f"Origin: {origin}")
+        send_handshake(served.url, "Host: {host}", f"Origin: {origin}")
         for path in ("/", "/health", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics"):
-            request(served.url, "GET", path, Origin=origin)
+            send_request(served.url, "GET", path, Origin=origin)
     invite = f"invite={served.built.tokens['ann']}"
-    with connect(**stream(served.url)) as page:
+    with connect(**make_websocket_options(served.url)) as page:
         page.send(BackMsg(rerun_script={"query_string": invite}).SerializeToString())
         assert page.recv(30)
         with pytest.raises(ConnectionClosed):
@@ -369,6 +369,6 @@ def test_server_opens_no_connection_and_refuses_text(serve, tmp_path, monkeypatc
 
 def test_the_first_files_arrive_compressed_and_complete(served):
     script = max((STATIC / "static" / "js").glob("*.js"), key=lambda path: path.stat().st_size)
-    body = request(served.url, "GET", f"/static/js/{script.name}", **{"Accept-Encoding": "gzip"})[1]
+    body = send_request(served.url, "GET", f"/static/js/{script.name}", **{"Accept-Encoding": "gzip"})[1]
     assert gzip.decompress(body) == script.read_bytes()
     assert len(body) < script.stat().st_size / 2

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 STATIC = Path(st.__file__).with_name("static")
 
 
-def test_the_installed_streamlit_version_is_supported():
+def test_pyproject_allows_the_installed_streamlit_version():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (bound,) = [
         requirement for requirement in map(Requirement, extras["annotate"]) if requirement.name == "streamlit"
@@ -38,7 +38,7 @@ def test_the_installed_streamlit_version_is_supported():
 
 
 def test_the_shell_loads_all_scripts_and_styles_of_streamlit():
-    """And has a script of its own, which its hash allows; Streamlit's inline scripts are left out."""
+    """The shell also has one inline script, which a hash allows, and none of Streamlit's inline scripts."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     loaded = re.findall(r'"(\./static/[^"]+)"', page)
     shell = read_asset("shell.html").replace("{assets}", server._read_assets())
@@ -59,8 +59,8 @@ def test_streamlit_loads_its_icon_font_by_the_expected_name():
     assert "Material Symbols" in read_asset("shell.html")
 
 
-def test_sessions_without_a_rater_end():
-    """`KeptSessions` takes the place of the storage in Streamlit's session manager."""
+def test_only_sessions_of_raters_are_kept():
+    """`KeptSessions` replaces the storage in Streamlit's session manager."""
     assert "_session_storage" in inspect.getsource(WebsocketSessionManager)
     assert "_session_mgr" in inspect.getsource(Runtime)
     ended = []
@@ -75,13 +75,13 @@ def test_sessions_without_a_rater_end():
     )
 
 
-def test_the_websockets_library_has_the_header_limit():
+def test_websockets_library_limits_header_lines():
     assert http11.MAX_LINE_LENGTH > 0
     assert "MAX_LINE_LENGTH" in inspect.getsource(http11.parse_line)
 
 
 @pytest.mark.parametrize("file", ["page.css", "page.js"])
-def test_elements_have_the_names_in_our_styles_and_scripts(file):
+def test_streamlit_has_the_elements_that_our_files_name(file):
     scripts = "".join(path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("*.js"))
     text = (ROOT / "annotation_app" / file).read_text(encoding="utf-8")
     names = set(re.findall(r"\b(?:st[A-Z]\w+|st-key-|data-test-[a-z-]+|CONNECTED)", text))
@@ -90,7 +90,7 @@ def test_elements_have_the_names_in_our_styles_and_scripts(file):
 
 
 def test_every_option_is_known_to_streamlit():
-    """uvicorn limits what comes in, and Streamlit what goes out: no rater may send what a page may hold."""
+    """Raters may send less than a page may contain: uvicorn and Streamlit limit the messages."""
     for name in server.OPTIONS:
         config.get_option(name)
     assert 1_000_000 * server.OPTIONS["server.maxMessageSize"] > server.INCOMING_BYTES

@@ -1,4 +1,4 @@
-"""What raters read: complete in every language, and a study's own words checked before anybody reads them."""
+"""The words on the pages are complete in every language, and a study's own words are checked."""
 
 import re
 from pathlib import Path
@@ -28,8 +28,8 @@ compare = [["greedy", "guard"]]
 
 
 @pytest.fixture
-def load(tmp_path):
-    """Return the wording of a study with a file of its own."""
+def load_wording_text(tmp_path):
+    """Return a function that loads the wording of a study with the given wording file."""
 
     def read(text=None, *, language="en", criteria=""):
         named = "" if text is None else 'wording = "my.toml"\n'
@@ -41,22 +41,22 @@ def load(tmp_path):
     return read
 
 
-def keys_of(tree, path=""):
-    """Return the path of every text, items of lists by number."""
+def list_keys(tree, path=""):
+    """Return the path of every text in nested tables and lists."""
     if isinstance(tree, str):
         return {path}
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
-    return {key for name, value in pairs for key in keys_of(value, f"{path}.{name}")}
+    return {key for name, value in pairs for key in list_keys(value, f"{path}.{name}")}
 
 
 @pytest.mark.parametrize("language", get_args(Language))
-def test_every_language_has_the_same_keys_and_placeholders(load, language):
-    assert keys_of(shipped_wording(language)) == keys_of(shipped_wording("en"))
-    assert load(language=language).language == language  # and the same placeholders
+def test_every_language_has_the_same_keys_and_placeholders(load_wording_text, language):
+    assert list_keys(shipped_wording(language)) == list_keys(shipped_wording("en"))
+    assert load_wording_text(language=language).language == language  # and the same placeholders
 
 
 def test_every_key_of_wording_is_used_and_defined():
-    """The pages ask for texts by their keys; nothing else checks that they are spelled as in the file."""
+    """The pages read texts by key, and no other check compares the keys with the file."""
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
     script = (FOLDER / "panel.js").read_text(encoding="utf-8")
     tables = {key: table for key, table in shipped_wording("en").items() if isinstance(table, dict)}
@@ -73,12 +73,12 @@ def test_every_key_of_wording_is_used_and_defined():
     assert set(re.findall(r"texts\.(\w+)", source)) <= expected_keys
 
 
-def test_the_english_rubric_is_the_papers(load):
-    assert rubric(load(), tuple(CRITERIA)) == tuple(CRITERIA.values())
+def test_the_english_rubric_equals_the_papers_rubric(load_wording_text):
+    assert rubric(load_wording_text(), tuple(CRITERIA)) == tuple(CRITERIA.values())
 
 
-def test_words_of_a_study_replace_those_of_the_language(load):
-    words = load('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
+def test_a_wording_file_replaces_words_of_the_language(load_wording_text):
+    words = load_wording_text('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
     assert (words.consent.lead, words.panel.keys) == ("Ahoi", "Tasten")
     assert words.consent.title == shipped_wording("de")["consent"]["title"]
     assert words.language == "de"
@@ -109,13 +109,13 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_each_mistake_in_wording_is_named(load, text, message):
+def test_each_mistake_in_wording_is_named(load_wording_text, text, message):
     with pytest.raises(StudyError) as error:
-        load(text)
+        load_wording_text(text)
     assert message in str(error.value)
 
 
-def test_a_translation_must_be_complete(load):
+def test_a_translation_must_be_complete(load_wording_text):
     text = (
         Path(wording.__file__)
         .with_name("de.toml")
@@ -123,13 +123,15 @@ def test_a_translation_must_be_complete(load):
         .replace('language = "de"', 'language = "ar"')
     )
     text = text.replace('direction = "ltr"', 'direction = "rtl"')
-    assert load(text).direction == "rtl"
+    assert load_wording_text(text).direction == "rtl"
     with pytest.raises(StudyError, match=r"language: 'pt_BR': string should match pattern"):
-        load(text.replace('language = "ar"', 'language = "pt_BR"'))
+        load_wording_text(text.replace('language = "ar"', 'language = "pt_BR"'))
     with pytest.raises(StudyError, match=r"panel\.earlier: is missing; add it"):
-        load(text.replace('earlier = "Ein früheres Paar"\n', ""))
+        load_wording_text(text.replace('earlier = "Ein früheres Paar"\n', ""))
     with pytest.raises(StudyError, match=r"criteria\.fluency: is missing; add it"):
-        load(text[: text.index("[criteria.fluency]")] + text[text.index("[criteria.coherence]") :])
+        load_wording_text(
+            text[: text.index("[criteria.fluency]")] + text[text.index("[criteria.coherence]") :]
+        )
 
 
 OWN = """
@@ -142,30 +144,30 @@ definition = "How witty it is."
 """
 
 
-def test_a_criterion_may_have_any_name(load):
-    """Also that of something which every model of pydantic has."""
+def test_a_criterion_may_have_any_name(load_wording_text):
+    """The names include attributes that every pydantic model has."""
     names = ("copy", "json", "model_dump", "model_config")
     tables = "".join(f'[criteria.{name}]\ntitle = "T{name}"\ndefinition = "d"\n' for name in names)
-    assert [criterion.title for criterion in rubric(load(criteria=tables), names)] == [
+    assert [criterion.title for criterion in rubric(load_wording_text(criteria=tables), names)] == [
         f"T{name}" for name in names
     ]
 
 
-def test_a_wording_file_overrides_a_criterions_words(load):
+def test_a_wording_file_overrides_a_criterions_words(load_wording_text):
     def titles(words):
         return [criterion.title for criterion in rubric(words, ("wit", "toxicity", "coherence"))]
 
-    assert titles(load(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
+    assert titles(load_wording_text(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
     humour = '[criteria.wit]\ntitle = "Humour {and} more"\n'
-    assert titles(load(humour, criteria=OWN)) == ["Humour {and} more", "Toxicity", "Coherence"]
+    assert titles(load_wording_text(humour, criteria=OWN)) == ["Humour {and} more", "Toxicity", "Coherence"]
     text = (
         Path(wording.__file__)
         .with_name("de.toml")
         .read_text(encoding="utf-8")
         .replace('language = "de"', 'language = "fr"')
     )
-    words = load(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', criteria=OWN)
+    words = load_wording_text(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', criteria=OWN)
     assert titles(words) == ["Esprit", "Toxicity", "Kohärenz"]
     # A practice pair may have an answer to it.
     pair = f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}\n"
-    assert load(pair, criteria=OWN).practice.pairs[0].expected == {"wit": "A"}
+    assert load_wording_text(pair, criteria=OWN).practice.pairs[0].expected == {"wit": "A"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run_here
-from rating import people, rate
+from rating import invite_people, save_choice
 
 from guard_eval import proposals
 from guard_eval.cli.commands import COMMANDS
@@ -182,8 +182,8 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
     """At one rating of six the report waits; a sequential test may be looked at whenever one likes."""
     study = Study.open(paired)
     with Store.open(study.database) as store:
-        ann, ben = people(store, "Ann", "Ben")
-        rate(store, ann, handout.claim_pairs(store, ann, study.plan)[0])
+        ann, ben = invite_people(store, "Ann", "Ben")
+        save_choice(store, ann, handout.claim_pairs(store, ann, study.plan)[0])
     ran = run("status", "small")
     assert "– report         waits for 5 ratings" in ran.out
     assert not any("report" in command for command in next_commands(ran))
@@ -193,7 +193,7 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
     with Store.open(study.database) as store:
         for rater in (ann, ben):
             while batch := handout.claim_pairs(store, rater, study.plan):
-                rate(store, rater, batch[0])
+                save_choice(store, rater, batch[0])
     assert "guard-eval report small" in next_commands(run("status", "small"))
 
 

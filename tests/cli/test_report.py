@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from rating import people
+from rating import invite_people
 
 from analysis.reports.command import report
 from analysis.reports.study_report import make_study_context
@@ -108,7 +108,7 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     """Whoever looks now and then, and stops when p is small, must read that p is not for that."""
     opened = Study.open(paired)
     with Store.open(opened.database, declared=opened.declared) as store:
-        (ann,) = people(store, "ann")
+        (ann,) = invite_people(store, "ann")
         pairs = len(store_pairs.read_pairs(store))
         for blind in handout.claim_pairs(store, ann, opened.plan, limit=pairs)[1:]:
             verdicts.save_verdict(
@@ -157,7 +157,7 @@ def test_study_splits_by_prompts_and_traces(paired):
     study = Study.open(paired, ["analysis.by=['H']"])
     with Store.open(study.database, declared=study.declared) as store:
         pairs = store_pairs.read_pairs(store)
-        for rater in people(store, "ann", "ben"):
+        for rater in invite_people(store, "ann", "ben"):
             for blind in handout.claim_pairs(store, rater, study.plan, limit=len(pairs)):
                 choices = dict.fromkeys(study.settings.annotation.criteria, "A")
                 verdicts.save_verdict(store, blind.presentation, choices, rater=rater)

@@ -14,7 +14,7 @@ START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
 class Clock:
-    """Says `now`, which stands still until the test moves it."""
+    """A clock that shows `now` until a test moves it."""
 
     def __init__(self) -> None:
         self.now = START
@@ -40,21 +40,21 @@ def store(store_url: str, clock: Clock) -> Iterator[Store]:
 
 @pytest.fixture
 def plan() -> HandOutPlan:
-    """Two showings per pair, half an hour each."""
+    """A plan with two showings per pair and leases of half an hour."""
     return HandOutPlan(seed=7, slots=2, lease=timedelta(minutes=30))
 
 
 @pytest.fixture
 def single_plan(plan: HandOutPlan) -> HandOutPlan:
-    """One showing per pair."""
+    """A plan with one showing per pair."""
     return replace(plan, slots=1)
 
 
 @pytest.fixture
-def judge() -> Callable[..., list[BlindPair]]:
-    """Return what lets a model judge all that is left for it; it returns what the model was shown."""
+def judge_all() -> Callable[..., list[BlindPair]]:
+    """Return a function that answers all open questions of a model and returns the shown pairs."""
 
-    def judge(
+    def judge_all(
         store: Store, name: str, plan: HandOutPlan, choose: Callable[[BlindPair], Choice] = lambda _: "A"
     ):
         rater = raters.get_or_add_rater(store, name, "model")
@@ -65,4 +65,4 @@ def judge() -> Callable[..., list[BlindPair]]:
             verdicts.save_judged_verdicts(db, rater, answers, now=now, declared=store.declared_now)
         return [question.blind for question in questions]
 
-    return judge
+    return judge_all

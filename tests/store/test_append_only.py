@@ -1,9 +1,9 @@
-"""Verdicts, notes and a judge's answers are kept by the database itself, whatever a program tells it."""
+"""The database itself refuses to change or remove verdicts, notes and the answers of judges."""
 
 from datetime import timedelta
 
 import pytest
-from rating import people, rate
+from rating import invite_people, save_choice
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
@@ -17,10 +17,10 @@ INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "tex
 
 @pytest.fixture
 def ann(store, make_pairs, plan):
-    """A rater with a verdict, a note, and one judge's request that is answered and one that is open."""
+    """A rater with a verdict and a note. A judge has an answered and an open request."""
     pairs.add_pairs(store, make_pairs(2))
     who, _ = raters.invite_rater(store, "Ann")
-    rate(store, who, handout.claim_pairs(store, who, plan)[0], comment="a hard one")
+    save_choice(store, who, handout.claim_pairs(store, who, plan)[0], comment="a hard one")
     judge = raters.get_or_add_rater(store, "judge", "model")
     same = {
         "rater_id": judge.id,
@@ -38,12 +38,12 @@ def ann(store, make_pairs, plan):
     return who
 
 
-def execute(store, statement):
+def count_changed_rows(store, statement):
     with store.begin_write() as (db, _):
         return db.execute(text(statement)).rowcount
 
 
-def table_rows(store):
+def read_protected_tables(store):
     with store.begin_read() as db:
         return {
             table: db.execute(text(f"SELECT * FROM {table} ORDER BY 1, 2, 3")).all()
@@ -53,7 +53,7 @@ def table_rows(store):
 
 @pytest.mark.usefixtures("ann")
 def test_append_only_tables_refuse_changes(store):
-    before = table_rows(store)
+    before = read_protected_tables(store)
     assert all(before.values())
     for statement in (
         "UPDATE verdict SET choice = choice",
@@ -66,27 +66,30 @@ def test_append_only_tables_refuse_changes(store):
         "DELETE FROM request WHERE key = 'k0'",
     ):
         with pytest.raises(DBAPIError, match="append-only"):
-            execute(store, statement)
-        assert table_rows(store) == before
+            count_changed_rows(store, statement)
+        assert read_protected_tables(store) == before
 
 
 @pytest.mark.usefixtures("ann")
 def test_an_answered_request_cannot_be_changed(store):
-    assert execute(store, "UPDATE request SET response = sent, state = 'answered' WHERE key = 'k1'") == 1
-    assert execute(store, "UPDATE request SET cost = 3") == 2
+    assert (
+        count_changed_rows(store, "UPDATE request SET response = sent, state = 'answered' WHERE key = 'k1'")
+        == 1
+    )
+    assert count_changed_rows(store, "UPDATE request SET cost = 3") == 2
     with pytest.raises(DBAPIError, match="is append-only"):
-        execute(store, "UPDATE request SET response = NULL WHERE key = 'k1'")
+        count_changed_rows(store, "UPDATE request SET response = NULL WHERE key = 'k1'")
 
 
 @pytest.mark.usefixtures("ann")
 def test_erasure_deletes_only_rows_of_that_person(store, plan):
-    (ben,) = people(store, "Ben")
+    (ben,) = invite_people(store, "Ben")
     presented = handout.claim_pairs(store, ben, plan)[0]
-    rate(store, ben, presented)
+    save_choice(store, ben, presented)
     raters.erase_rater(store, "Ann", "the owner", verdicts=True)
-    rows = table_rows(store)
+    rows = read_protected_tables(store)
     assert [row.presentation_id for row in rows["verdict"]] == [presented.presentation]
     assert len(rows["request"]) == 2
     for statement in ("UPDATE verdict SET choice = 'B'", "DELETE FROM note"):
         with pytest.raises(DBAPIError, match="append-only"):
-            execute(store, statement)
+            count_changed_rows(store, statement)

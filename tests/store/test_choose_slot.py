@@ -70,8 +70,8 @@ def test_choose_slot_follows_its_rules(open_slots, lead, draw, expected):
     assert before == Counter(lead)
 
 
-def test_open_slots_are_read_through_an_index(tmp_path):
-    """Or a hand-out would sort all open slots of the study."""
+def test_reading_open_slots_uses_the_database_index(tmp_path):
+    """Without the index, each hand-out would sort all open slots of the study."""
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store, store.begin_read() as db:
         parameters = {"pool": "people", "rater": 1, "start": 1}
         steps = db.execute(text(f"EXPLAIN QUERY PLAN {slots.OPEN_SLOTS.statement}"), parameters).all()

@@ -1,4 +1,4 @@
-"""What the study's owner does while raters rate: links, decisions, exports, copies, erasures."""
+"""Commands of the study's owner while raters rate: links, decisions, exports, backups, erasures."""
 
 import csv
 import inspect
@@ -32,7 +32,7 @@ NOT_A_FORMULA = "=HYPERLINK(1)"
 
 @pytest.fixture
 def study(tmp_path, make_pairs):
-    """Four pairs, rated by Ann and by somebody who calls himself a formula."""
+    """Four pairs, rated by Ann and by a person whose name looks like a formula."""
     folder = tmp_path / "owned"
     folder.mkdir()
     (folder / "study.toml").write_text(TOML)
@@ -40,15 +40,15 @@ def study(tmp_path, make_pairs):
     with Store.open(study.database, create=True, declared=study.declared) as store:
         pairs.add_pairs(store, make_pairs(4))
         for name in ("Ann", NOT_A_FORMULA):
-            rate(store, study, raters.invite_rater(store, name)[0])
+            rate_until(store, study, raters.invite_rater(store, name)[0])
     return study
 
 
-def opened(study):
+def open_store(study):
     return Store.open(study.database)
 
 
-def rate(store, study, rater, *, until=None):
+def rate_until(store, study, rater, *, until=None):
     while not (until and until.is_set()) and (batch := handout.claim_pairs(store, rater, study.plan)):
         verdicts.save_verdict(
             store, batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0
@@ -59,19 +59,19 @@ def test_a_renewed_link_replaces_the_old_one(study):
     first = manage.invite_raters(study, "Ben", url="https://rate.example.org/").links["Ben"]
     assert first.startswith("https://rate.example.org/?invite=")
     second = manage.invite_raters(study, "Ben", renew=True).links["Ben"]
-    with opened(study) as store:
+    with open_store(study) as store:
         assert raters.find_rater_by_token(store, first.partition("invite=")[2]) is None
         assert raters.find_rater_by_token(store, second.partition("invite=")[2]).name == "Ben"
 
 
-def test_a_link_has_the_address_of_the_served_app(study):
-    """Before that it is where `annotate` serves by default, which the sentence below the links says."""
+def test_links_begin_with_the_address_of_the_served_app(study):
+    """Before the app was served, links begin with the default address of `annotate`, and a line says so."""
     unserved = manage.invite_raters(study, "Ben")
     options = inspect.signature(annotate).parameters
     default = make_url(options["address"].default, options["port"].default)
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
-    with opened(study) as store:
+    with open_store(study) as store:
         settings.put_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
     served = manage.invite_raters(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
@@ -87,7 +87,7 @@ def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
     assert "new links for Ben; their earlier links no longer work" in result.lines[0]
     assert row["link"].startswith("https://rate.example.org/?invite=")
     assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
-    with opened(study) as store:
+    with open_store(study) as store:
         assert raters.find_rater_by_token(store, first.partition("invite=")[2]) is None
         assert (
             raters.find_rater_by_token(store, row["link"].partition("invite=")[2]).name
@@ -109,11 +109,11 @@ def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, fai
     for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
         with pytest.raises(StudyError, match=says):
             manage.renew_links(study, output=output)
-    with opened(study) as store:
+    with open_store(study) as store:
         assert raters.find_rater_by_token(store, link.partition("invite=")[2]).name == "Ben"
 
 
-def test_a_change_shows_only_who_changed(study):
+def test_exclusion_prints_only_the_changed_raters(study):
     result = manage.exclude_raters(study, "Ann", reason="three seconds")
     assert [row[0] for row in result.tables[0].rows] == ["Ann"]
     assert len(result.raters) == 2
@@ -136,17 +136,17 @@ def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
         for rater in manage.exclude_raters(study, "Ann", reason="three seconds").raters
     }
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
-    with opened(study) as store:
+    with open_store(study) as store:
         assert {row.rater for row in unblind.read_tidy_rows(store)} == {NOT_A_FORMULA}
         (note,) = notes.read_notes(store, kind="exclude")
         assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
     manage.include_raters(study, "Ann", reason="the clock was wrong")
-    with opened(study) as store:
+    with open_store(study) as store:
         assert len(unblind.read_tidy_rows(store)) == 8
 
 
 def test_raters_list_shows_each_raters_state(study):
-    with opened(study) as store:
+    with open_store(study) as store:
         who = raters.get_or_add_rater(store, "Ann", "person")
         notes.write_note(store, who, "finished", json.dumps({"rated": 4}))
         notes.write_note(
@@ -162,7 +162,7 @@ def test_raters_list_shows_each_raters_state(study):
 
 
 def test_raters_list_shows_signs_of_careless_rating(study):
-    with opened(study) as store:
+    with open_store(study) as store:
         ann = raters.get_or_add_rater(store, "Ann", "person")
         for number in verdicts.read_rated_presentations(store, ann)[:3]:
             notes.write_note(store, ann, "conduct", '{"copies": 1}', presentation=number)
@@ -172,7 +172,7 @@ def test_raters_list_shows_signs_of_careless_rating(study):
     assert {rater.name: rater.rated for rater in listed.raters}["Ann"] == 4
 
 
-def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
+def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
     (tmp_path / "study.toml").write_text(TOML)
     study = Study.open(tmp_path)
     with Store.open(study.database, create=True) as store:
@@ -210,20 +210,20 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
 )
 def test_refused_commands_change_nothing(study, call, says, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
-    before = dump(study)
+    before = read_all_rows(study)
     with pytest.raises(StudyError, match=says):
         call(study)
-    assert dump(study) == before
+    assert read_all_rows(study) == before
 
 
-def dump(study):
+def read_all_rows(study):
     with sqlite3.connect(study.folder / "study.db") as database:
         rows = list(database.iterdump())
     database.close()
     return rows
 
 
-def test_an_export_has_columns_of_side_choice_and_method(study, tmp_path):
+def test_export_has_side_choice_and_method_of_each_verdict(study, tmp_path):
     assert export(study).path == study.folder / "verdicts.csv"
     with (study.folder / "verdicts.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -257,7 +257,7 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
         pairs.add_pairs(store, make_pairs(300))
         rater, _ = raters.invite_rater(store, "Cas")
         end = threading.Event()
-        writer = threading.Thread(target=rate, args=(store, study, rater), kwargs={"until": end})
+        writer = threading.Thread(target=rate_until, args=(store, study, rater), kwargs={"until": end})
         writer.start()
         while not verdicts.read_rated_presentations(store, rater):
             pass
@@ -292,8 +292,8 @@ def test_backup_refuses_damaged_and_postgresql_databases(study, tmp_path, monkey
         backup(study, tmp_path / "copy.db")
 
 
-class Answers:
-    """A person at the terminal."""
+class AnsweringReporter:
+    """A reporter for a person who gives one answer to all questions."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -303,13 +303,13 @@ class Answers:
         return self.answer
 
 
-def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
+def test_erase_prints_a_search_for_files_with_the_name(study, monkeypatch):
     paid = raters.RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    with progress.use_reporter(Answers(answer=False)):
+    with progress.use_reporter(AnsweringReporter(answer=False)):
         assert paid in manage.erase_raters(study, "Ann").raters
-    with progress.use_reporter(Answers(answer=True)):
+    with progress.use_reporter(AnsweringReporter(answer=True)):
         erased = manage.erase_raters(study, "Ann")
     assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]
@@ -319,16 +319,16 @@ def test_erase_names_files_that_still_hold_the_name(study, monkeypatch):
     assert [row.rated for row in erased.raters] == [4, 4]
     assert "Ann" not in repr(erased.raters)
     manage.erase_raters(study, NOT_A_FORMULA, verdicts=True, yes=True)
-    with opened(study) as store:
+    with open_store(study) as store:
         assert len(unblind.read_tidy_rows(store)) == 4
 
 
 def test_new_raters_get_pairs_by_the_current_plan(study):
-    """The app that is served began with two raters a pair, and both have rated all."""
+    """The app was started with a plan of two raters per pair, and both have rated all pairs."""
     more = study.folder / "study.toml"
     more.write_text(more.read_text().replace("raters_per_pair = 2", "raters_per_pair = 3"))
     manage.invite_raters(Study.open(study.folder), "Ben")
-    with opened(study) as store:
+    with open_store(study) as store:
         ben = raters.get_or_add_rater(store, "Ben", "person")
         assert handout.count_progress(store, ben, study.plan) == (0, 4)
         assert len(handout.claim_pairs(store, ben, study.plan)) == 1

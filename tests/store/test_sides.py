@@ -1,4 +1,4 @@
-"""Sides are balanced, and still cannot be foretold: what a rater who counts could make of them."""
+"""Sides are balanced, and a rater who counts them cannot predict the next side."""
 
 import random
 from collections import Counter, defaultdict
@@ -18,10 +18,10 @@ DESIGNS = [(1, 1), (2, 1), (3, 1), (4, 1), (2, 3), (3, 3), (4, 3)]
 """Raters per pair, and comparisons among which the pairs are divided."""
 
 
-def simulate(folder, make_pairs, slots, comparisons, seed):
-    """Let six people rate, one in three of whom leaves halfway; return all rows.
+def simulate_raters(folder, make_pairs, slots, comparisons, seed):
+    """Let six people rate, two of whom leave early; return all rows.
 
-    They take turns at random, or with an odd seed one does a sixth of the work after another.
+    People take turns at random. With an odd seed, they rate one after another, a sixth of the work each.
     """
     shuffled = random.Random(f"{slots} {comparisons} {seed}")
     couples = list(combinations(METHODS, 2))[:comparisons]
@@ -47,10 +47,10 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
 
 
 def read_showings(rows):
-    """Return of each showing: whether method A was first, the last side, the place in the visit, the lead.
+    """Yield for each showing: whether method A was first, the last side, the index in the visit, the lead.
 
-    The lead is that of the method that is farther from even: positive if a balancing coin would turn the next
-    showing towards B. The last of each visit is its lead at the end, with None for the side.
+    The lead is the larger imbalance of the two methods. It is positive if method B should be first next. The
+    last item of each visit is the lead at the end, with None as side.
     """
     visits = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.presentation):
@@ -68,26 +68,26 @@ def read_showings(rows):
 
 @pytest.fixture(scope="module")
 def showings(tmp_path_factory, make_pairs):
-    """Return the showings of four studies of each design."""
+    """The showings of four simulated studies for each design."""
     folder = tmp_path_factory.mktemp("sides")
     return [
         showing
         for slots, comparisons in DESIGNS
         for seed in range(4)
-        for showing in read_showings(simulate(folder, make_pairs, slots, comparisons, seed))
+        for showing in read_showings(simulate_raters(folder, make_pairs, slots, comparisons, seed))
     ]
 
 
-def foretold(guesses):
-    """Return how often a guess is right."""
+def compute_share_of_right_guesses(guesses):
+    """Return the share of guesses that are right."""
     right = Counter(guesses)
     return right[True] / right.total()
 
 
 def test_side_imbalance_of_a_method_rarely_exceeds_six(showings):
-    """A coin draws whether five or six.
+    """A coin draws five or six as the limit.
 
-    It leads by more where all slots that others left the rater are on one side, which is rare.
+    The imbalance is larger only if all remaining slots are on one side, which is rare.
     """
     leads = [abs(lead) for first, *_, lead in showings if first is None]
     assert max(leads) <= 9
@@ -99,8 +99,8 @@ def test_side_imbalance_of_a_method_rarely_exceeds_six(showings):
     [lambda last, _: last, lambda _, index: index % 2, lambda last, index: (last, index % 2)],
     ids=["last side", "parity", "both"],
 )
-def test_the_next_side_is_independent_of_last_and_position(showings, key):
-    """The best guess by each of these is a coin: the standard error of 1000 showings is 0.016."""
+def test_next_side_is_independent_of_last_side_and_position(showings, key):
+    """No guess by these keys is better than a coin. The standard error of 1000 showings is 0.016."""
     seen = defaultdict(Counter)
     for first, last, index, _ in showings:
         if last is not None and first is not None:
@@ -109,19 +109,22 @@ def test_the_next_side_is_independent_of_last_and_position(showings, key):
     assert all(counts[True] / counts.total() == pytest.approx(0.5, abs=0.05) for counts in seen.values())
 
 
-def test_counting_sides_helps_little_to_guess_the_next(showings):
-    """Who always bets on the side that was rarer so far.
+def test_side_counts_hardly_predict_the_next_side(showings):
+    """A rater always bets on the side that was less frequent before.
 
-    A fair walk that must turn at 5 is foretold in 0.6 of the steps from 3 on: three steps back for two on.
+    In a fair random walk between −5 and 5, such a bet wins 0.6 of the steps that begin at 3 or more.
     """
     counted = [(first, lead) for first, *_, lead in showings if lead and first is not None]
     assert len(counted) > 3600
-    assert foretold((lead < 0) == first for first, lead in counted) <= 0.58
-    assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.62
+    assert compute_share_of_right_guesses((lead < 0) == first for first, lead in counted) <= 0.58
+    assert (
+        compute_share_of_right_guesses((lead < 0) == first for first, lead in counted if abs(lead) >= 3)
+        <= 0.62
+    )
 
 
 def test_side_imbalance_ends_at_unpredictable_positions(showings):
-    """A lead is odd after an odd number of pairs. At 5 every other step is free, and half of those go on."""
+    """At a lead of 5, the limit is 5 in half of all cases. In the other half, a coin decides."""
     turned = Counter(
         (lead > 0) != first for first, _, _, lead in showings if abs(lead) == 5 and first is not None
     )

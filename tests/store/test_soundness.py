@@ -1,4 +1,4 @@
-"""A study.db that a disk or another program has changed: a reason and a remedy, whatever was changed."""
+"""Every change of study.db by a disk or another program is explained with a reason and a remedy."""
 
 import json
 import random
@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 
 import pytest
-from rating import people, rate_all
+from rating import invite_people, rate_all_pairs
 
 from analysis.monitor.ratings import read_ratings
 from guard_eval.errors import StudyError
@@ -37,11 +37,11 @@ ODD = [
 
 @pytest.fixture
 def rated(store, tmp_path, make_pairs, plan):
-    """The file of a study with two people who rated all, and a note of every form."""
+    """The file of a study that two people have rated, with a note of every form."""
     pairs.add_pairs(store, make_pairs(3), plan)
-    for who in people(store, "Ann", "Ben"):
+    for who in invite_people(store, "Ann", "Ben"):
         notes.write_note(store, who, "consent", '{"agreed": true}')
-        rate_all(store, who, plan)
+        rate_all_pairs(store, who, plan)
     raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
     raters.exclude_or_include_rater(store, "Ann", "include", "why", "who")
     with store.engine.connect() as db:
@@ -49,8 +49,8 @@ def rated(store, tmp_path, make_pairs, plan):
     return shutil.copy(tmp_path / "study.db", tmp_path / "changed.db")
 
 
-def change(file, target, value):
-    """Put a value into the first row of a table's column, past all that the database checks."""
+def overwrite_value(file, target, value):
+    """Write a value into the first row of a column, without the database's checks."""
     table, column = target.split(".")
     with sqlite3.connect(file) as db:
         db.execute("PRAGMA writable_schema = ON")
@@ -64,8 +64,8 @@ def change(file, target, value):
     db.close()
 
 
-def use(store, plan):
-    """Do what commands do with a database."""
+def list_actions(store, plan):
+    """Yield actions that commands perform on a database."""
     yield lambda: read_ratings(store, raters.read_progress(store), slots=2)
     yield lambda: unblind.read_tidy_rows(store, include_surplus=True)
     yield lambda: unblind.read_history(store)
@@ -76,13 +76,13 @@ def use(store, plan):
     yield lambda: handout.claim_pairs(store, raters.get_or_add_rater(store, "Ann", "person"), plan)
 
 
-def outcomes(file, plan):
-    """Return what was raised, each action with a store of its own, as each command has."""
+def collect_errors(file, plan):
+    """Run each action on a newly opened store, and return the messages of all errors."""
     raised = []
     for number in range(8):
         try:
             with Store.open(f"sqlite:///{file}") as store:
-                list(use(store, plan))[number]()
+                list(list_actions(store, plan))[number]()
         except StudyError as error:
             raised.append(str(error))
     return raised
@@ -90,10 +90,10 @@ def outcomes(file, plan):
 
 @pytest.mark.parametrize(("target", "value"), ODD)
 def test_invalid_values_are_named_with_a_remedy(rated, plan, target, value):
-    change(rated, target, value)
+    overwrite_value(rated, target, value)
     with Store.open(f"sqlite:///{rated}") as store:
         assert find_damage(store.engine) is not None
-    raised = outcomes(rated, plan)
+    raised = collect_errors(rated, plan)
     assert all("restore" in text or "'Ann' is a cat, not a person" in text for text in raised), raised
 
 
@@ -110,7 +110,7 @@ def test_a_programming_error_is_not_called_damage(rated):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_damaged_page_is_explained(rated, plan, tmp_path, seed):
-    """Of every page in turn 40 bytes are changed."""
+    """40 bytes of one page are changed, for each page in turn."""
     content, drawn = (tmp_path / "changed.db").read_bytes(), random.Random(seed)
     for start in range(0, len(content), 4096):
         changed = bytearray(content)
@@ -119,7 +119,7 @@ def test_a_damaged_page_is_explained(rated, plan, tmp_path, seed):
         for path in tmp_path.glob("changed.db*"):
             path.unlink()
         (tmp_path / "changed.db").write_bytes(changed)
-        outcomes(rated, plan)
+        collect_errors(rated, plan)
 
 
 @pytest.mark.parametrize("sql", ["x", "", "CREATE TABLE rater (id)", json.dumps({})])
@@ -128,4 +128,4 @@ def test_a_damaged_schema_is_explained(rated, plan, sql):
         db.execute("PRAGMA writable_schema = ON")
         db.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'rater'", (sql,))
     db.close()
-    assert outcomes(rated, plan)
+    assert collect_errors(rated, plan)

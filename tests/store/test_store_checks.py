@@ -1,10 +1,10 @@
-"""Gold pairs, repeats and quotas: mixed in, counted, and no part of the study."""
+"""Gold pairs and repeats are mixed with the study's pairs, and are no part of the results."""
 
 from dataclasses import replace
 
 import pytest
 from factories import make_gold
-from rating import people, rate, rate_all
+from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, pairs, raters, unblind, verdicts
@@ -14,18 +14,18 @@ def is_gold(blind):
     return blind.prompt.startswith("A gold")
 
 
-def test_gold_pairs_are_excluded_from_results(store, make_pairs, plan, judge):
+def test_gold_pairs_are_excluded_from_results(store, make_pairs, plan, judge_all):
     pairs.add_pairs(store, make_pairs(3))
     assert pairs.add_gold_pairs(store, make_gold(2)) == 2
     assert pairs.add_gold_pairs(store, make_gold(3)) == 1
     assert pairs.read_gold_pairs(store) == make_gold(3)
     assert pairs.read_pairs(store) == make_pairs(3)
-    (ann,) = people(store, "Ann")
-    assert len(rate_all(store, ann, plan)) == 3  # the plan asks for no gold
+    (ann,) = invite_people(store, "Ann")
+    assert len(rate_all_pairs(store, ann, plan)) == 3  # the plan asks for no gold
     gold = replace(plan, gold_every=1)
-    assert sum(map(is_gold, rate_all(store, ann, gold))) == 3
+    assert sum(map(is_gold, rate_all_pairs(store, ann, gold))) == 3
     assert len(unblind.read_tidy_rows(store)) == 3
-    assert not any(map(is_gold, judge(store, "judge", gold)))
+    assert not any(map(is_gold, judge_all(store, "judge", gold)))
     assert {row.name: row.rated for row in raters.read_progress(store)} == {"Ann": 3, "judge": 6}
 
 
@@ -34,9 +34,9 @@ def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, pl
     pairs.add_gold_pairs(store, make_gold(5))
     four = replace(plan, gold_every=4, slots=3)
     places, sides = set(), set()
-    for rater in people(store, "Ann", "Ben", "Eve"):
+    for rater in invite_people(store, "Ann", "Ben", "Eve"):
         assert handout.count_progress(store, rater, four) == (0, 15)
-        presented = rate_all(store, rater, four)
+        presented = rate_all_pairs(store, rater, four)
         assert len(presented) == 15
         at = [index for index, blind in enumerate(presented) if is_gold(blind)]
         before = tuple(sum(not is_gold(blind) for blind in presented[:index]) for index in at)
@@ -48,12 +48,12 @@ def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, pl
 
 
 def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
-    """The first after 10 to 19 pairs, and the other, which would come after 20, at the end."""
+    """The first repeat comes after 10 to 19 pairs. The second one comes at the end, after 20 pairs."""
     pairs.add_pairs(store, make_pairs(24))
     twice = replace(plan, quota=20, repeats=2)
-    for rater in people(store, "Ann", "Ben"):
+    for rater in invite_people(store, "Ann", "Ben"):
         assert handout.count_progress(store, rater, twice) == (0, 22)
-        presented = rate_all(store, rater, twice)
+        presented = rate_all_pairs(store, rater, twice)
         texts = [frozenset((blind.text_a, blind.text_b)) for blind in presented]
         repeats = [index for index, pair in enumerate(texts) if pair in texts[:index]]
         assert len(presented) == 22
@@ -74,11 +74,11 @@ def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(12))
     pairs.add_gold_pairs(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
-    (ann,) = people(store, "Ann")
+    (ann,) = invite_people(store, "Ann")
     totals = {sum(handout.count_progress(store, ann, every))}
     while presented := handout.claim_pairs(store, ann, every):
         totals.add(sum(handout.count_progress(store, ann, every)))
-        rate(store, ann, presented[0])
+        save_choice(store, ann, presented[0])
         totals.add(sum(handout.count_progress(store, ann, every)))
     assert totals == {9 + 2 + 2}
     assert verdicts.read_rated_presentations(store, ann) == sorted(

@@ -1,4 +1,4 @@
-"""Many threads and processes at one database: no slot twice, no slot lost, no 'database is locked'."""
+"""Many threads and processes use one database: no slot is given twice or lost, and no call fails."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rating import people, rate, rate_all
+from rating import invite_people, rate_all_pairs, save_choice
 from sqlalchemy import text
 
 from guard_eval.store import Store, handout, pairs, raters, unblind
@@ -36,8 +36,8 @@ with Store.open(url, create=True) as store, ThreadPoolExecutor(len(names)) as th
 """
 
 
-def at_once(functions):
-    """Start the functions together; return what they return."""
+def run_at_once(functions):
+    """Start all functions at the same time; return their results."""
     barrier = threading.Barrier(len(functions))
 
     def run(function):
@@ -48,8 +48,8 @@ def at_once(functions):
         return list(threads.map(run, functions))
 
 
-def assert_exactly(rows, count, slots):
-    """Each of `count` pairs has `slots` counted ratings, one per slot, by as many raters."""
+def assert_every_slot_is_rated_once(rows, count, slots):
+    """Check that each of `count` pairs has one rating per slot, all by different raters."""
     assert Counter((row.pair_id, row.slot) for row in rows) == Counter(
         {(row.pair_id, row.slot) for row in rows}
     )
@@ -73,54 +73,54 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
     acknowledged = [tuple(line.split()) for output, _ in results for line in output.splitlines()]
     rows = [row for row in unblind.read_tidy_rows(store) if row.criterion == "fluency"]
     assert sorted((row.rater, str(row.presentation)) for row in rows) == sorted(acknowledged)
-    assert_exactly(rows, 20, 3)
+    assert_every_slot_is_rated_once(rows, 20, 3)
 
 
 @pytest.mark.parametrize("abandoned", [False, True], ids=["last", "abandoned"])
 def test_twenty_raters_at_once_never_get_the_same_slot(store, make_pairs, single_plan, clock, abandoned):
     pairs.add_pairs(store, make_pairs(1))
-    everybody = people(store, *(f"person {number}" for number in range(20)))
+    everybody = invite_people(store, *(f"person {number}" for number in range(20)))
     if abandoned:
         handout.claim_pairs(store, everybody.pop(), single_plan)
         clock.advance(hours=1)
-    claimed = at_once(
+    claimed = run_at_once(
         [lambda rater=rater: handout.claim_pairs(store, rater, single_plan) for rater in everybody]
     )
     assert Counter(map(len, claimed)) == {1: 1, 0: len(everybody) - 1}
 
 
 def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_plan, clock):
-    """Each pair's first rater comes late, at the moment another asks: one of the two is counted, not both."""
+    """The first rater of each pair saves late, while another rater claims the pair."""
     pairs.add_pairs(store, make_pairs(25))
-    late, new = people(store, "late", "new")
+    late, new = invite_people(store, "late", "new")
     held = handout.claim_pairs(store, late, single_plan, limit=25)
     clock.advance(hours=1)
-    _, taken = at_once(
+    _, taken = run_at_once(
         [
-            lambda: [rate(store, late, blind) for blind in held],
-            lambda: len(rate_all(store, new, single_plan)),
+            lambda: [save_choice(store, late, blind) for blind in held],
+            lambda: len(rate_all_pairs(store, new, single_plan)),
         ]
     )
     assert Counter(row.rater for row in unblind.read_tidy_rows(store)) == Counter(late=25 - taken, new=taken)
-    assert_exactly(unblind.read_tidy_rows(store), 25, 1)
+    assert_every_slot_is_rated_once(unblind.read_tidy_rows(store), 25, 1)
     assert len(unblind.read_tidy_rows(store, include_surplus=True)) == 25 + taken
 
 
 def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(10))
     ann, _ = raters.invite_rater(store, "Ann")
-    claimed = at_once([lambda: handout.claim_pairs(store, ann, plan) for _ in range(8)])
+    claimed = run_at_once([lambda: handout.claim_pairs(store, ann, plan) for _ in range(8)])
     assert len({blind[0].presentation for blind in claimed}) == 1
     presented = claimed[0][0]
-    at_once([lambda: rate(store, ann, presented, "B")] * 12)
+    run_at_once([lambda: save_choice(store, ann, presented, "B")] * 12)
     assert [row.revision for row in unblind.read_history(store)] == [0]
-    at_once([lambda choice=choice: rate(store, ann, presented, choice) for choice in "ABABAB"])
+    run_at_once([lambda choice=choice: save_choice(store, ann, presented, choice) for choice in "ABABAB"])
     assert [row.revision for row in unblind.read_history(store)][:2] == [0, 1]
     assert len(unblind.read_tidy_rows(store)) == 1
 
 
 def test_write_times_never_decrease(store_url):
-    """Each writer has a store, as processes have: the time is that at which it may write."""
+    """Each writer opens the database itself, as processes do."""
     times = []
 
     def write():
@@ -129,7 +129,7 @@ def test_write_times_never_decrease(store_url):
                 with store.begin_write() as (_, now):
                     times.append(now)
 
-    at_once([write] * 6)
+    run_at_once([write] * 6)
     assert times == sorted(times)
 
 
@@ -138,7 +138,7 @@ def test_processes_create_a_database_once(empty_url):
         with Store.open(empty_url, create=True) as store:
             return pairs.read_pairs(store)
 
-    assert at_once([make] * 8) == [[]] * 8
+    assert run_at_once([make] * 8) == [[]] * 8
 
 
 def test_a_read_transaction_sees_one_state(store, store_url, make_pairs):

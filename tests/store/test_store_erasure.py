@@ -1,4 +1,4 @@
-"""A person is taken out: the name is in no byte of the study's files, and the verdicts stay, or go too."""
+"""An erased name is in no byte of the study's files. The verdicts stay, or are deleted on request."""
 
 import sqlite3
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 from factories import prolific_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rating import people, rate, rate_all
+from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, unblind
@@ -17,8 +17,8 @@ from guard_eval.store.sql.schema import query
 ADA = prolific_id("ada")
 
 
-def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
-    """Let a person leave traces everywhere, and another one rate too."""
+def leave_traces(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
+    """Enrol a person who rates and leaves the name in every kind of note."""
     raters.invite_rater(store, "Grace")
     ada = raters.enrol_rater(store, external, source, plan, browsers=["b"]).rater
     with store.begin_write() as (db, _):
@@ -27,8 +27,8 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     notes.write_note(store, ada, "arrival", f'{{"session": "{external}"}}')
     notes.write_note(store, ada, "background", f'{{"languages": "{name}"}}')
     notes.write_note(store, ada, "consent", '{"agreed": true}')
-    for presented in rate_all(store, ada, plan):
-        rate(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
+    for presented in rate_all_pairs(store, ada, plan):
+        save_choice(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
     raters.exclude_or_include_rater(store, name, "exclude", f"{name} ({external}) was fast", "owner")
     raters.exclude_or_include_rater(store, name, "include", "a mistake", "owner")
     return ada
@@ -37,7 +37,7 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
 @pytest.mark.both_databases
 def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(4))
-    ada = known_by(store, plan)
+    ada = leave_traces(store, plan)
     before = [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)]
     new, external = raters.erase_rater(store, "Ada Lovelace", "owner")
     assert (new, external) == (f"erased-{ada.id}", ADA)
@@ -63,21 +63,21 @@ def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
 @pytest.mark.both_databases
 def test_erase_can_delete_verdicts_and_free_pairs(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(4))
-    (ben,) = people(store, "Ben")
+    (ben,) = invite_people(store, "Ben")
     single_plan = replace(plan, slots=1)
-    known_by(store, single_plan)
+    leave_traces(store, single_plan)
     assert handout.claim_pairs(store, ben, single_plan) == []
     raters.erase_rater(store, "Ada Lovelace", "owner", verdicts=True)
     assert unblind.read_tidy_rows(store, include_excluded=True) == unblind.read_history(store) == []
     assert {note.kind for note in notes.read_notes(store)} == {"exclude", "include", "erase"}
-    assert len(rate_all(store, ben, single_plan)) == 4
+    assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
 
 def test_erase_opens_no_slots_beyond_the_plan(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(1))
-    ann, ben, cem = people(store, "Ann", "Ben", "Cem")
+    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):
-        rate_all(store, who, plan)
+        rate_all_pairs(store, who, plan)
     single_plan = replace(plan, slots=1)
     slots.apply_plan(store, single_plan)
     assert handout.claim_pairs(store, cem, single_plan) == []
@@ -96,7 +96,7 @@ def test_an_erased_name_is_in_no_file_of_the_folder(tmp_path_factory, make_pairs
     name = f"zq{name}"
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
         pairs.add_pairs(store, make_pairs(6))
-        known_by(store, plan, name=name, external=f"id-of-{name}", source="panel")
+        leave_traces(store, plan, name=name, external=f"id-of-{name}", source="panel")
         held = b"".join(path.read_bytes() for path in folder.iterdir())
         assert name.encode() in held
         raters.erase_rater(store, name, "owner", verdicts=verdicts)
@@ -111,7 +111,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
     file = tmp_path / "study.db"
     with Store.open(f"sqlite:///{file}", create=True) as store:
         pairs.add_pairs(store, make_pairs(2))
-        known_by(store, plan)
+        leave_traces(store, plan)
         reader = sqlite3.connect(file, isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM rater").fetchone()
@@ -143,10 +143,10 @@ def test_erasing_a_one_letter_name_changes_no_other_word(store, make_pairs, plan
 
 
 def test_an_erased_name_is_removed_from_notes_of_others(store, make_pairs, plan):
-    """Whatever its case and its Unicode form; a name that is a letter stays in the words of others."""
+    """Case and Unicode form do not matter. A name of one letter stays in the notes of others."""
     pairs.add_pairs(store, make_pairs(2))
-    _, ben, _ = people(store, "Zo\u00eb B", "Ben", "A")
-    rate(
+    _, ben, _ = invite_people(store, "Zo\u00eb B", "Ben", "A")
+    save_choice(
         store, ben, handout.claim_pairs(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better"
     )
     raters.exclude_or_include_rater(

@@ -1,9 +1,9 @@
-"""Excluding a rater is a recorded decision: nothing is deleted, and the slots are filled again."""
+"""Excluding a rater is recorded. It deletes nothing, and other raters can take the slots."""
 
 from collections import Counter
 
 import pytest
-from rating import people, rate, rate_all
+from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
@@ -11,21 +11,21 @@ from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
 
 @pytest.fixture
 def ann(store, make_pairs, single_plan):
-    """Who has rated two of three pairs, one slot each, and holds the third."""
+    """A rater who has rated two of three pairs and holds the third one."""
     pairs.add_pairs(store, make_pairs(3))
     who, _ = raters.invite_rater(store, "Ann")
     for blind in handout.claim_pairs(store, who, single_plan, limit=3)[:2]:
-        rate(store, who, blind)
+        save_choice(store, who, blind)
     return who
 
 
 def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_plan):
-    (ben,) = people(store, "Ben")
+    (ben,) = invite_people(store, "Ben")
     assert handout.claim_pairs(store, ben, single_plan) == []
     raters.exclude_or_include_rater(store, "Ann", "exclude", "all in two seconds", "the owner")
     assert unblind.read_tidy_rows(store) == []
     assert handout.count_progress(store, ben, single_plan) == (0, 3)
-    assert len(rate_all(store, ben, single_plan)) == 3
+    assert len(rate_all_pairs(store, ben, single_plan)) == 3
     everything = unblind.read_tidy_rows(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
     assert [row for row in everything if not row.excluded] == unblind.read_tidy_rows(store)
@@ -41,17 +41,17 @@ def test_an_excluded_rater_can_save_but_gets_no_pairs(store, make_pairs, plan):
     assert raters.find_rater_by_token(store, token) == ann
     assert handout.claim_pairs(store, ann, plan) == []
     assert handout.count_progress(store, ann, plan) == (0, 0)
-    rate(store, ann, presented)  # open in the browser: not lost
+    save_choice(store, ann, presented)  # open in the browser: not lost
     assert handout.count_progress(store, ann, plan) == (1, 0)
     assert unblind.read_tidy_rows(store) == []
     assert [row.surplus for row in unblind.read_tidy_rows(store, include_excluded=True)] == [False]
 
 
 def test_an_included_rater_regains_free_slots(store, ann, single_plan):
-    (ben,) = people(store, "Ben")
+    (ben,) = invite_people(store, "Ben")
     before = {row.pair_id for row in unblind.read_tidy_rows(store)}
     raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    rate(store, ben, handout.claim_pairs(store, ben, single_plan)[0])
+    save_choice(store, ben, handout.claim_pairs(store, ben, single_plan)[0])
     (taken,) = (row.pair_id for row in unblind.read_tidy_rows(store))
     raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")
     rows = unblind.read_tidy_rows(store, include_surplus=True)
@@ -59,7 +59,7 @@ def test_an_included_rater_regains_free_slots(store, ann, single_plan):
     assert {row.pair_id for row in rows if row.surplus} == before & {taken}
     # what she held unrated is hers again, unless it was taken
     assert len(handout.claim_pairs(store, ann, single_plan)) == (taken in before)
-    assert rate_all(store, ben, single_plan) == []
+    assert rate_all_pairs(store, ben, single_plan) == []
 
 
 @pytest.mark.usefixtures("ann")
@@ -80,17 +80,17 @@ def test_impossible_exclusions_and_inclusions_are_refused(store):
 
 
 def test_a_slot_rated_by_three_raters_counts_once(store, make_pairs, single_plan, clock):
-    """Ann's rating came late, after Ben took her slot; both are excluded, and Eve rates the pair."""
+    """Ann rates late, after Ben took her slot. Both are excluded, and Eve rates the pair."""
     pairs.add_pairs(store, make_pairs(1))
-    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
+    ann, ben, eve = invite_people(store, "Ann", "Ben", "Eve")
     late = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(hours=1)
-    rate_all(store, ben, single_plan)
-    rate(store, ann, late)
+    rate_all_pairs(store, ben, single_plan)
+    save_choice(store, ann, late)
     assert [row.rater for row in unblind.read_tidy_rows(store)] == ["Ben"]
     for name in ("Ann", "Ben"):
         raters.exclude_or_include_rater(store, name, "exclude", "why", "who")
-    assert len(rate_all(store, eve, single_plan)) == 1
+    assert len(rate_all_pairs(store, eve, single_plan)) == 1
     raters.exclude_or_include_rater(store, "Ben", "include", "why", "who")
     rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
     assert [(row.rater, row.excluded, row.surplus) for row in rows] == [
@@ -104,14 +104,14 @@ def test_a_revoked_rater_cannot_sign_in(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(2))
     ann, token = raters.invite_rater(store, "Ann")
     presented = handout.claim_pairs(store, ann, plan)[0]
-    rate(store, ann, presented)
+    save_choice(store, ann, presented)
     raters.revoke_rater(store, "Ann")
     raters.revoke_rater(store, "Ann")
     assert raters.find_rater_by_token(store, token) is None
     assert handout.claim_pairs(store, ann, plan) == []
     assert handout.count_progress(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
-        rate(store, ann, presented, "B")
+        save_choice(store, ann, presented, "B")
     assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}
     assert [row.rater for row in unblind.read_tidy_rows(store)] == ["Ann"]
     assert [(row.state, row.rated) for row in raters.read_progress(store)] == [("revoked", 1)]

@@ -1,10 +1,10 @@
-"""Who is shown what, on which side, for how long; what a rater skips; clocks that jump."""
+"""Hand-out of pairs: order, leases, quotas, skips, and clocks that jump."""
 
 from collections import Counter
 from dataclasses import replace
 
 import pytest
-from rating import people, rate, rate_all
+from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
@@ -13,12 +13,12 @@ from guard_eval.store.showings import roster, slots
 from guard_eval.store.showings.slots import MOST_SKIPS
 
 
-def prompts(presented):
+def list_prompts(presented):
     return [blind.prompt for blind in presented]
 
 
-def counted(store):
-    """Return whose verdicts count, and whose came too late."""
+def split_raters_by_surplus(store):
+    """Return the raters of counted verdicts, and those of surplus verdicts."""
     rows = unblind.read_tidy_rows(store, include_surplus=True)
     return [row.rater for row in rows if not row.surplus], [row.rater for row in rows if row.surplus]
 
@@ -27,31 +27,31 @@ def counted(store):
 def one_pair(store, make_pairs):
     """One pair in the store, and three people."""
     pairs.add_pairs(store, make_pairs(1))
-    return people(store, "Ann", "Ben", "Eve")
+    return invite_people(store, "Ann", "Ben", "Eve")
 
 
 def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(9))
-    ann, ben = people(store, "Ann", "Ben")
-    ann_saw = prompts(rate_all(store, ann, plan))
+    ann, ben = invite_people(store, "Ann", "Ben")
+    ann_saw = list_prompts(rate_all_pairs(store, ann, plan))
     assert sorted(ann_saw) == sorted(pair.prompt for pair in make_pairs(9)) != ann_saw
     assert handout.claim_pairs(store, ann, plan) == []
-    ben_saw = prompts(rate_all(store, ben, plan))
+    ben_saw = list_prompts(rate_all_pairs(store, ben, plan))
     assert sorted(ben_saw) == sorted(ann_saw)
     assert ben_saw != ann_saw
 
 
-def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge):
+def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge_all):
     pairs.add_pairs(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     sample = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
-    ann, ben, cem = people(store, "Ann", "Ben", "Cem")
+    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     assert handout.count_progress(store, ann, plan) == (0, 3)
     assert roster.reserve_slots(store, [ann.name, ben.name], plan) == 6
     simulated = raters.get_or_add_rater(store, "SIMULATED", "simulated")
     for rater in (ann, ben, simulated):
-        assert sorted(prompts(rate_all(store, rater, plan))) == sample
+        assert sorted(list_prompts(rate_all_pairs(store, rater, plan))) == sample
     assert handout.claim_pairs(store, cem, plan) == []  # the simulated raters' slots are no person's
-    assert len(judge(store, "judge", plan)) == 18  # both orders
+    assert len(judge_all(store, "judge", plan)) == 18  # both orders
     with pytest.raises(KeyError, match="model"):
         handout.claim_pairs(store, raters.get_or_add_rater(store, "judge", "model"), plan)
 
@@ -79,37 +79,37 @@ def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, singl
     )  # another has its slot, and nobody sees a pair twice
     assert handout.claim_pairs(store, eve, single_plan) == []
     assert handout.count_progress(store, ann, single_plan) == (0, 0)
-    rate(store, ann, abandoned)
-    rate(store, ben, taken)
-    assert counted(store) == (["Ben"], ["Ann"])
+    save_choice(store, ann, abandoned)
+    save_choice(store, ben, taken)
+    assert split_raters_by_surplus(store) == (["Ben"], ["Ann"])
 
 
 def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     presented = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(days=3)
-    rate(store, ann, presented)
+    save_choice(store, ann, presented)
     assert handout.claim_pairs(store, ben, single_plan) == []
-    assert counted(store) == (["Ann"], [])
+    assert split_raters_by_surplus(store) == (["Ann"], [])
 
 
 def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     presented = handout.claim_pairs(store, ann, single_plan)[0]
     assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
-    rate(store, ann, presented)
+    save_choice(store, ann, presented)
     assert handout.find_wait_end(store, ben, single_plan) is None
 
 
 def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(4))
-    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
+    ann, ben, eve = invite_people(store, "Ann", "Ben", "Eve")
     assert handout.count_progress(store, ann, plan) == (0, 4)
     presented = handout.claim_pairs(store, ann, plan, limit=2)
     assert handout.count_progress(store, ann, plan) == (0, 4)
-    rate(store, ann, presented[0])
+    save_choice(store, ann, presented[0])
     assert handout.count_progress(store, ann, plan) == (1, 3)
-    rate_all(store, ben, plan)
+    rate_all_pairs(store, ben, plan)
     assert handout.count_progress(store, ben, plan) == (4, 0)
     assert handout.count_progress(store, eve, plan) == (
         0,
@@ -119,7 +119,7 @@ def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
 
 def test_a_slot_lost_to_another_rater_uses_no_quota(store, make_pairs, plan, clock):
     pairs.add_pairs(store, make_pairs(2))
-    ann, ben = people(store, "Ann", "Ben")
+    ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
     lost = handout.claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
@@ -135,7 +135,7 @@ def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, 
     presented = handout.claim_pairs(store, ann, single_plan)[0]
     clock.advance(days=-1)
     assert handout.claim_pairs(store, ann, single_plan) == [presented]  # a refresh
-    rate(store, ann, presented)
+    save_choice(store, ann, presented)
     assert verdicts.read_rated_presentations(store, ann) == [presented.presentation]
     raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
     assert len(handout.claim_pairs(store, ben, single_plan)) == 1
@@ -151,13 +151,13 @@ def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock,
     presented = handout.claim_pairs(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
     clock.advance(**change)
     assert handout.claim_pairs(store, ben, single_plan) == []
-    rate(store, ann, presented)
-    assert counted(store) == (["Ann"], [])
+    save_choice(store, ann, presented)
+    assert split_raters_by_surplus(store) == (["Ann"], [])
 
 
 def test_lost_pairs_return_only_within_the_quota(store, make_pairs, plan, clock):
     pairs.add_pairs(store, make_pairs(2))
-    ann, ben = people(store, "Ann", "Ben")
+    ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
     (lost,) = handout.claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
@@ -165,7 +165,7 @@ def test_lost_pairs_return_only_within_the_quota(store, make_pairs, plan, clock)
     assert handout.claim_pairs(store, ann, single_plan) == []
     other = first if second.prompt == lost.prompt else second
     handout.skip_presentation(store, other.presentation, ["unreadable"], rater=ben)
-    rate(store, ann, handout.claim_pairs(store, ann, single_plan)[0])
+    save_choice(store, ann, handout.claim_pairs(store, ann, single_plan)[0])
     raters.revoke_rater(store, "Ben")  # so that the lost one is free
     assert handout.claim_pairs(store, ann, single_plan) == []
     assert handout.count_progress(store, ann, single_plan) == (1, 0)
@@ -182,8 +182,8 @@ def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clo
     assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
 
 
-def skip(store, rater, plan, **options):
-    """Let a rater skip the pair before it; return what it was."""
+def skip_next_pair(store, rater, plan, **options):
+    """Let a rater skip the next pair; return the pair."""
     (presented,) = handout.claim_pairs(store, rater, plan)
     assert handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=rater, **options)
     return presented
@@ -191,7 +191,7 @@ def skip(store, rater, plan, **options):
 
 def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     ann, ben, _ = one_pair
-    skipped = skip(store, ann, single_plan, comment="half of it is boxes")
+    skipped = skip_next_pair(store, ann, single_plan, comment="half of it is boxes")
     assert handout.skip_presentation(
         store, skipped.presentation, ["unreadable"], rater=ann
     )  # a press that comes twice
@@ -199,9 +199,9 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     assert handout.count_progress(store, ann, single_plan) == (0, 0)
     (presented,) = handout.claim_pairs(store, ben, single_plan)
     assert presented.prompt == skipped.prompt
-    rate(store, ben, presented)
-    rate(store, ann, skipped)  # a verdict after a skip is kept and does not count
-    assert counted(store) == (["Ben"], ["Ann"])
+    save_choice(store, ben, presented)
+    save_choice(store, ann, skipped)  # a verdict after a skip is kept and does not count
+    assert split_raters_by_surplus(store) == (["Ben"], ["Ann"])
     assert [(note.kind, note.detail) for note in notes.read_notes(store, rater=ann)] == [
         ("skip", "unreadable"),
         ("comment", "half of it is boxes"),
@@ -217,7 +217,7 @@ def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ):
         with pytest.raises(StudyError, match=message):
             handout.skip_presentation(store, presented.presentation, reasons, rater=who)
-    rate(store, ann, presented)
+    save_choice(store, ann, presented)
     with pytest.raises(StudyError, match="is already rated; change its verdict"):
         handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
     assert notes.read_notes(store) == []
@@ -225,22 +225,22 @@ def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
 
 def test_a_rater_cannot_skip_everything(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(20))
-    (ann,) = people(store, "Ann")
+    (ann,) = invite_people(store, "Ann")
     for _ in range(SPARE_SKIPS):
-        skip(store, ann, plan)
+        skip_next_pair(store, ann, plan)
     (presented,) = handout.claim_pairs(store, ann, plan)
     assert not handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
     assert handout.claim_pairs(store, ann, plan) == [presented]
-    rate(store, ann, presented)
-    skip(store, ann, plan)
+    save_choice(store, ann, presented)
+    skip_next_pair(store, ann, plan)
 
 
 def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(1))
-    *skippers, last = people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
+    *skippers, last = invite_people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in skippers:
         assert handout.count_progress(store, last, plan) == (0, 1)
-        skip(store, rater, plan)
+        skip_next_pair(store, rater, plan)
     assert handout.count_progress(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
     slots.apply_plan(store, replace(plan, slots=4))
@@ -252,11 +252,11 @@ def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
 
 def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(8))
-    ann, ben, cem = people(store, "Ann", "Ben", "Cem")
+    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     roster.reserve_slots(store, ["Ann", "Ben"], plan)
-    skip(store, ann, plan)
+    skip_next_pair(store, ann, plan)
     for who in (ann, ben, cem):
-        rate_all(store, who, plan)
+        rate_all_pairs(store, who, plan)
     rows = unblind.read_tidy_rows(store)
     assert set(Counter(row.pair_id for row in rows).values()) == {2}
     assert Counter(row.rater for row in rows) == {"Ann": 7, "Ben": 8, "Cem": 1}

@@ -1,4 +1,4 @@
-"""Databases that cannot be opened: one message each, with a remedy and no password; and their files."""
+"""A database that cannot be opened gives one message with a remedy and without a password."""
 
 import os
 import sqlite3
@@ -12,7 +12,7 @@ from guard_eval.store import Store, pairs
 from guard_eval.store.sql import schema
 
 
-def refuse(url, *, create=False):
+def read_refusal(url, *, create=False):
     with pytest.raises(StudyError) as caught:
         Store.open(url, create=create)
     message = str(caught.value)
@@ -23,12 +23,12 @@ def refuse(url, *, create=False):
 @pytest.mark.both_databases
 def test_a_database_is_created_only_on_request(empty_url, tmp_path):
     if empty_url.startswith("sqlite"):
-        assert refuse(empty_url).startswith(
+        assert read_refusal(empty_url).startswith(
             f"there is no database {tmp_path / 'study.db'}; run: guard-eval pair"
         )
         assert list(tmp_path.iterdir()) == []
         (tmp_path / "study.db").touch()
-    assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
+    assert "holds no study yet; run: guard-eval pair STUDY" in read_refusal(empty_url)
     with Store.open(empty_url, create=True) as store:
         assert pairs.read_pairs(store) == []
 
@@ -36,7 +36,7 @@ def test_a_database_is_created_only_on_request(empty_url, tmp_path):
 def test_an_unwritable_folder_is_refused():
     if not Path("/proc/self").is_dir():
         pytest.skip("no folder here in which even root cannot write")
-    message = refuse("sqlite:////proc/self/study.db", create=True)
+    message = read_refusal("sqlite:////proc/self/study.db", create=True)
     assert "unable to open" in message
     assert "make the file and its folder readable and writable" in message
 
@@ -56,7 +56,7 @@ def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
         ),
     ):
         path.write_bytes(content)
-        message = refuse(f"sqlite:///{path}", create=create)
+        message = read_refusal(f"sqlite:///{path}", create=create)
         assert str(path) in message
         assert says in message
         assert path.read_bytes() == content
@@ -69,19 +69,19 @@ def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
         pairs.add_pairs(store, make_pairs(50))
         with store.begin_write() as (db, _):
             db.exec_driver_sql("UPDATE setting SET value = '9' WHERE key = 'schema'")
-    assert "has schema 9, and this guard-eval needs 1" in refuse(f"sqlite:///{path}")
+    assert "has schema 9, and this guard-eval needs 1" in read_refusal(f"sqlite:///{path}")
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
-    assert "malformed; restore it from a copy" in refuse(f"sqlite:///{path}")
+    assert "malformed; restore it from a copy" in read_refusal(f"sqlite:///{path}")
 
 
 @pytest.mark.postgres
 def test_foreign_tables_and_other_encodings_are_refused(postgres_server, postgres_url):
     with Store.open(postgres_url, create=True) as store, store.begin_write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
-    assert "is not a study's database" in refuse(postgres_url, create=True)
+    assert "is not a study's database" in read_refusal(postgres_url, create=True)
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
-    message = refuse(url, create=True)
+    message = read_refusal(url, create=True)
     assert "is not in UTF-8, so it cannot store all characters" in message
     assert "createdb -E UTF8" in message
     postgres_server.drop_database(url)

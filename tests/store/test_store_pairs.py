@@ -1,4 +1,4 @@
-"""Pairs go in once and come out as they were, whatever their texts hold."""
+"""Pairs are stored once and read back unchanged, with any text."""
 
 import re
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rating import people, rate
+from rating import invite_people, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, content_id
@@ -15,7 +15,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.showings import roster
 
 
-def awkward(pair: Pair, text: str) -> Pair:
+def replace_texts_and_names(pair: Pair, text: str) -> Pair:
     changed = replace(pair, prompt=text, text_a=text, text_b=text + "!", dataset=text, prompt_id=text)
     return replace(changed, id=content_id(text))
 
@@ -43,8 +43,8 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
 
 def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, plan, clock):
     store_pairs.add_pairs(store, make_pairs(3))
-    (ann,) = people(store, "Ann")
-    rate(store, ann, handout.claim_pairs(store, ann, plan)[0])
+    (ann,) = invite_people(store, "Ann")
+    save_choice(store, ann, handout.claim_pairs(store, ann, plan)[0])
     clock.advance(minutes=31)
     with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
         store_pairs.add_pairs(store, make_pairs(2), replace_all=True)
@@ -52,7 +52,7 @@ def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, plan, clock)
 
 
 def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, clock):
-    """A page that stayed open must not rate a new pair under the number of an old one."""
+    """A page that stayed open must not rate a new pair with the number of an old pair."""
     store_pairs.add_pairs(store, make_pairs(3))
     ann, _ = raters.invite_rater(store, "Ann")
     old = handout.claim_pairs(store, ann, plan, limit=3)
@@ -68,7 +68,7 @@ def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, 
 
 
 @pytest.mark.parametrize("stored_before", [True, False])
-def test_a_known_id_with_another_text_is_refused(store, make_pairs, stored_before):
+def test_a_stored_pair_with_another_text_is_refused(store, make_pairs, stored_before):
     first, second = make_pairs(2)
     other = replace(first, text_b="another text", dataset="another", for_people=False)
     if stored_before:
@@ -96,8 +96,8 @@ def test_a_pair_with_ambiguous_verdicts_is_refused(store, make_pairs, method):
         store_pairs.add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
 
 
-def as_stored(text):
-    """NUL and lone surrogates, which databases refuse, become U+FFFD."""
+def replace_unstorable_characters(text):
+    """Replace NUL and lone surrogates, which databases refuse, with U+FFFD."""
     return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
 
 
@@ -107,7 +107,9 @@ def as_stored(text):
 @example("'; DROP TABLE pair; -- %s %(x)s :name \\ \\x00 line\r\nends\rand\ttabs\u2028")
 @example("long " * 20_000)
 def test_any_text_is_read_back_unchanged(store, make_pairs, text):
-    pair = awkward(make_pairs(1)[0], text)
+    pair = replace_texts_and_names(make_pairs(1)[0], text)
     store_pairs.add_pairs(store, [pair])
-    assert as_stored(pair.text_b) in [stored.text_b for stored in store_pairs.read_pairs(store)]
+    assert replace_unstorable_characters(pair.text_b) in [
+        stored.text_b for stored in store_pairs.read_pairs(store)
+    ]
     assert store_pairs.add_pairs(store, [pair]) == 0

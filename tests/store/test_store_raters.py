@@ -1,4 +1,4 @@
-"""Invitations, links and sign-in; people who come from a platform; models and simulations by name."""
+"""Invitation, sign-in and enrolment of raters, and their state."""
 
 import json
 import math
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from factories import make_gold, prolific_id
-from rating import rate
+from rating import save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters
@@ -37,7 +37,7 @@ def test_unusual_names_are_stored_unchanged(store):
     assert [rater.name for rater in raters.read_progress(store)] == names
 
 
-def renew(store, name):
+def renew_invitation(store, name):
     raters.invite_rater(store, name, renew=True)
 
 
@@ -54,7 +54,7 @@ UNSEEN = (
     "B\u2028n",
 )
 LIKE_ANN = ("\u0410nn", "\u0391nn", "\uff21\uff2e\uff2e", "A\u0578\u0578", "\u13aann", "\U0001d400nn")
-"""With a Cyrillic, a Greek, a Cherokee and a bold A, in full width, and with two letters of Armenian."""
+"""Names that look like Ann: with a Cyrillic, Greek, Cherokee or bold A, in full width, or Armenian."""
 MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
     *((raters.invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
@@ -72,9 +72,9 @@ REFUSED = [
     (raters.invite_rater, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
     (raters.get_or_add_rater, ["Ann", "model"], "'Ann' is a person, not a model"),
     (raters.revoke_rater, ["Eve"], "no rater named 'Eve'"),
-    (renew, ["Eve"], "no rater named 'Eve'"),
-    (renew, ["judge"], "'judge' is a model, not a person"),
-    (renew, ["out"], "'out' is revoked"),
+    (renew_invitation, ["Eve"], "no rater named 'Eve'"),
+    (renew_invitation, ["judge"], "'judge' is a model, not a person"),
+    (renew_invitation, ["out"], "'out' is revoked"),
 ]
 
 
@@ -91,13 +91,13 @@ def test_refused_invitations_add_nobody(store):
     assert raters.find_rater_by_token(store, token) is not None
 
 
-def enrol(store, number, plan):
+def enrol_from_prolific(store, number, plan):
     return raters.enrol_rater(store, prolific_id(number), "prolific", plan)
 
 
-def rate_some(store, who, plan, count):
+def rate_pairs(store, who, plan, count):
     for _ in range(count):
-        rate(store, who, handout.claim_pairs(store, who, plan)[0])
+        save_choice(store, who, handout.claim_pairs(store, who, plan)[0])
 
 
 @pytest.mark.both_databases
@@ -113,22 +113,22 @@ def rate_some(store, who, plan, count):
     ],
 )
 def test_enrolment_stops_when_no_work_is_open(store, make_pairs, plan, count, limits):
-    """Openings are slots over the pairs of each rater, rounded up."""
+    """The number of openings is the slots divided by the pairs of each rater, rounded up."""
     pairs.add_pairs(store, make_pairs(count))
     plan = replace(plan, **limits)
     openings = math.ceil(count * plan.slots / min(plan.quota or 99, max(count, 1)))
     for number in range(openings):
         assert raters.count_openings(store, plan) == openings - number
-        assert enrol(store, number, plan).refusal is None
-    assert enrol(store, "late", plan) == raters.Enrolment(refusal="full")
+        assert enrol_from_prolific(store, number, plan).refusal is None
+    assert enrol_from_prolific(store, "late", plan) == raters.Enrolment(refusal="full")
     assert len(raters.read_progress(store)) == openings
 
 
 def test_a_platform_id_finds_its_rater_in_a_full_study(store, make_pairs, single_plan):
     pairs.add_pairs(store, make_pairs(2))
-    first = enrol(store, 1, single_plan)
-    assert enrol(store, 2, single_plan).refusal == "full"
-    second = enrol(store, 1, single_plan)
+    first = enrol_from_prolific(store, 1, single_plan)
+    assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
+    second = enrol_from_prolific(store, 1, single_plan)
     assert second.rater == first.rater
     assert (
         raters.find_rater_by_token(store, first.token)
@@ -147,46 +147,46 @@ def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
     assert raters.enrol_rater(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
 
 
-def test_an_absent_rater_frees_its_opening_after_a_lease(store, make_pairs, single_plan, clock):
+def test_an_absent_rater_makes_room_after_one_lease(store, make_pairs, single_plan, clock):
     pairs.add_pairs(store, make_pairs(4))
-    gone = enrol(store, 1, single_plan).rater
-    rate_some(store, gone, single_plan, 1)
+    gone = enrol_from_prolific(store, 1, single_plan).rater
+    rate_pairs(store, gone, single_plan, 1)
     handout.claim_pairs(store, gone, single_plan)
     clock.advance(minutes=29)
-    assert enrol(store, 2, single_plan).refusal == "full"
+    assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
     clock.advance(minutes=2)
-    new = enrol(store, 2, single_plan).rater
-    rate_some(store, new, single_plan, 3)  # what the first one had open as well
+    new = enrol_from_prolific(store, 2, single_plan).rater
+    rate_pairs(store, new, single_plan, 3)  # what the first one had open as well
     assert handout.claim_pairs(store, new, single_plan) == handout.claim_pairs(store, gone, single_plan) == []
-    assert enrol(store, 3, single_plan).refusal == "full"
+    assert enrol_from_prolific(store, 3, single_plan).refusal == "full"
 
 
-def test_a_pair_left_by_an_invited_rater_is_open_work(store, make_pairs, single_plan, clock):
+def test_an_abandoned_pair_lets_another_person_enrol(store, make_pairs, single_plan, clock):
     pairs.add_pairs(store, make_pairs(1))
     handout.claim_pairs(store, raters.invite_rater(store, "Ann")[0], single_plan)
     assert raters.count_openings(store, single_plan) == 0
     clock.advance(hours=1)
-    assert enrol(store, 1, single_plan).refusal is None
+    assert enrol_from_prolific(store, 1, single_plan).refusal is None
 
 
-def test_a_finished_rater_has_rated_the_checks_too(store, make_pairs, single_plan):
+def test_finished_raters_have_rated_the_gold_pairs_too(store, make_pairs, single_plan):
     pairs.add_pairs(store, make_pairs(1))
     pairs.add_gold_pairs(store, make_gold(1))
     gold = replace(single_plan, gold_every=1)
     who, _ = raters.invite_rater(store, "Ann")
-    rate_some(store, who, gold, 2)
+    rate_pairs(store, who, gold, 2)
     notes.write_note(store, who, "finished", '{"rated": 2}')
     assert [(row.state, row.rated) for row in raters.read_progress(store)] == [("finished", 1)]
 
 
-def test_excluding_a_rater_opens_a_full_study(store, make_pairs, single_plan, clock):
+def test_excluding_a_rater_lets_another_person_enrol(store, make_pairs, single_plan, clock):
     pairs.add_pairs(store, make_pairs(2))
-    who = enrol(store, 1, single_plan).rater
-    rate_some(store, who, single_plan, 2)
+    who = enrol_from_prolific(store, 1, single_plan).rater
+    rate_pairs(store, who, single_plan, 2)
     clock.advance(hours=3)
-    assert enrol(store, 2, single_plan).refusal == "full"
+    assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
     raters.exclude_or_include_rater(store, who.name, "exclude", "too fast", "owner")
-    assert enrol(store, 2, single_plan).refusal is None
+    assert enrol_from_prolific(store, 2, single_plan).refusal is None
 
 
 @pytest.mark.parametrize(
@@ -212,13 +212,13 @@ def test_a_placeholder_id_is_not_enrolled(store, make_pairs, plan, source, exter
     assert raters.enrol_rater(store, "https://id.example.org test", "oidc", plan).refusal is None
 
 
-def test_prolific_ids_differ_in_more_than_case(store, make_pairs, plan):
+def test_prolific_ids_ignore_case_and_blanks(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(2))
     first = raters.enrol_rater(store, ID, "prolific", plan, browsers=["b"])
     assert raters.enrol_rater(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
 
 
-def note_check(store, who, *, passed):
+def write_check_note(store, who, *, passed):
     notes.write_note(store, who, "check", json.dumps({"passed": passed}))
 
 
@@ -228,12 +228,12 @@ def test_a_rater_who_failed_the_check_can_be_included_again(store):
         raters.exclude_or_include_rater(store, "Ann", "include", "why", "owner")
     states = []
     for _ in range(2):
-        note_check(store, ann, passed=False)
+        write_check_note(store, ann, passed=False)
         states += [raters.read_progress(store)[0].state]
     raters.exclude_or_include_rater(store, "Ann", "include", "the question was unclear", "owner")
     states += [raters.read_progress(store)[0].state]
     for passed in (False, False, True):
-        note_check(store, ann, passed=passed)
+        write_check_note(store, ann, passed=passed)
         states += [raters.read_progress(store)[0].state]
     assert states == ["", "failed the check", "", "", "failed the check", ""]
 
@@ -250,14 +250,13 @@ def test_an_included_rater_signs_in_by_the_old_link(store, make_pairs, plan):
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])
-def test_a_rater_without_ratings_takes_no_opening(store, make_pairs, single_plan, kind):
-    """Not even for the time of a lease, as who just left does."""
+def test_declined_and_failed_raters_make_room_for_others(store, make_pairs, single_plan, kind):
     pairs.add_pairs(store, make_pairs(2))
-    gone = enrol(store, 1, single_plan).rater
-    assert enrol(store, 2, single_plan).refusal == "full"
+    gone = enrol_from_prolific(store, 1, single_plan).rater
+    assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
     for _ in range(2):
         notes.write_note(store, gone, kind, json.dumps({"passed": False, "agreed": False}))
-    assert enrol(store, 2, single_plan).refusal is None
+    assert enrol_from_prolific(store, 2, single_plan).refusal is None
 
 
 def test_a_person_cannot_have_the_name_of_a_judge(store_url):

@@ -1,10 +1,10 @@
-"""Letters become methods once, and rightly; every revision is there for whoever wants to see it."""
+"""Choices by letter become verdicts by method, with every revision in the history."""
 
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta, timezone
 
-from rating import people, rate, rate_all
+from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.store import Store, TidyRow, handout, pairs, raters, unblind, verdicts
 
@@ -12,11 +12,11 @@ from guard_eval.store import Store, TidyRow, handout, pairs, raters, unblind, ve
 def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, clock):
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
     pairs.add_pairs(store, [pair])
-    (ann,) = people(store, "Ann")
+    (ann,) = invite_people(store, "Ann")
     (blind,) = handout.claim_pairs(store, ann, plan)
     first, second = ("guard", "top_k(k=50)") if blind.text_a == "four" else ("top_k(k=50)", "guard")
     clock.advance(seconds=60)
-    rate(store, ann, blind, seconds=60.0, active_seconds=41.5)
+    save_choice(store, ann, blind, seconds=60.0, active_seconds=41.5)
     row = TidyRow(
         pair_id=pair.id,
         dataset="wikinews",
@@ -41,13 +41,13 @@ def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, c
     )
     assert unblind.read_tidy_rows(store) == [row]
     clock.advance(seconds=5)
-    rate(store, ann, blind, "B")
+    save_choice(store, ann, blind, "B")
     at = "2026-01-02T03:05:10.678+00:00"
     unknown = {"seconds": None, "active_seconds": None}
     later = replace(row, position="B", verdict=second, at=at, revision=1, **unknown)
     assert unblind.read_history(store) == [row, later]
     assert unblind.read_tidy_rows(store) == [later]
-    rate(store, ann, blind, "tie")
+    save_choice(store, ann, blind, "tie")
     assert [(row.position, row.verdict) for row in unblind.read_tidy_rows(store)] == [("tie", "tie")]
 
 
@@ -55,12 +55,12 @@ def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
     there = timezone(timedelta(hours=9, minutes=30))
     with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
         pairs.add_pairs(store, make_pairs(1))
-        rate_all(store, people(store, "Ann")[0], plan)
+        rate_all_pairs(store, invite_people(store, "Ann")[0], plan)
         assert unblind.read_tidy_rows(store)[0].at == "2026-01-02T03:04:05.678+00:00"
 
 
-def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge):
-    """A judge that knows which text it likes, by its words, names that method in both orders."""
+def test_verdicts_name_the_same_method_in_both_orders(store, make_pairs, plan, judge_all):
+    """A judge prefers the same text of each pair in both orders."""
     stored = {pair.prompt: pair for pair in make_pairs(12)}
     pairs.add_pairs(store, list(stored.values()))
     liked = {pair.id: ("guard", "top_k(k=50)", "tie")[pair.position % 3] for pair in stored.values()}
@@ -70,16 +70,16 @@ def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge)
         text = {pair.method_a: pair.text_a, pair.method_b: pair.text_b}.get(liked[pair.id])
         return "tie" if text is None else "A" if blind.text_a == text else "B"
 
-    judge(store, "judge", plan, choose)
+    judge_all(store, "judge", plan, choose)
     rows = unblind.read_tidy_rows(store)
     assert Counter((row.pair_id, row.verdict) for row in rows) == dict.fromkeys(liked.items(), 2)
     sides = {(row.pair_id, row.shown_first) for row in rows}
     assert sides == {(pair_id, method) for pair_id in liked for method in ("guard", "top_k(k=50)")}
 
 
-def test_rows_have_a_fixed_order(store, make_pairs, plan):
+def test_rows_are_sorted_by_position_rater_and_criterion(store, make_pairs, plan):
     pairs.add_pairs(store, make_pairs(3))
-    for rater in people(store, "b", "a"):
+    for rater in invite_people(store, "b", "a"):
         for blind in handout.claim_pairs(store, rater, plan, limit=3):
             verdicts.save_verdict(store, blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
     position = {pair.id: pair.position for pair in make_pairs(3)}
@@ -91,11 +91,11 @@ def test_rows_have_a_fixed_order(store, make_pairs, plan):
 def test_surplus_excluded_and_repeated_rows_are_marked(store, make_pairs, plan, clock):
     pairs.add_pairs(store, make_pairs(2))
     single_plan = replace(plan, slots=1, repeats=1)
-    late, ann = people(store, "late", "Ann")
+    late, ann = invite_people(store, "late", "Ann")
     (lost,) = handout.claim_pairs(store, late, single_plan)
     clock.advance(hours=1)
-    rate_all(store, ann, single_plan)
-    rate(store, late, lost, "tie")
+    rate_all_pairs(store, ann, single_plan)
+    save_choice(store, late, lost, "tie")
     raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
     rows = [
         (row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.read_history(store)

@@ -7,7 +7,7 @@ import pytest
 from factories import make_gold
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rating import people, rate
+from rating import invite_people, save_choice
 from sqlalchemy import event
 
 from guard_eval.errors import StudyError
@@ -24,11 +24,11 @@ def ann(store, make_pairs):
 
 @pytest.fixture
 def number(store, ann, plan):
-    """The presentation that Ann was handed."""
+    """The number of the presentation that Ann was handed."""
     return handout.claim_pairs(store, ann, plan)[0].presentation
 
 
-def nothing_is_saved(store):
+def is_nothing_saved(store):
     return unblind.read_history(store) == notes.read_notes(store) == []
 
 
@@ -90,7 +90,7 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
 def test_an_invalid_verdict_is_refused_as_a_whole(store, ann, number, choices, message):
     with pytest.raises(StudyError, match=message):
         verdicts.save_verdict(store, number, choices, rater=ann, comment="x")
-    assert nothing_is_saved(store)
+    assert is_nothing_saved(store)
 
 
 def test_presentations_of_other_raters_are_refused(store, ann, number):
@@ -109,7 +109,7 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
         ):
             with pytest.raises(StudyError, match=message):
                 refused(store, presented, **arguments, rater=who)
-    assert nothing_is_saved(store)
+    assert is_nothing_saved(store)
 
 
 def test_remarks_are_saved_once_with_the_verdict(store, ann, number):
@@ -138,22 +138,22 @@ def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
     presented = []
     for _ in range(2):
         presented += handout.claim_pairs(store, ann, plan)
-        rate(store, ann, presented[-1])
+        save_choice(store, ann, presented[-1])
         clock.advance(minutes=-5)
     handout.claim_pairs(store, ann, plan)  # not rated
     trail = verdicts.read_rated_presentations(store, ann)
     assert [verdicts.read_presentation(store, number, rater=ann) for number in trail] == presented
-    assert verdicts.read_rated_presentations(store, people(store, "Ben")[0]) == []
+    assert verdicts.read_rated_presentations(store, invite_people(store, "Ben")[0]) == []
 
 
-def test_save_returns_the_same_next_pair_as_claim(store, ann, plan):
-    """Gold and repeats among them, and each leased to the rater as any other."""
+def test_saving_returns_the_same_next_pair_as_claiming(store, ann, plan):
+    """The pairs include gold pairs and repeats."""
     pairs.add_gold_pairs(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
     (presented,) = handout.claim_pairs(store, ann, checked)
     count = 0
     while presented is not None:
-        following = rate(store, ann, presented, then=checked)
+        following = save_choice(store, ann, presented, then=checked)
         assert handout.claim_pairs(store, ann, checked) == ([following] if following else [])
         presented, count = following, count + 1
     assert count == 3 + 1 + 1
@@ -167,7 +167,7 @@ def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, pla
     with pytest.raises(StudyError, match="went away"):
         verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
     event.remove(store.engine, "commit", fail)
-    assert nothing_is_saved(store)
+    assert is_nothing_saved(store)
     assert handout.claim_pairs(store, ann, plan)[0].presentation == number
     assert (
         verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
@@ -181,15 +181,15 @@ def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, pla
 def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, plan, slots):
     plan = replace(plan, slots=slots)
     pairs.add_pairs(store, make_pairs(20))
-    ann, *others = people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
+    ann, *others = invite_people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
     for other in others[1:]:
         for blind in handout.claim_pairs(store, other, plan, limit=5):
-            rate(store, other, blind)
-    following = rate(store, ann, handout.claim_pairs(store, ann, plan)[0], then=plan)
+            save_choice(store, other, blind)
+    following = save_choice(store, ann, handout.claim_pairs(store, ann, plan)[0], then=plan)
     sent = []
     event.listen(store.engine, "before_cursor_execute", lambda *seen: sent.append(seen[2]))
     event.listen(store.engine, "commit", lambda _: sent.append("COMMIT"))
-    rate(store, ann, following, then=plan)
+    save_choice(store, ann, following, then=plan)
     assert sent.count("COMMIT") == 1
     assert (
         len(
@@ -203,7 +203,7 @@ def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, pl
     )
 
 
-def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge):
+def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge_all):
     def declared(store):
         return [store_settings.read_declared(store, name) for name in ("people", "judge gpt")]
 
@@ -212,11 +212,11 @@ def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judg
         rater, _ = raters.invite_rater(store, "Ann")
         first, second = handout.claim_pairs(store, rater, plan, limit=2)
         assert declared(store) == [None, None]
-        rate(store, rater, first)
+        save_choice(store, rater, first)
         assert declared(store) == ["first", None]
     with Store.open(store_url, declared={"people": "changed since", "judge gpt": "its own"}) as store:
-        rate(store, rater, second)
-        judge(store, "gpt", plan)
+        save_choice(store, rater, second)
+        judge_all(store, "gpt", plan)
         assert declared(store) == ["first", "its own"]
 
 
@@ -225,9 +225,9 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
         pairs.add_pairs(store, make_pairs(1))
         rater, _ = raters.invite_rater(store, "Ann")
         (presented,) = handout.claim_pairs(store, rater, plan)
-        rate(store, rater, presented)
+        save_choice(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
-        rate(store, rater, presented, "B")
+        save_choice(store, rater, presented, "B")
         assert store_settings.read_declared(store, "people") is None
 
 

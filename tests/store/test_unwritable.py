@@ -1,4 +1,4 @@
-"""A study on storage that cannot be written is read all the same: every verdict of it, and none else."""
+"""A study on storage that cannot be written can be read completely, and is not changed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ try:
 except ValueError as error:
     print(error)
 """
-"""Reads a study as a user who may write nothing, or where nothing finds room."""
+"""Reads a study as a user without write access, or on a full disk."""
 
 
 @pytest.fixture
 def folder(tmp_path, make_pairs):
-    """Make a study of 3 pairs, of which the newest is in the log of a program that was killed."""
+    """Make a study of 3 pairs. The third one is only in the log of a killed program."""
     live, folder = tmp_path / "live", tmp_path / "study"
     live.mkdir()
     folder.mkdir()
@@ -54,8 +54,8 @@ def folder(tmp_path, make_pairs):
     return folder
 
 
-def fold_log(folder: Path, mode: str) -> None:
-    """Write the log into the database, which then is in the mode."""
+def move_log_into_database(folder: Path, mode: str) -> None:
+    """Move the log's changes into the database, and set the journal mode."""
     with sqlite3.connect(folder / "study.db") as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         database.execute(f"PRAGMA journal_mode = {mode}")
@@ -72,7 +72,7 @@ def make_readable(folder: Path) -> None:
             parent.chmod(0o755)
 
 
-def read(how: str, folder: Path) -> str:
+def read_in_process(how: str, folder: Path) -> str:
     command = [sys.executable, "-c", READ, how, str(folder)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", check=False)
     assert ran.stderr == ""
@@ -83,21 +83,21 @@ def read(how: str, folder: Path) -> str:
 @pytest.mark.parametrize("mode", [None, "WAL", "DELETE"])
 def test_another_user_reads_every_pair(folder, mode):
     if mode is not None:
-        fold_log(folder, mode)
+        move_log_into_database(folder, mode)
     make_readable(folder)
-    assert read("other user", folder).splitlines()[0] == "3"
+    assert read_in_process("other user", folder).splitlines()[0] == "3"
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
 def test_a_study_on_a_full_disk_can_be_read(folder, mode):
-    fold_log(folder, mode)
-    lines = read("full disk", folder).splitlines()
+    move_log_into_database(folder, mode)
+    lines = read_in_process("full disk", folder).splitlines()
     assert lines[0] == "3"
     assert mode == "DELETE" or "readonly" in lines[1]
 
 
 def test_a_log_that_cannot_be_copied_is_an_error(folder):
-    message = read("full disk", folder)
+    message = read_in_process("full disk", folder)
     assert "nothing can be written beside" in message
     assert "set TMPDIR to a folder with free space" in message
     assert (folder / "study.db-wal").stat().st_size  # the newest verdicts are still there
@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_copied_is_an_error(folder):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("free", [0, 8192])
-def test_a_full_disk_is_named_whatever_sqlite_says(folder, tmp_path, free):
+def test_messages_name_a_full_disk_in_every_sqlite_error(folder, tmp_path, free):
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]

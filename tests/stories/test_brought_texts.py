@@ -7,7 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from app_browser import DESKTOP, Wire, begin, pick, save, serving, where
+from app_browser import (
+    DESKTOP,
+    PageTraffic,
+    choose_answer,
+    close_instructions,
+    read_heading,
+    save_answers,
+    serve_study,
+)
 from fake_openai import KEY, FakeOpenAI
 from llama_server import LlamaServer
 
@@ -88,23 +96,23 @@ def test_imported_texts_lead_to_a_published_report(run, typed, files, tmp_path, 
 
 def rate_in_browser(folder, log, chromium):
     """Let a person prefer the first system, and check all that the page received."""
-    with serving(folder, log) as url:
+    with serve_study(folder, log) as url:
         study = Study.open(folder)
         with Store.open(study.database) as store:
             token = raters.invite_rater(store, "ann")[1]
         page = chromium.new_page(**DESKTOP)
         page.set_default_timeout(15_000)
-        wire = Wire(page, url)
+        wire = PageTraffic(page, url)
         page.goto(f"{url}/?invite={token}")
         page.get_by_text("You will see a prompt and two answers, A and B.").wait_for()
         page.get_by_text("The task was: Answer the question in at most three sentences.").wait_for()
-        begin(page)
-        while where(page) != "Thank you":
+        close_instructions(page)
+        while read_heading(page) != "Thank you":
             first = page.get_by_role("region", name="Text A").inner_text()
             side = "A" if "marigold" in first else "B"
             for criterion in ("Coherence", "Fluency"):
-                pick(page, criterion, f"{side} is better")
-            save(page)
+                choose_answer(page, criterion, f"{side} is better")
+            save_answers(page)
         page.close()
     assert wire.foreign == []
     assert wire.received.count(b"marigold") >= 6
@@ -193,7 +201,7 @@ def test_published_generations_become_pairs_in_three_commands(run, tmp_path):
     assert "on the 757 prompts that all have: --common" in message
     assert run("new", "s", "--common", "--texts", *names).code == 0
     assert "50 pairs, 50 new" in run("pair", "s").out
-    with serving(tmp_path / "s", tmp_path / "log") as url:
+    with serve_study(tmp_path / "s", tmp_path / "log") as url:
         assert url
 
 

@@ -8,20 +8,20 @@ from app_browser import (
     DESKTOP,
     FIRST_WORD,
     SECOND_WORD,
-    Served,
-    Wire,
-    begin,
-    chosen,
-    faults,
-    moved_on,
-    pick,
-    prefer,
-    rate_all,
-    save,
-    serving,
-    where,
+    PageTraffic,
+    ServedStudy,
+    choose_answer,
+    choose_texts,
+    close_instructions,
+    count_chosen_answers,
+    find_accessibility_faults,
+    rate_all_pairs,
+    read_heading,
+    save_answers,
+    serve_study,
+    wait_for_next_page,
 )
-from app_study import build_hostile
+from app_study import build_hostile_study
 
 from guard_eval.store import notes, unblind
 
@@ -51,40 +51,40 @@ def test_raters_see_no_names_and_verdicts_have_the_methods(served, visit):
     """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
     built = served.built
     page = visit("")
-    wire = Wire(page, served.url)
+    wire = PageTraffic(page, served.url)
     page.goto(served.link("ann"))
-    begin(page)
-    assert where(page) == "Pair 1 of 5"
+    close_instructions(page)
+    assert read_heading(page) == "Pair 1 of 5"
 
     # The first pair is rated the wrong way round, gone back to, and put right.
-    prefer(page, coherence=SECOND_WORD, fluency=FIRST_WORD)
+    choose_texts(page, coherence=SECOND_WORD, fluency=FIRST_WORD)
     page.get_by_role("button", name="Comment or problem").click()
     page.get_by_label("Comment on this pair").fill("123 Enter")
-    save(page)
+    save_answers(page)
     page.get_by_text("✓ Saved").wait_for()
     page.get_by_role("button", name="Back").click()
     page.get_by_text("Pair 1 of 5").wait_for()
     page.get_by_role("button", name="Comment or problem ✓").wait_for()
-    prefer(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
-    save(page)
+    choose_texts(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
+    save_answers(page)
 
     # The instructions, and a refresh in the middle, lead back to the pair that was open, as it was left.
-    pick(page, "Coherence", "Similar")
+    choose_answer(page, "Coherence", "Similar")
     page.get_by_role("button", name="Instructions").click()
     page.get_by_role("button", name=re.compile("^Continue")).click()
     page.get_by_role("radio", name="Similar", checked=True).wait_for()
     page.reload()
     page.get_by_role("radio", name="Similar", checked=True).wait_for()
-    assert where(page) == "Pair 2 of 5"
-    assert chosen(page) == 1
-    rate_all(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
+    assert read_heading(page) == "Pair 2 of 5"
+    assert count_chosen_answers(page) == 1
+    rate_all_pairs(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
 
     other = visit("ben")
     sides = ""
-    while where(other) != "Thank you":
+    while read_heading(other) != "Thank you":
         sides += other.locator(".ge-sides").inner_text()
-        prefer(other, coherence=SECOND_WORD, fluency="Similar")
-        save(other)
+        choose_texts(other, coherence=SECOND_WORD, fluency="Similar")
+        save_answers(other)
     assert sides.count("(this text is empty)") == 1
 
     assert served.rows("ann") == {("coherence", built.first): 3, ("fluency", built.second): 3}
@@ -115,33 +115,33 @@ def test_raters_see_no_names_and_verdicts_have_the_methods(served, visit):
 
 @pytest.mark.postgres
 def test_answers_during_a_database_failure_are_saved_once(databases, chromium, tmp_path):
-    built = build_hostile(
+    built = build_hostile_study(
         tmp_path / "study",
         number=2,
         hostile=(FIRST_WORD, SECOND_WORD),
         new_database=lambda folder: databases.new("postgres", folder),
     )
-    with serving(built.folder, tmp_path / "log") as url:
-        served = Served(built, url)
+    with serve_study(built.folder, tmp_path / "log") as url:
+        served = ServedStudy(built, url)
         page = chromium.new_page(**DESKTOP)
         page.set_default_timeout(15_000)
         page.goto(served.link("ann"))
-        begin(page)
+        close_instructions(page)
         for criterion in ("Coherence", "Fluency"):
-            pick(page, criterion, "Similar")
-        save(page)
-        before = where(page)
+            choose_answer(page, criterion, "Similar")
+        save_answers(page)
+        before = read_heading(page)
         with databases.away(built.database):
             for criterion in ("Coherence", "Fluency"):
-                pick(page, criterion, "A is better")
+                choose_answer(page, criterion, "A is better")
             page.keyboard.press("Control+Enter")
             page.get_by_role("alert").get_by_text("could not be saved").wait_for()
             assert "✓ Saved" not in page.content()
         page.keyboard.press("Control+Enter")
-        moved_on(page, before)
+        wait_for_next_page(page, before)
         page.get_by_text("✓ Saved").wait_for()
         assert served.revisions("ann") == 4
-        rate_all(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
+        rate_all_pairs(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
         page.close()
     assert served.revisions("ann") == 6
     rows = served.rows("ann")
@@ -177,7 +177,7 @@ def answer(page, *downs):
 
 def practise(page):
     page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
-    assert faults(page) == []
+    assert find_accessibility_faults(page) == []
     for number in (1, 2):
         page.wait_for_selector(f".ge-page h1 >> text=Übung {number} von 2")
         assert "wir würden" not in page.content()
@@ -191,8 +191,8 @@ def practise(page):
 def test_study_can_be_rated_by_keyboard_alone(tmp_path, page):
     texts = {"number": 0, "hostile": ("One.", "Two.")}
     more = {"raters": (), "slots": 1, "more": SETTINGS}
-    built, log = build_hostile(tmp_path / "study", **texts, **more), tmp_path / "log"
-    with serving(built.folder, log) as url:
+    built, log = build_hostile_study(tmp_path / "study", **texts, **more), tmp_path / "log"
+    with serve_study(built.folder, log) as url:
         rate_by_keyboard(built, url, page)
     assert "Traceback" not in log.read_text()
 
@@ -205,11 +205,11 @@ def rate_by_keyboard(built, url, page):
     page.wait_for_function("() => location.search.startsWith('?invite=')")
     assert page.evaluate("document.documentElement.dir") == "ltr"
     assert "PROLIFIC_PID" not in page.url
-    result = {"consent": faults(page)}
+    result = {"consent": find_accessibility_faults(page)}
     press("Control+Enter")
     arrive(page, "Über Sie")
     answer(page, 1)
-    result["background"] = faults(page)
+    result["background"] = find_accessibility_faults(page)
     press("Control+Enter")  # with the focus in the answer just given
     arrive(page, "Zwei Texte vergleichen")
     press("Control+Enter")
@@ -217,11 +217,11 @@ def rate_by_keyboard(built, url, page):
     arrive(page, "Einige kurze Fragen")
     press("Tab")  # past the button to the instructions
     answer(page, 1, 0, 2, 0)
-    result["check"] = faults(page)
+    result["check"] = find_accessibility_faults(page)
     press("Control+Enter")
     arrive(page, "Zwei Texte vergleichen")
     assert page.get_by_role("alert").inner_text().startswith("Nicht alle Antworten waren richtig: ")
-    result["instructions"] = faults(page)
+    result["instructions"] = find_accessibility_faults(page)
     press("Control+Enter")
     arrive(page, "Einige kurze Fragen")
     press("Tab")
@@ -233,7 +233,7 @@ def rate_by_keyboard(built, url, page):
     for key in ("1", "3", "Enter"):
         press(key)
     arrive(page, "Vielen Dank")
-    result["thanks"] = faults(page)
+    result["thanks"] = find_accessibility_faults(page)
     assert result == {name: [] for name in result}
     assert "C1A2B3" in page.inner_text(".stMain")
     link = page.get_by_role("link", name="Code einreichen")

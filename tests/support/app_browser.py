@@ -32,7 +32,7 @@ HOSTILE = (
 LONG = f"{SECOND_WORD} " + "word " * 20_000
 
 
-class Served:
+class ServedStudy:
     """A study behind a running server."""
 
     def __init__(self, built: Any, url: str) -> None:
@@ -59,7 +59,7 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> Iterator[str]:
+def serve_study(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> Iterator[str]:
     """Serve the study as the command does, and stop the server as Ctrl-C does.
 
     `most_files` limits the number of files that the server may have open.
@@ -83,8 +83,8 @@ def serving(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> I
     assert process.wait(30) == 0
 
 
-class Wire:
-    """All data that a page receives, except Streamlit's own files and our scripts."""
+class PageTraffic:
+    """Records all data that a page receives, except Streamlit's own files and our scripts."""
 
     def __init__(self, page: Any, url: str) -> None:
         self._url = url
@@ -127,7 +127,7 @@ class Wire:
 # The actions of a rater.
 
 
-def begin(page: Any) -> None:
+def close_instructions(page: Any) -> None:
     """Close the instructions, which are shown only once."""
     start, save = (page.get_by_role("button", name=name) for name in ("Start", "Save and continue"))
     start.or_(save).first.wait_for()
@@ -136,7 +136,7 @@ def begin(page: Any) -> None:
     save.wait_for()
 
 
-def where(page: Any) -> str:
+def read_heading(page: Any) -> str:
     """Return the page's heading, once the last page's heading is gone: Streamlit may show both."""
     heading = page.wait_for_function(
         "() => document.querySelectorAll('h1').length === 1 && document.querySelector('h1').innerText"
@@ -144,7 +144,7 @@ def where(page: Any) -> str:
     return str(heading.json_value())
 
 
-def moved_on(page: Any, before: str) -> None:
+def wait_for_next_page(page: Any, before: str) -> None:
     """Wait until the next page has completely replaced the last page."""
     page.wait_for_function(
         "before => document.querySelectorAll('h1').length === 1"
@@ -153,45 +153,45 @@ def moved_on(page: Any, before: str) -> None:
     )
 
 
-def first_is_a(page: Any) -> bool:
+def is_first_word_in_a(page: Any) -> bool:
     return FIRST_WORD in page.get_by_role("region", name="Continuation A").inner_text()
 
 
-def press(page: Any, button: str) -> None:
+def press_button(page: Any, button: str) -> None:
     page.get_by_role("button", name=button).click()
 
 
-def pick(page: Any, criterion: str, answer: str) -> None:
+def choose_answer(page: Any, criterion: str, answer: str) -> None:
     page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name=answer).click()
 
 
-def save(page: Any) -> None:
-    before = where(page)
-    press(page, "Save and continue")
-    moved_on(page, before)
+def save_answers(page: Any) -> None:
+    before = read_heading(page)
+    press_button(page, "Save and continue")
+    wait_for_next_page(page, before)
 
 
-def prefer(page: Any, *, coherence: str, fluency: str) -> None:
+def choose_texts(page: Any, *, coherence: str, fluency: str) -> None:
     """Choose the text that contains a word, or `Similar`, for each criterion."""
     for criterion, word in (("Coherence", coherence), ("Fluency", fluency)):
-        side = "A" if (word == FIRST_WORD) == first_is_a(page) else "B"
-        pick(page, criterion, "Similar" if word == "Similar" else f"{side} is better")
+        side = "A" if (word == FIRST_WORD) == is_first_word_in_a(page) else "B"
+        choose_answer(page, criterion, "Similar" if word == "Similar" else f"{side} is better")
 
 
-def rate_all(page: Any, **preferences: str) -> None:
-    while where(page) != "Thank you":
-        prefer(page, **preferences)
-        save(page)
+def rate_all_pairs(page: Any, **preferences: str) -> None:
+    while read_heading(page) != "Thank you":
+        choose_texts(page, **preferences)
+        save_answers(page)
 
 
-def chosen(page: Any) -> int:
+def count_chosen_answers(page: Any) -> int:
     return int(page.get_by_role("radio", checked=True).count())
 
 
 # The look of a page.
 
 
-def contrast(page: Any, selector: str) -> float:
+def measure_contrast(page: Any, selector: str) -> float:
     """Return the contrast of an element's text with the background by WCAG 2.2, including transparency."""
     return float(page.evaluate(_CONTRAST, selector))
 
@@ -215,7 +215,7 @@ _CONTRAST = """selector => {
 # The findings of axe-core.
 
 
-def faults(page: Any) -> list[str]:
+def find_accessibility_faults(page: Any) -> list[str]:
     """Return axe-core's serious and critical findings on the current page."""
     spec = importlib.util.find_spec("axe_playwright_python")
     if spec is None or spec.origin is None:

@@ -14,7 +14,7 @@ from guard_eval.study.wording import fill_placeholders
 PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 
 
-def visit(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
+def open_page(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
     """Open the page by an invite link or without one. With `run=False`, only prepare the page."""
     page = AppTest.from_file(PAGE, default_timeout=20)
     for name, value in {**({"invite": token} if token else {}), **parameters}.items():
@@ -22,56 +22,56 @@ def visit(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
     return page.run() if run else page
 
 
-def words(page: AppTest) -> str:
+def read_words(page: AppTest) -> str:
     """Return the words of a page before or after the rating."""
     assert not page.exception
     return "\n".join(element.value for element in page.get("html") if not element.value.startswith("<style"))
 
 
-def press(page: AppTest, key: str) -> AppTest:
+def press_button(page: AppTest, key: str) -> AppTest:
     """Press a button of a page before or after the rating."""
     return page.button(key=key).click().run()
 
 
-def start(built: Any, name: str = "ann") -> AppTest:
+def open_first_pair(built: Any, name: str = "ann") -> AppTest:
     """Sign in, and close the instructions."""
-    return press(visit(built.tokens[name]), "start")
+    return press_button(open_page(built.tokens[name]), "start")
 
 
-def panel(page: AppTest) -> Any:
+def find_panel(page: AppTest) -> Any:
     """Return the panel's element, or None if another page is shown."""
     assert not page.exception
     result = [element.proto for element in page.get("bidi_component")]
     return next((proto for proto in result if proto.component_name == "guard_eval_pair"), None)
 
 
-def view(page: AppTest) -> dict[str, Any]:
+def read_panel_data(page: AppTest) -> dict[str, Any]:
     """Return the data that the panel shows."""
-    proto = panel(page)
-    assert proto is not None, words(page)
+    proto = find_panel(page)
+    assert proto is not None, read_words(page)
     (data,) = json.loads(proto.json)
     where = fill_placeholders(data["where"], number=data["done"] + 1, total=data["total"])  # as panel.js does
     return {**data, "where": where}
 
 
-def send(page: AppTest, event: str, value: object) -> AppTest:
+def send_event(page: AppTest, event: str, value: object) -> AppTest:
     """Send an event with a value, as the panel in the browser does."""
     states = page._tree.get_widget_states()  # AppTest does not support components
     states.widgets.add(
-        id=f"$$STREAMLIT_INTERNAL_KEY_{panel(page).id}__events",
+        id=f"$$STREAMLIT_INTERNAL_KEY_{find_panel(page).id}__events",
         json_trigger_value=json.dumps([{"event": event, "value": value}]),
     )
     return page._run(states)
 
 
-def turn(page: AppTest, to: str) -> AppTest:
+def go_to_page(page: AppTest, to: str) -> AppTest:
     """Go to another pair without saving."""
-    return send(page, "turn", {"pair": view(page)["pair"], "to": to})
+    return send_event(page, "turn", {"pair": read_panel_data(page)["pair"], "to": to})
 
 
-def rate(page: AppTest, *choices: str | None, **more: object) -> AppTest:
+def save_choices(page: AppTest, *choices: str | None, **more: object) -> AppTest:
     """Press Save with one choice per criterion. None leaves a criterion without a choice."""
-    current = view(page)
+    current = read_panel_data(page)
     names = [criterion["name"] for criterion in current["criteria"]]
     answers = {name: choice for name, choice in zip(names, choices, strict=True) if choice is not None}
-    return send(page, "submit", {"pair": current["pair"], "press": "one", "choices": answers, **more})
+    return send_event(page, "submit", {"pair": current["pair"], "press": "one", "choices": answers, **more})

@@ -20,11 +20,11 @@ from app_browser import (
     HOSTILE,
     LONG,
     SECOND_WORD,
-    Served,
-    begin,
-    serving,
+    ServedStudy,
+    close_instructions,
+    serve_study,
 )
-from databases import Databases, setting
+from databases import Databases, format_database_line
 
 from guard_eval.records import Gold, HandOutPlan, Pair
 from guard_eval.store import Store, notes, unblind
@@ -77,7 +77,7 @@ _SENTENCES = (
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltStudy:
     """A study on disk: the folder, the pairs and a token per rater."""
 
     folder: Path
@@ -112,7 +112,7 @@ class Built:
         return Study.open(self.folder).plan
 
 
-def text_of(word: str, number: int) -> str:
+def make_text(word: str, number: int) -> str:
     """Return a text as a model writes it, with a leading space."""
     return " " + _SENTENCES.format(word=f"{word} {number}") + "\n"
 
@@ -121,8 +121,8 @@ def make_pair(number: int, **changes: str) -> Pair:
     """Return a pair. Only tests can tell which method wrote each text."""
     texts = {
         "prompt": f"Story {number}. We had been told that the valley would be dry at this time of the year.",
-        "text_a": text_of(FIRST_WORD, number),
-        "text_b": text_of(SECOND_WORD, number),
+        "text_a": make_text(FIRST_WORD, number),
+        "text_b": make_text(SECOND_WORD, number),
     }
     names = {"method_a": FIRST, "method_b": SECOND, "dataset": DATASET, "prompt_id": f"heldout-{number:04d}"}
     ids = f"c0ffee{number:010d}", f"deface{number:010d}"
@@ -145,7 +145,7 @@ def make_gold(number: int) -> Gold:
     return Gold(pair=pair, expected={"fluency": "a"})
 
 
-def build(
+def build_study(
     folder: Path,
     pairs: list[Pair],
     *,
@@ -156,7 +156,7 @@ def build(
     more: str = "",
     new_database: Callable[[Path], str] | None = None,
     of_files: bool = False,
-) -> Built:
+) -> BuiltStudy:
     """Write a study to disk. `more` has additional lines for the table [annotation].
 
     The systems are strategies of a model, or files with `of_files`.
@@ -164,7 +164,7 @@ def build(
     `new_database` makes the database, as the fixture with this name does. Default: the file in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    database = "" if new_database is None else setting(new_database(folder))
+    database = "" if new_database is None else format_database_line(new_database(folder))
     named = "[" + ", ".join(f'"{name}"' for name in criteria) + "]"
     template = TOML
     if of_files:
@@ -177,16 +177,16 @@ def build(
         if gold:
             store_pairs.add_gold_pairs(store, gold)
         tokens = {name: store_raters.invite_rater(store, name)[1] for name in raters}
-    return Built(folder, pairs, tokens)
+    return BuiltStudy(folder, pairs, tokens)
 
 
-def build_hostile(
+def build_hostile_study(
     folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: Any
-) -> Built:
+) -> BuiltStudy:
     """Build a study of `number` ordinary pairs, one hostile pair, and `gold` gold pairs."""
     pairs = [make_pair(i) for i in range(number)]
     pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
-    return build(folder, pairs, gold=[make_gold(i) for i in range(gold)], **options)
+    return build_study(folder, pairs, gold=[make_gold(i) for i in range(gold)], **options)
 
 
 @pytest.fixture(scope="session")
@@ -194,11 +194,11 @@ def served(
     databases: Databases,
     tmp_path_factory: pytest.TempPathFactory,
     pytestconfig: pytest.Config,
-) -> Iterator[Served]:
+) -> Iterator[ServedStudy]:
     """Serve a study of three pairs, the last one hostile, with a gold pair and a repeated pair."""
     folder = tmp_path_factory.mktemp("served")
     kind = pytestconfig.getoption("database") or "sqlite"
-    built = build_hostile(
+    built = build_hostile_study(
         folder / "study",
         number=2,
         hostile=(HOSTILE, LONG),
@@ -209,8 +209,8 @@ def served(
         new_database=lambda study_made: databases.new(kind, study_made),
     )
     log = folder / "log"
-    with serving(built.folder, log) as url:
-        yield Served(built, url)
+    with serve_study(built.folder, log) as url:
+        yield ServedStudy(built, url)
     written = log.read_text()
     assert not [text for text in (*built.tokens.values(), FIRST_WORD, "Traceback") if text in written]
 
@@ -243,7 +243,7 @@ def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
 
 
 @pytest.fixture
-def visit(chromium: Any, shared_browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
+def visit(chromium: Any, shared_browser: Any, served: ServedStudy) -> Iterator[Callable[..., Any]]:
     """Open a tab. With a name, sign in and go to the first pair. With options, use another browser."""
     opened: list[Any] = []
 
@@ -254,7 +254,7 @@ def visit(chromium: Any, shared_browser: Any, served: Served) -> Iterator[Callab
         page.set_default_timeout(15_000)
         if name:
             page.goto(served.link(name))
-            begin(page)
+            close_instructions(page)
         return page
 
     yield open_page

@@ -70,6 +70,6 @@ class Databases:
         return self._templates[kind]
 
 
-def setting(url: str) -> str:
+def format_database_line(url: str) -> str:
     """Return the line of study.toml that names a database, or "" for the study's own file."""
     return "" if url.startswith("sqlite") else f'database = "{url}"\n'

@@ -6,26 +6,26 @@ from guard_eval.store import handout, unblind, verdicts
 from guard_eval.store import raters as store_raters
 
 
-def people(store, *names):
+def invite_people(store, *names):
     """Invite people with these names, and return the raters."""
     return [store_raters.invite_rater(store, name)[0] for name in names]
 
 
-def rate(store, rater, presentation, choice="A", **more):
+def save_choice(store, rater, presentation, choice="A", **more):
     """Save a rater's verdict on a presentation."""
     return verdicts.save_verdict(store, presentation.presentation, {"fluency": choice}, rater=rater, **more)
 
 
-def rate_all(store, rater, plan, choose=lambda _: "A"):
+def rate_all_pairs(store, rater, plan, choose=lambda _: "A"):
     """Rate until no pair is left, and return all claimed presentations."""
     presentation = []
     while claimed := handout.claim_pairs(store, rater, plan):
         presentation += claimed
-        rate(store, rater, claimed[0], choose(claimed[0]))
+        save_choice(store, rater, claimed[0], choose(claimed[0]))
     return presentation
 
 
-def leads(store):
+def count_side_leads(store):
     """Return how much more often a method was shown as A than as B, in the verdicts that count.
 
     The first counter is by rater's name and method. The second is by pair and kind of rater, for the pair's
@@ -41,6 +41,6 @@ def leads(store):
     return raters, pairs
 
 
-def farthest(leads):
+def find_largest_lead(count_side_leads):
     """Return the largest difference between the two sides."""
-    return max(map(abs, leads.values()))
+    return max(map(abs, count_side_leads.values()))
