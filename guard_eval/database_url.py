@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 
 from guard_eval.errors import StudyError
 
@@ -31,6 +31,15 @@ UNREADABLE = (
     "without a password: set PGPASSWORD in the environment, and such as PGSSLMODE for other options"
 )
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
+
+
+def make_file_url(file: Path) -> str:
+    """Return the URL of an SQLite file. Only characters with a meaning in URLs are escaped.
+
+    >>> make_file_url(Path("/studies/run #2/50%.db"))
+    'sqlite:////studies/run %232/50%25.db'
+    """
+    return "sqlite:///" + re.sub("[%?#]", lambda match: quote(match[0]), str(file))
 
 
 def check_url(text: str) -> str:
@@ -59,7 +68,7 @@ def check_location(text: str, folder: Path) -> None:
     url = _PLAIN.fullmatch(check_url(text))
     assert url is not None
     if url["file"] is not None:
-        if not Path(url["file"] or "/").resolve().is_relative_to(folder.resolve()):
+        if not Path(unquote(url["file"]) or "/").resolve().is_relative_to(folder.resolve()):
             raise StudyError(f"database in study.toml is a file outside {folder}; remove that line")
         return
     pairs = parse_qsl(url["options"] or "")

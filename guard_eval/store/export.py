@@ -106,7 +106,7 @@ def backup(study: Study, file: Path, /) -> Result:
             file.parent.mkdir(parents=True, exist_ok=True)
             partial.touch(mode=0o600, exist_ok=False)
             db.execution_options(isolation_level="AUTOCOMMIT")
-            db.exec_driver_sql("VACUUM INTO ?", (str(partial),))
+            db.exec_driver_sql("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(partial),))
         with partial.open("rb+") as written:
             os.fsync(written.fileno())
         partial.replace(file)

@@ -280,6 +280,19 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
     second.close()
 
 
+@pytest.mark.parametrize("name", ["x%20y", "run #2", "why?", "f\udcff"])
+def test_databases_and_backups_stay_in_folders_of_any_name(tmp_path, make_pairs, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "study.toml").write_text(TOML)
+    study = Study.open(folder)
+    with Store.open(study.database, create=True) as store:
+        pairs.add_pairs(store, make_pairs(1))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    backup(study, folder / f"{name}.db")
+    assert (folder / f"{name}.db").read_bytes()[:15] == (folder / "study.db").read_bytes()[:15]
+
+
 def test_backup_refuses_damaged_and_postgresql_databases(study, tmp_path, monkeypatch):
     with (study.folder / "study.db").open("r+b") as file:
         file.seek(4096)
