@@ -10,10 +10,9 @@ from datetime import timedelta
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, settings_part
 from guard_eval.rubric import describe_rewordings
-from guard_eval.servers.answers import read_usage
+from guard_eval.servers.answers import has_reasoned, read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
-from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings

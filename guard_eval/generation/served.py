@@ -26,7 +26,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.plan import GenerationResult, PlannedText, Problems, list_missing
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import escape_invisible
-from guard_eval.servers.answers import read_answer, read_usage
+from guard_eval.servers.answers import has_reasoned, read_answer, read_usage, remove_thinking
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,
@@ -36,7 +36,6 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
 from guard_eval.servers.server import Server, find_url, make_server, may_send_keys
-from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System

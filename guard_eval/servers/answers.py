@@ -1,9 +1,12 @@
-"""Read a server's answer: its text, how it ended, and its token counts."""
+"""Read a server's answer: its text, how it ended, its token counts, and the model's thinking.
+
+Servers return the thinking in separate fields or inside the text.
+"""
 
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject, Usage
@@ -31,12 +34,13 @@ class Answer:
     ended: Ending
 
 
-def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
+def load_json(body: bytes | str) -> object:
     """Return the JSON value in these bytes; None if they are not JSON."""
     try:
-        return json.loads(body)
+        value: object = json.loads(body)
     except (ValueError, RecursionError):
         return None
+    return value
 
 
 def dump_json(value: object) -> str:
@@ -60,7 +64,7 @@ def read_json(body: bytes) -> JsonObject:
     for name in ("result", "response", "body"):
         inner = envelope.get(name)
         if isinstance(inner, str):
-            inner = load_json(inner.encode(errors="replace"))
+            inner = load_json(inner)
         envelope = inner if isinstance(inner, dict) else envelope
     return envelope
 
@@ -172,3 +176,59 @@ def read_count(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return read_count(int(value))
     return value if type(value) is int and 0 <= value < 2**31 else None
+
+
+_NAME = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
+_THINKING = re.compile(
+    rf"<\s*+(?P<close>/)?+\s*+{_NAME}\b[^<>]*>"
+    r"|\[(?P<close_square>/)?THINK\]"  # Mistral
+    r"|◁(?P<close_kimi>/)?think▷"
+    r"|<\|(?:(?P<close_bar>end)|begin)_of_(?:thought|thinking)\|>"
+    r"|<\|(?:(?P<close_cohere>END)|START)_THINKING\|>"
+    r"|<\|channel\|>\s*(?:(?P<close_channel>final)|\w+)\s*(?:<\|constrain\|>\s*\w+\s*)?(?:<\|message\|>)?"
+    r"|assistant(?P<close_plain>final)",  # gpt-oss, whose control tokens some servers take out
+    re.IGNORECASE,
+)
+
+
+def remove_thinking(content: str) -> str | None:
+    """Return an answer without the model's thinking; None if the thinking never ends.
+
+    If there is a closing tag without an opening tag, the text before it is thinking, too: the chat template
+    may contain the opening tag.
+
+    >>> remove_thinking("<think>B is better</think>A"), remove_thinking("B is better</think>A")
+    ('A', 'A')
+    >>> remove_thinking("A <think>or rather B")
+    """
+    visible: list[str] = []
+    thinking = False
+    start = 0
+    for tag in _THINKING.finditer(content):
+        if tag.lastgroup is None:
+            if not thinking:
+                visible.append(content[start : tag.start()])
+            thinking = True
+        else:
+            if not thinking:
+                visible.clear()
+            thinking = False
+        start = tag.end()
+    return None if thinking else "".join([*visible, content[start:]])
+
+
+def has_reasoned(body: bytes) -> bool:
+    """Return whether an answer counts reasoning tokens or contains thinking."""
+    if read_usage(body).reasoning_tokens:
+        return True
+    answer = read_answer(body)
+    if answer is not None and answer.text and _THINKING.search(answer.text):
+        return True
+    choices = read_json(body).get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = object_or_empty(object_or_empty(choice).get("message"))
+    names: list[object] = [name for name, value in message.items() if value]
+    content = message.get("content")
+    if isinstance(content, list):
+        names += [block.get("type") for block in map(object_or_empty, content)]
+    return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

@@ -8,8 +8,9 @@ parse it.
 import asyncio
 import itertools
 import logging
+import ssl
 from collections.abc import Mapping
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.servers.answers import load_json
@@ -75,10 +76,10 @@ class Client:
             ) from None
         self._turns = itertools.cycle(self._sdks)
 
-    def _connect(self, tls: Any) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
-        more: dict[str, Any] = {}
+    def _connect(self, tls: ssl.SSLContext) -> openai.AsyncOpenAI:
+        transport = None
         if self.server.is_direct:  # a client with its own transport ignores proxies from the environment
-            more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
+            transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
         return openai.AsyncOpenAI(
             api_key=self.server.key,
             base_url=self.server.url,
@@ -89,7 +90,7 @@ class Client:
                 trust_env=not self.server.is_direct,
                 verify=tls,
                 event_hooks={"request": [self._strip_headers], "response": [self._read_body]},
-                **more,
+                transport=transport,
             ),
         )
 

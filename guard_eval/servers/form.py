@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, cast, get_args
 
 from guard_eval.frozen import record
 from guard_eval.reporting.words import and_list
@@ -56,8 +56,12 @@ class Form:
         ('seed',)
         """
         interface, output, limit, *without = name.split("/")
-        fields: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
-        return cls(**fields, without=tuple(without))
+        return cls(
+            interface=cast("Interface", interface),
+            output=cast("Output", output),
+            limit=cast("Limit", limit),
+            without=tuple(without),
+        )
 
     def describe(self) -> str:
         """Describe how answers are asked for, and which parts of a request are left out.

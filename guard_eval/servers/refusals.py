@@ -111,7 +111,7 @@ _SAYING = (
 
 def _find_sentences(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
-        nested = load_json(value.encode(errors="replace")) if value.lstrip()[:1] in ("{", "[") else None
+        nested = load_json(value) if value.lstrip()[:1] in ("{", "[") else None
         if nested is None:
             yield value.strip()
             return
@@ -138,9 +138,7 @@ def explain_refusal(
     """
     table = object_or_empty(error)
     inner = object_or_empty(table.get("innererror"))
-    codes = {
-        str(error_table.get(name)) for error_table in (table, inner) for name in ("code", "type", "status")
-    }
+    codes = {str(fields.get(name)) for fields in (table, inner) for name in ("code", "type", "status")}
     message = _describe_web_page(error) if page else read_error_message(error)
     if 300 <= status < 400:
         message = f"to {headers.get('location', 'nowhere')}"
@@ -148,11 +146,10 @@ def explain_refusal(
     detail = f"HTTP {status}: {shorten(message, _LONGEST_DETAIL)}"
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
-    rule = next(error_table for error_table in rules if error_table.kind is not None)
+    rule = next(rule for rule in rules if rule.kind is not None)
     # a part that the message names is tried before a guess
-    change = next(
-        (error_table.change for error_table in rules[: rules.index(rule) + 1] if error_table.change), None
-    )
+    changes = [earlier.change for earlier in rules[: rules.index(rule) + 1] if earlier.change]
+    change = changes[0] if changes else None
     if rule.kind in _FATAL:
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
         values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}

@@ -1,16 +1,127 @@
-"""Send requests to one server with several workers, which pause if the server asks, and stop together."""
+"""Send requests to one server with several workers, which pause if the server asks, and stop together.
+
+The number of requests under way rises after each round of answers, and is halved after a refusal.
+"""
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 
 from guard_eval import progress
-from guard_eval.servers.limiter import RateLimiter
+from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.server import Server
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 """The pause before a second attempt, and the longest pause that the server did not ask for."""
+
+START = 16
+"""The highest limit after the first answer. After a slow answer, the limit is lower; see `RateLimiter`."""
+
+PROBE_ROUNDS = 20
+"""Rounds of answers before the limit again rises above the value at which the server refused."""
+
+POLL_SECONDS = 0.2
+"""Seconds between two checks whether a pause has ended."""
+
+SILENT_SECONDS = 60.0
+"""Seconds between two messages about waits."""
+
+
+class RateLimiter:
+    """A gate before the server: additive increase, multiplicative decrease, and one pause for all requests.
+
+    One request goes first. Its duration limits the number of the next ones: even a server that answers one
+    request at a time must finish them in half the time-out. If the server puts requests into a queue, the
+    limit is not lowered; it only stops rising when answers take an eighth of the time-out.
+
+    Attributes:
+        limit: The number of requests that may be under way now.
+        in_flight: The number of requests that are under way.
+    """
+
+    def __init__(self, concurrency: int, *, timeout: float) -> None:
+        self.limit = 1.0
+        self.in_flight = 0
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._measured = False
+        self._ceiling = float("inf")  # the last limit at which the server refused
+        self._closed_until = 0.0
+        self._reduced_at = 0.0
+        self._silent_until = 0.0
+        self._free = asyncio.Condition()
+
+    async def __aenter__(self) -> float:
+        """Wait until a request may be sent; return the time."""
+        async with self._free:
+            await self._free.wait_for(lambda: self.in_flight < int(self.limit))
+            self.in_flight += 1
+        try:
+            while (wait := self._closed_until - time.monotonic()) > 0:  # noqa: ASYNC110 (`end_pause` may end it)
+                await asyncio.sleep(min(wait, POLL_SECONDS))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return time.monotonic()
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._free:
+            self.in_flight -= 1
+            self._free.notify(2)
+
+    async def send(
+        self, call: Awaitable[bytes | RequestFailure], admitted_at: float
+    ) -> bytes | RequestFailure:
+        """Send a request that was admitted at this time, adapt the limit to the result, and return it.
+
+        A time-out among other requests counts as a refusal: the server may keep them in a queue.
+        """
+        is_alone = self.in_flight == 1
+        sent_at = time.monotonic()
+        result = await call
+        if isinstance(result, bytes):
+            self.raise_limit(sent_at)
+            return result
+        is_queued = result.kind == "timeout" and not is_alone
+        if result.kind == "rate_limited" or is_queued or result.wait:
+            self.lower_limit(admitted_at, result.wait or 0.0)
+            self._report_wait(result)
+        return result
+
+    def _report_wait(self, refusal: RequestFailure) -> None:
+        """Print a message about a wait, at most once a minute."""
+        now = time.monotonic()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
+        wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
+        progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
+
+    def raise_limit(self, sent_at: float) -> None:
+        """Raise the limit if an answer came quickly."""
+        seconds = max(time.monotonic() - sent_at, 1e-3)
+        if not self._measured:
+            self._measured = True
+            self.limit = max(self.limit, min(START, self._concurrency, self._timeout / 2 / seconds))
+        elif seconds < self._timeout / 8:
+            rounds = 1 if self.limit < self._ceiling - 1 else PROBE_ROUNDS
+            step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
+            self.limit = min(self._concurrency, self.limit + step)
+
+    def lower_limit(self, sent_at: float, wait: float) -> None:
+        """Pause, and halve the limit: only once for all requests that were under way at the same time."""
+        now = time.monotonic()
+        if sent_at > self._reduced_at:
+            self._reduced_at = now
+            self._ceiling = self.limit
+            self.limit = max(1.0, self.limit / 2)
+        self._closed_until = max(self._closed_until, now + wait)
+
+    def end_pause(self) -> None:
+        """End the pause."""
+        self._closed_until = 0.0
 
 
 class Workers:

@@ -12,9 +12,8 @@ from typing import Any
 
 from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import spelling
-from guard_eval.servers.answers import object_or_empty, read_answer, read_json, shorten
+from guard_eval.servers.answers import object_or_empty, read_answer, read_json, remove_thinking, shorten
 from guard_eval.servers.failures import RequestFailure
-from guard_eval.servers.thinking import remove_thinking
 from judge.prompts.prompt import RATIONALE
 from judge.prompts.sanitize import CONTROL_TOKEN
 

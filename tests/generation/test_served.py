@@ -185,7 +185,7 @@ def test_temporary_failures_lose_no_text(study, server, fault):
 
 
 FATAL = {
-    "a key": ((401, {"error": {"message": "Unauthorized"}}), "wants a key"),
+    "a key": ((401, {"error": {"message": "Unauthorized"}}), "requires a key"),
     "a model": (
         (404, {"error": {"message": "The model does not exist", "code": "model_not_found"}}),
         "no model",

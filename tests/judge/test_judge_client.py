@@ -19,13 +19,12 @@ import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
 from judge_requests import sent
 
-from guard_eval.servers.answers import load_json, read_answer, read_usage
+from guard_eval.servers.answers import load_json, read_answer, read_usage, remove_thinking
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
 from guard_eval.servers.redaction import remove_key, remove_key_from_text
 from guard_eval.servers.refusals import explain_refusal
 from guard_eval.servers.server import find_origin, make_server, may_send_keys
-from guard_eval.servers.thinking import remove_thinking
 from guard_eval.servers.waits import read_wait_seconds
 from guard_eval.servers.workers import Workers
 from guard_eval.study.judge_settings import Judge

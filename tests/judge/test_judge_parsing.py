@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from judge_requests import request
 
 from guard_eval.records import BlindPair
-from guard_eval.servers.answers import read_usage
+from guard_eval.servers.answers import has_reasoned, read_usage
 from guard_eval.servers.failures import RequestFailure
-from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store.judging.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.parsing import parse_response, read_block
