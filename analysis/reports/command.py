@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import make_table_context, read_settings, write_command_line
+from analysis.reports.declared import apply_declarations, format_command_line, read_settings
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import AnswerLine
 from analysis.sections.results import by_column
-from analysis.sections.results.by_column import find_column
+from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
@@ -109,7 +109,7 @@ def report(
     context = evidence.context
     if compare is not None:
         context = replace(context, compare=(compare,))
-    columns = dict.fromkeys(find_column(evidence.frame, name) for name in by)
+    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
     context = replace(context, explored=tuple(name for name in columns if name not in context.by))
     evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)
@@ -134,7 +134,7 @@ def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     for name, needed in NEEDED.items():
         missing = [column for column in needed if column not in table or table[column].isna().all()]
         yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
-    groups = by_column.find_group_columns(table)
+    groups = by_column.suggest_split_columns(table)
     options = " ".join(f"--by {shlex.quote(name)}" for name in groups)
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
@@ -166,11 +166,11 @@ def read_table_evidence(
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
     )
-    table, context = make_table_context(
+    table, context = apply_declarations(
         table,
         declared,
         name=_strip_extensions(paths[0]),
-        command=write_command_line(paths, overrides),
+        command=format_command_line(paths, overrides),
         source=where,
     )
     if source is not None:

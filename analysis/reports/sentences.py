@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from analysis.evidence import Evidence
-from analysis.sections.raters.agreement import agreement
+from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.raters.excluded import describe_exclusions
-from analysis.sections.raters.judge_run import describe_mixed_forms, failures
-from analysis.sections.raters.order_and_length import position
+from analysis.sections.raters.judge_run import describe_mixed_forms, list_failures
+from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.ranking import NO_RANK, group_rankings
 from analysis.sections.results.shares import CoverageRow, WinShareRow
@@ -71,7 +71,7 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     context = evidence.context
     pairs = plural(row.pairs, "pair")
     if row.judge:
-        judge = name_judge(row.judge, bare=True)
+        judge = name_judge_in_sentence(row.judge, bare=True)
         return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
     prompts = plural(row.units, "prompt")
     of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
@@ -96,7 +96,7 @@ def count_raters(count: int | None, kind: str) -> str:
     return f"{count}\u00a0{singular if count == 1 else many}"
 
 
-def name_judge(judge: str, *, bare: bool = False) -> str:
+def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
     """Name a judge in a sentence: `the judge gpt` or `the panel …`. With `bare`, add no words to the name."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
@@ -120,9 +120,9 @@ def describe_limits(evidence: Evidence) -> tuple[str, ...]:
     return write_sentences(
         "limits",
         evidence,
-        agreement=[row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None],
-        is_position_known=bool(evidence.rows(position)),
-        failures=evidence.rows(failures),
+        agreement=[row for row in evidence.rows(measure_agreement) if row.fleiss_kappa.low is not None],
+        is_position_known=bool(evidence.rows(measure_position_effect)),
+        failures=evidence.rows(list_failures),
         mixed_forms=describe_mixed_forms(evidence),
         notes=[
             *_select_notes(evidence.rows(select_answer_rows)),

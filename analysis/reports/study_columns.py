@@ -18,7 +18,7 @@ Cells = Mapping[str, Mapping[str, object]]
 """Values by the id of a prompt or pair, and by column."""
 
 
-def add_columns(
+def add_split_columns(
     study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
     """Add columns of the prompts or of the traces to the verdicts.
@@ -30,7 +30,7 @@ def add_columns(
     if not further:
         return table
     sources: dict[str, Cells] = {
-        "pair_id": average_traces(read_trace_means(study.continuations), pairs),
+        "pair_id": average_traces_by_pair(read_trace_means(study.continuations), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
@@ -53,7 +53,7 @@ def add_columns(
     return table
 
 
-def average_traces(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+def average_traces_by_pair(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
     """Return the mean traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.reports.preregistration import compare_plan
-from analysis.reports.study_columns import add_columns
+from analysis.reports.preregistration import compare_with_written_plan
+from analysis.reports.study_columns import add_split_columns
 from analysis.scores.family import add_composites
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
@@ -92,7 +92,7 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
     with Store.open(study.database, declared=study.declared) as store:
         rows = _read_rows(study, store)
         context = make_study_context(study, store, rows)
-        table = add_columns(
+        table = add_split_columns(
             study, validate(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
         )
         # If the database cannot be written, nobody can be excluded later either.
@@ -119,7 +119,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
-        declared=(*_note_compared_run(settings), *compare_plan(study, pairs)),
+        declared=(*_describe_compared_run(settings), *compare_with_written_plan(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_read_contests(store, rows),
         planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
@@ -198,7 +198,7 @@ def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
     return criteria(names, settings.rubric)
 
 
-def _note_compared_run(settings: Settings) -> tuple[str, ...]:
+def _describe_compared_run(settings: Settings) -> tuple[str, ...]:
     """Return a note if only the first of several texts of each prompt was compared."""
     runs = settings.generation.runs
     if runs == 1:

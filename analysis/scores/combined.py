@@ -50,7 +50,7 @@ class Composite:
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
         return f"the weighted mean of {and_list(weighed)}"
 
-    def check(self, verdicts: pd.DataFrame) -> None:
+    def check_verdicts(self, verdicts: pd.DataFrame) -> None:
         """Check that a validated table has verdicts for the composite.
 
         Raises:
@@ -93,13 +93,13 @@ class JudgePanel:
     members: tuple[str, ...]
     without: int
 
-    def verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def select_verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Select the verdicts of the panel's judges. The panel itself gives no verdicts."""
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
 def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
-    """Add the composite to `rater_scores` as a new criterion, for raters who judged all of the criteria."""
+    """Add the composite to `score_raters` as a new criterion, for raters who judged all of the criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
     rows = _sum_groups(
@@ -110,7 +110,7 @@ def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
 
 
 def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
-    """Add the panel to `rater_scores` as a new judge. Simulated judges form a separate panel.
+    """Add the panel to `score_raters` as a new judge. Simulated judges form a separate panel.
 
     The score of a judge on a pair is the mean of the verdicts in all orders and samples, from −1 to 1. The
     sign of the score is the judge's vote. If a verdict changes with the order, the vote is a tie. The panel

@@ -12,10 +12,10 @@ from analysis.sections import ANALYSES
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.sections.results.sensitivity import make_section as make_sensitivity_section
-from analysis.sections.results.shares import shares as all_shares
-from analysis.stats.alternative_annotator import alternative_annotator
-from analysis.stats.equal_length import share_at_equal_length
-from analysis.stats.equivalence import conservative_error, tost
+from analysis.sections.results.shares import measure_all_shares as all_shares
+from analysis.stats.alternative_annotator import run_alternative_annotator_test
+from analysis.stats.equal_length import estimate_share_at_equal_length
+from analysis.stats.equivalence import compute_conservative_error, run_two_one_sided_tests
 from analysis.verdicts.checks import validate
 from guard_eval.errors import StudyError
 
@@ -146,7 +146,7 @@ def test_length_slope_agrees_with_bias_reduced_gee(datasets, per_unit):
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=60), rng.choice([0, 0.5, 1.0], size=60)
     dataset, unit = np.repeat(np.arange(len(datasets)), datasets), np.arange(60) // per_unit
-    share, slope = share_at_equal_length(y, x, dataset, unit)
+    share, slope = estimate_share_at_equal_length(y, x, dataset, unit)
     columns = [np.ones(60), x, dataset - dataset.mean()][: 3 if datasets == (40, 20) else 2]
     model = sm.GEE(y, np.column_stack(columns), groups=unit, cov_struct=sm.cov_struct.Independence())
     oracle = model.fit(cov_type="bias_reduced")
@@ -167,7 +167,7 @@ def test_length_slope_agrees_with_bias_reduced_gee(datasets, per_unit):
     ],
 )
 def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets, reason):
-    share, slope = share_at_equal_length(shares, ratios, datasets, np.arange(len(shares)))
+    share, slope = estimate_share_at_equal_length(shares, ratios, datasets, np.arange(len(shares)))
     assert share.value is slope.value is None
     assert reason in share.note
     assert reason in slope.note
@@ -175,7 +175,9 @@ def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets, reaso
 
 def test_share_at_equal_length_beyond_one_is_undefined():
     # Shares .9, .8, .8, .7 at ratios of 2, 3, 3, 4 lie about 1.1 − .1 x.
-    share, slope = share_at_equal_length([0.91, 0.8, 0.79, 0.7], [2, 3, 3, 4], np.zeros(4), np.arange(4))
+    share, slope = estimate_share_at_equal_length(
+        [0.91, 0.8, 0.79, 0.7], [2, 3, 3, 4], np.zeros(4), np.arange(4)
+    )
     assert (share.value, share.note) == (None, "the line predicts a share beyond 0 or 1 at equal length")
     assert slope.value == pytest.approx(-0.105)
 
@@ -233,10 +235,12 @@ def test_alternative_annotator_test_follows_hand_arithmetic():
     item, who = np.repeat(np.arange(40), 4), np.tile(np.arange(4), 40)
     truth = np.arange(40) % 3
     label = np.where((np.arange(160) * 7) % 5 == 0, (truth[item] + 1) % 3, truth[item])
-    good, why = alternative_annotator(item, who, label, truth, np.arange(40), epsilon=0.15)
-    bad, _ = alternative_annotator(item, who, label, (truth + 1) % 3, np.arange(40), epsilon=0.15)
+    good, why = run_alternative_annotator_test(item, who, label, truth, np.arange(40), epsilon=0.15)
+    bad, _ = run_alternative_annotator_test(item, who, label, (truth + 1) % 3, np.arange(40), epsilon=0.15)
     assert (good, bad, why) == (1, 0, "")
-    none, why = alternative_annotator(item[:80], who[:80], label[:80], truth, np.arange(40), epsilon=0.15)
+    none, why = run_alternative_annotator_test(
+        item[:80], who[:80], label[:80], truth, np.arange(40), epsilon=0.15
+    )
     assert none is None
     assert "there are 0" in why
 
@@ -255,7 +259,9 @@ def test_alternative_annotator_test_uses_yekutieli_correction():
     item, who = np.repeat(np.arange(36), 3), np.tile(np.arange(3), 36)
     p = stats.t.cdf(-0.15 / np.sqrt(8 / 35 / 36), 35)
     for q, wins in ((p * 11 / 6 * 1.001, 1), (p * 11 / 6 * 0.999, 0)):
-        share, _ = alternative_annotator(item, who, label.ravel(), judge, np.arange(36), epsilon=0.15, q=q)
+        share, _ = run_alternative_annotator_test(
+            item, who, label.ravel(), judge, np.arange(36), epsilon=0.15, q=q
+        )
         assert share == wins
 
 
@@ -282,17 +288,17 @@ def test_equivalence_of_rare_composite_wins_holds_its_level():
         error, wins, total = study.std(ddof=1) / 2 / items**0.5, int((study > 0).sum()), study.sum()
         sums = {"counts": (wins, wins, wins), "scores": (total, total, (study**2).sum())}
         for unit_of_sums, values in sums.items():
-            grown = conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
-            p = tost(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
+            grown = compute_conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
+            p = run_two_one_sided_tests(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
             rejections[unit_of_sums] += p is not None and p <= 0.05
     assert rejections["counts"] > 0.075 * len(scores)
     assert rejections["scores"] <= 0.06 * len(scores)
 
 
 def test_equivalence_p_beyond_the_margin_is_above_one_half():
-    p_values = [tost(share, 0.02, 50, margin=0.05) for share in (0.7, 0.3, 0.55)]
+    p_values = [run_two_one_sided_tests(share, 0.02, 50, margin=0.05) for share in (0.7, 0.3, 0.55)]
     assert p_values == pytest.approx([1.0, 1.0, 0.5], abs=1e-6)
-    assert tost(0.5, 0.0, 10, margin=0.1) is None
+    assert run_two_one_sided_tests(0.5, 0.0, 10, margin=0.1) is None
 
 
 def test_judge_assists_people_who_rated_some_pairs():

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import evidence, table
 
-from analysis.sections.raters.disagreements import disagreements, make_section
-from analysis.sections.raters.order_and_length import position
+from analysis.sections.raters.disagreements import list_disagreements, make_section
+from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.verdicts.checks import validate
 
 PEOPLE = table({"p1": "xxyy", "p2": "xxx-", "p3": "xxxx", "p4": "y"})
@@ -14,7 +14,7 @@ JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters
 
 def test_pairs_with_most_disagreement_are_listed_first():
     collected = evidence(validate(pd.concat([PEOPLE, JUDGE])))
-    rows = disagreements(collected)
+    rows = list_disagreements(collected)
     people = {row.pair_id: row.disagreement for row in rows if not row.judge}
     # Of the six couples of raters of a pair four differ on p1, and three on p2.
     assert list(people.items()) == [("p1", pytest.approx(4 / 6)), ("p2", pytest.approx(3 / 6))]
@@ -41,7 +41,7 @@ def test_only_samples_of_one_order_count_as_contradictions():
         for (pair, first), letters in said.items()
         for number, letter in enumerate(letters)
     ]
-    [row] = position(evidence(validate(pd.DataFrame(rows))))
+    [row] = measure_position_effect(evidence(validate(pd.DataFrame(rows))))
     assert (row.repeated, row.contradictions.value) == (4, 0.25)
-    [once] = position(evidence(validate(pd.DataFrame(rows[::3]))))
+    [once] = measure_position_effect(evidence(validate(pd.DataFrame(rows[::3]))))
     assert (once.repeated, once.contradictions.value) == (0, None)
