@@ -50,7 +50,7 @@ class Composite:
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
         return f"the weighted mean of {and_list(weighed)}"
 
-    def check_verdicts(self, verdicts: pd.DataFrame) -> None:
+    def require_verdicts(self, verdicts: pd.DataFrame) -> None:
         """Check that a validated table has verdicts for the composite.
 
         Raises:

@@ -29,7 +29,7 @@ def find_declared_results(
         StudyError: The table lacks the results of an entry, or the verdicts for the composite.
     """
     if composite is not None:
-        composite.check_verdicts(verdicts)
+        composite.require_verdicts(verdicts)
     named = None if entries is None else find_named_results(verdicts, entries)
     return named if named is None or composite is None else add_composites(named)
 
