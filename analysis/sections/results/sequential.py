@@ -57,9 +57,7 @@ def run_sequential_tests(evidence: Evidence) -> list[SequentialRow]:
     if not evidence.plan.sequential:
         return []
     scored = evidence.scored
-    items = scored.items.merge(
-        _find_last_verdicts(scored), on=[*CELL, "pair_id"], check_verdicts="one_to_one"
-    )
+    items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
     rows = [_run_sequential_test(evidence, key, group) for key, group in group_by_result(items)]
     rows.sort(key=make_plan_sort_key(evidence.context.planned))
     return correct_p_values(rows, evidence)
