@@ -312,12 +312,18 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": lambda row: "yes" if row.is_possible else f"no; nearest {row.nearest}",
+        "Possible": _describe_possibility,
         "Pooled p": lambda row: (
             NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
         ),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
+
+
+def _describe_possibility(row: PrintedRow) -> str:
+    if row.is_possible:
+        return "yes"
+    return "no; the sum is not 100" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
 def _format_range(low: float | None, high: float | None) -> str:

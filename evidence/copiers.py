@@ -64,7 +64,7 @@ def write_table(studies: int) -> Iterator[str]:
         honest, _ = count_flags(truth, items, raters, studies, 0.0)
         shares = {}
         for copied in (0.5, 0.8):
-            _, shares[copied] = count_flags(truth, items, raters, studies // 5, copied)
+            _, shares[copied] = count_flags(truth, items, raters, max(1, studies // 5), copied)
         cells = " | ".join(f"{share:.2f}" for share in shares.values())
         yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {cells} |"
 

@@ -120,7 +120,9 @@ def power(
     pilot = None if from_ is None else read_pilot(from_, overrides)
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
-    values: dict[str, Any] = of_pilot | {name: value for name, value in options.items() if value is not None}
+    values: dict[str, Any] = {
+        name: value for name, value in (*of_pilot.items(), *options.items()) if value is not None
+    }
     design = Design(
         share=share,
         alpha=alpha,

@@ -100,7 +100,7 @@ def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], result
     rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
     ties = float((scores["net"] == 0).mean())
     icc = None
-    agreed = estimates[0][0].note
+    agreed = f"{estimates[0][0].note}, so the plan uses --icc or its default"
     if rated_twice:
         values, sizes = zip(*rated_twice, strict=True)
         mean = float(np.average(values, weights=sizes))

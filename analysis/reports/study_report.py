@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields
 from io import BytesIO
 from itertools import chain
@@ -18,6 +17,7 @@ from analysis.reports.preregistration import compare_with_written_plan
 from analysis.reports.study_columns import add_split_columns
 from analysis.scores.family import add_composites
 from analysis.verdicts.checks import check_verdicts
+from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
@@ -41,6 +41,10 @@ METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "leve
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
+UNRECORDED = (
+    "it could not be recorded that the results were seen, so raters who are excluded from now on would count "
+    "as excluded before"
+)
 
 
 def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
@@ -95,9 +99,12 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
         table = add_split_columns(
             study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
         )
-        # If the database cannot be written, nobody can be excluded later either.
-        with suppress(StudyError):
+        try:
             store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
+        except StudyError as error:
+            # The study may be on a read-only disk, and the results can be shown all the same.
+            unrecorded = Reading(notes=(f"{UNRECORDED}: {error}",))
+            table.attrs[READING] = join_readings([get_reading(table), unrecorded])
     return table, context
 
 

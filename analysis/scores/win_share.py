@@ -88,7 +88,7 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
 
     Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
     for raters in general is never more certain than one for these raters: p is at least that of `fixed`, and
-    the interval contains that of `fixed`.
+    the interval contains that of `fixed`. If `fixed` has no interval, there is none.
 
     Args:
         scores: One row per rater and item.
@@ -124,7 +124,9 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     )
     share = share.from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
-    if fixed.low is not None and fixed.high is not None:
+    if fixed.low is None or fixed.high is None:
+        share = replace(share, low=None, high=None, error=None, df=None).with_note(fixed.note)
+    else:
         low = min(fixed.low, share.low or 0.0)
         high = max(fixed.high, share.high or 1.0)
         share = replace(share, low=low, high=high)

@@ -189,7 +189,7 @@ def _make_row(row: SqlRow) -> TidyRow:
 def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
     """Return the rated presentations of raters of one kind, in the order shown.
 
-    `sign_by_method` is 1 if the comparison's first method was shown as A, else −1.
+    `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
     """
     return _read_tuples(store, _PRESENTATIONS, kind=kind)
 

@@ -149,4 +149,7 @@ def test_ac1_is_one_where_all_verdicts_are_the_same():
 def test_kappa_below_minus_one_is_described():
     """Raters never agree on 11 pairs, and six pairs have one: p_x = 23/34, p_e = .562, κ = −.562 / .438."""
     letters = {str(n): "xy" for n in range(11)} | {f"once {n}": "x" for n in range(6)}
-    assert make_section(evidence(table(letters))).answer.startswith("Hardly: κ = −1.28")
+    collected = evidence(table(letters))
+    assert make_section(collected).answer.startswith("Hardly: κ = −1.28")
+    row = agreement(collected).iloc[0]
+    assert row["kappa_low"] < row["fleiss_kappa"] < row["kappa_high"]

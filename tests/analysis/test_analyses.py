@@ -116,6 +116,14 @@ def test_note_says_if_raters_of_many_pairs_prefer_one_method():
     assert "each rater" not in total(table(many), raters="random").note
 
 
+@pytest.mark.parametrize("pairs", [1, 3])
+def test_share_for_other_raters_is_never_surer_than_for_these(pairs):
+    """All pairs have the same 28 of 40 raters for x, so the interval over pairs has no width."""
+    row = total(table({f"{pair}": "x" * 28 + "y" * 12 for pair in range(pairs)}), raters="random")
+    assert row.win_share == pytest.approx(0.7)
+    assert row.low is row.high is row.standard_error is row.p is None
+
+
 def test_audit_groups_criteria_with_the_same_verdicts():
     verdicts = "xxxxyyyyxxyyxxyyxxyyxxyyxxyyxxyy"
     other = verdicts[1:] + verdicts[:1]

@@ -94,6 +94,11 @@ def test_check_compares_figures_with_counts(options, sentence):
     assert sentence in lines.replace("\u00a0", " ")
 
 
+def test_check_names_percentages_that_make_up_no_whole():
+    (table,) = check_claim(raters=4, pairs=10, percentages=("70,20,20", "71,20,9")).tables
+    assert [row[2] for row in table.rows] == ["no; the sum is not 100", "no; nearest 70/20/10"]
+
+
 @pytest.mark.parametrize("row", ["33.3,33.3,33.3", "0,0,100", "50,50"])
 def test_check_gives_range_of_p_for_percentages(row):
     printed = check_claim(raters=1, pairs=3000, percentages=(row,)).printed[-1]

@@ -134,6 +134,14 @@ def exclude(study, name, reason):
         store_raters.exclude_or_include(store, name, "exclude", reason, "owner")
 
 
+def test_report_warns_if_seen_results_are_not_recorded(rated, ran, failing_commits):
+    with failing_commits():
+        printed = ran("report", rated.folder)
+    assert printed.code == 0
+    assert "could not be recorded that the results were seen" in printed.err
+    assert "could not be recorded that the results were seen" in (rated.report / "report.md").read_text()
+
+
 def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     exclude(rated, "Bob", "three seconds a pair")
     assert ran("report", rated.folder).code == 0
