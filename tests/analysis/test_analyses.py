@@ -78,7 +78,7 @@ def test_share_follows_hand_arithmetic():
     assert (row.win_share, row.low, row.high) == pytest.approx((0.5, max(0, 0.5 - half), min(1, 0.5 + half)))
 
 
-def test_exact_test_follows_hand_arithmetic():
+def test_sign_flip_p_follows_hand_arithmetic():
     # Scores 1 seven times and −1 once: |Σ| ≥ 6 for none, one, seven or eight minus signs: 18 of 256.
     assert total(table(dict(enumerate("xxxxxxxy")))).p == pytest.approx(18 / 256)
     assert total(table(dict(enumerate("--------")))).p_pooled_binomial is None
@@ -104,11 +104,11 @@ def test_report_withholds_p_that_cannot_be_significant():
         assert "raters" not in row.note
 
 
-def test_note_says_if_pairs_have_unequal_numbers_of_raters():
+def test_note_names_unequal_numbers_of_raters():
     assert "pairs have between 1 and 2 raters" in total(table({"1": "xx", "2": "xx", "3": "x"})).note
 
 
-def test_note_says_if_raters_of_many_pairs_prefer_one_method():
+def test_note_warns_if_busy_raters_prefer_one_method():
     # Ten raters prefer x in 70 % of 30 pairs each, ten prefer y in all of 3: 210/330, and .35 by rater.
     many = {f"{n:03}": " " * (n // 30) + "xxxxxxxyyy"[n % 10] for n in range(300)}
     few = {f"{n}": " " * (n // 3 - 90) + "y" for n in range(300, 330)}
@@ -221,7 +221,7 @@ def test_sensitivity_has_rows_of_people_and_of_a_judge():
     assert only(person, analysis=RANDOM).p >= only(person, default=True).p
 
 
-def test_sensitivity_says_what_other_tests_find():
+def test_sensitivity_answer_names_other_conclusions():
     """13 of 20 pairs have p = .263 in the sign-flip test, and 39 of 60 ratings p = .027 in the binomial."""
     collected = evidence(table({str(pair): "xxx" if pair < 13 else "yyy" for pair in range(20)}))
     page = make_sensitivity_section(collected)
@@ -284,7 +284,7 @@ def test_equivalence_agrees_with_statsmodels():
         equivalence(evidence(collected.frame, margin=0.1, alpha=0.7))
 
 
-def test_equivalence_of_rare_composite_wins_holds_its_level():
+def test_equivalence_test_holds_its_level_if_wins_are_rare():
     """At the margin's edge the mean of two criteria, each with few wins, is equivalent in at most .06.
 
     Its wins count one half, so that by their number its ratings seem to spread four times as far as they do.
@@ -309,7 +309,7 @@ def test_equivalence_p_beyond_the_margin_is_above_one_half():
     assert run_two_one_sided_tests(0.5, 0.0, 10, margin=0.1) is None
 
 
-def test_judge_assists_people_who_rated_some_pairs():
+def test_judge_narrows_interval_of_partly_rated_pairs():
     rng = np.random.default_rng(3)
     truth = rng.random(120)
     people = table({f"{n:03}": "x" if truth[n] < 0.6 else "y" for n in range(40)})
@@ -342,7 +342,7 @@ def test_audit_counts_a_row_without_presentation_as_a_showing():
     assert only(findings, kind="one place").where == "rater r, x against y, people"
 
 
-def test_audit_names_raters_who_do_not_read():
+def test_audit_names_raters_with_fixed_habits():
     places = {"always x": "x" * 12, "the first": "xy" * 6, "both": "xxyyxxyyxxyy"}
     rows_ = [
         (str(pair), word[pair], "xy"[pair % 2], rater, criterion)
@@ -419,7 +419,7 @@ def test_sequential_test_orders_items_by_time():
     assert sequential(evidence(frame)).empty
 
 
-def test_missing_times_are_left_out_of_the_days():
+def test_first_and_last_day_ignore_missing_times():
     when = [("1", "x", "2026-01-03T00:00:00Z"), ("2", "y", None), ("3", "x", "2026-01-02T00:00:00Z")]
     row = only(as_table(ANALYSES["coverage"])(evidence(listed("pair_id verdict at", when))))
     assert (row.first_day, row.last_day) == ("2026-01-02", "2026-01-03")

@@ -47,7 +47,7 @@ def test_any_difference_p_ignores_names_and_tied_units():
 
 
 @pytest.mark.slow
-def test_any_difference_p_of_many_units_agrees_with_flips(monkeypatch):
+def test_any_difference_p_of_many_units_agrees_with_draws(monkeypatch):
     first, second = np.random.default_rng(7).integers(-2, 3, (2, 12_000)).astype(float)
     nets = np.stack([first, second, -first - second], axis=1)
     normal = run_any_difference_test(nets)
@@ -92,7 +92,7 @@ def test_unanimous_units_are_ranked_by_sign_flips(units, sure):
     assert sets == (((1, 1), (2, 2), (3, 3)) if sure else ((1, 3),) * 3)
 
 
-def test_raters_without_shared_units_change_no_error():
+def test_raters_of_separate_units_leave_errors_unchanged():
     """If every rater judges one unit, the three clusterings are the same, and V + V − V = V."""
     rng = np.random.default_rng(4)
     unit = np.repeat(np.arange(30), 3)
@@ -153,7 +153,7 @@ def test_influence_of_a_unit_follows_hand_arithmetic():
     assert 0 < error < 1
 
 
-def test_degrees_of_freedom_are_satterthwaites():
+def test_degrees_of_freedom_follow_satterthwaite():
     rater = np.arange(12) % 3
     errors = TWO.estimate_errors(STRENGTHS, rater)
     over_units, over_raters = (
@@ -165,7 +165,7 @@ def test_degrees_of_freedom_are_satterthwaites():
     assert 1 < expected < 4
 
 
-def test_limits_of_a_share_are_students_within_zero_and_one():
+def test_share_limits_are_student_limits_within_zero_and_one():
     influence = np.random.default_rng(1).normal(size=(9, 1)) / 30
     errors = errors_of(np.hstack([influence, -influence]))
     half = stats.t.ppf(0.975, 8) * np.sqrt((influence**2).sum())
@@ -174,7 +174,7 @@ def test_limits_of_a_share_are_students_within_zero_and_one():
     assert limits[1] == pytest.approx((0.99 - half, 1))
 
 
-def test_line_is_higher_if_few_units_show_a_difference(monkeypatch):
+def test_half_width_grows_if_few_units_differ(monkeypatch):
     """Five of six units differ by as much: in 2 of 2⁵ patterns all agree, and t² is 5 · 5/6 over 1 − 5/6."""
     influence = np.array([[1.0]] * 5 + [[0.0]])
     errors = errors_of(np.hstack([influence, -influence]))

@@ -67,7 +67,7 @@ def test_assisted_share_agrees_with_regression_estimator():
     assert tuned < alone
 
 
-def test_judge_adds_nothing_where_people_rated_everything():
+def test_judge_changes_nothing_if_people_rated_all_items():
     people, judge, strata = drawn(rated=(20, 14))
     result = estimate_assisted_share(people, judge, strata, np.arange(34))
     variance, _ = variance_and_df(people, judge, strata, is_tuned=False)
@@ -91,7 +91,7 @@ def test_constant_or_contrary_judge_has_no_weight():
 
 
 @pytest.mark.parametrize(("rated", "notes"), [((8, 1), True), ((8, 2), False)])
-def test_datasets_with_one_rated_unit_are_ignored(rated, notes):
+def test_assisted_share_ignores_datasets_with_one_rated_unit(rated, notes):
     people, judge, strata = drawn(rated=rated)
     result, whole = (
         estimate_assisted_share(people, judge, codes, np.arange(34)) for codes in (strata, 0 * strata)
@@ -101,7 +101,7 @@ def test_datasets_with_one_rated_unit_are_ignored(rated, notes):
 
 
 @pytest.mark.parametrize(("items", "rated"), [((9,), (8,)), ((9, 9), (8, 9)), ((9, 9), (8, 8))])
-def test_few_unrated_units_are_no_samples_of_their_own(items, rated):
+def test_few_unrated_units_form_no_jackknife_sample(items, rated):
     people, judge, strata = drawn(items=items, rated=rated)
     share = estimate_assisted_share(people, judge, strata, np.arange(len(people))).share
     assert share.error > 0

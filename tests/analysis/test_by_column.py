@@ -51,7 +51,7 @@ def test_interaction_within_units_tests_paired_differences():
     assert estimate.p == pytest.approx(2 / 2**8, abs=0.003)
 
 
-def test_interaction_holds_its_level_under_the_null():
+def test_interaction_test_holds_its_level():
     rng = np.random.default_rng(0)
     small = [
         run_interaction_test(
@@ -78,7 +78,7 @@ def votes(**columns):
     return pd.DataFrame(rows)
 
 
-def test_values_have_one_row_each_and_one_correction():
+def test_values_of_a_column_share_one_correction():
     rows = measure_shares_by_value(make_evidence(votes(), by=["genre"]))
     assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
         ("poem", 0.0, 0, 10),
@@ -88,7 +88,7 @@ def test_values_have_one_row_each_and_one_correction():
     assert [row.p_adjusted for row in rows] == pytest.approx([2 * 2 / 2**10] * 2)
 
 
-def test_interaction_is_tested_over_prompts():
+def test_interaction_test_uses_prompts_as_units():
     [row] = run_interaction_tests(make_evidence(votes(), by=["genre"]))
     assert (row.groups, row.units) == (2, 20)
     assert row.p == pytest.approx(1 / 10_000)  # 2 of C(20, 10) = 184,756 permutations are as extreme
@@ -99,7 +99,7 @@ def test_unrelated_column_has_no_interaction():
     assert row.p > 0.9
 
 
-def test_column_that_varies_within_prompts_is_tested_within_them():
+def test_interaction_is_tested_within_prompts_if_values_vary():
     [row] = run_interaction_tests(make_evidence(votes(), by=["rater"]))
     assert "within prompts" in row.method
     assert row.p == 1
@@ -114,7 +114,7 @@ def test_numbers_are_divided_into_thirds():
     ("name", "message"),
     [("gender", "no such column; did you mean 'genre'"), ("title", "has 20 different texts; group them")],
 )
-def test_column_that_cannot_split_is_refused(name, message):
+def test_unusable_split_column_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)])
     with pytest.raises(StudyError, match=message):
         measure_shares_by_value(make_evidence(table, by=[name]))
@@ -155,7 +155,7 @@ def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
     assert len(pd.read_csv(folder / "csv" / "interactions.csv")) == 2
 
 
-def test_report_without_a_column_names_it_as_unused(tmp_path):
+def test_report_names_unused_columns(tmp_path):
     table = analysis.read(votes())
     assert table.attrs["reading"].unused == ("genre",)
     assert analysis.report(votes(), tmp_path, by=["genre"]).paths
@@ -190,7 +190,7 @@ def test_columns_chosen_later_make_results_exploratory():
     assert [row.family for row in measure_total_shares(explored)] == [1]
 
 
-def test_pair_columns_are_means_of_the_traces_of_its_texts():
+def test_trace_of_a_pair_is_mean_of_its_texts():
     pairs = [make_pair(ids=ids, id=ids[1]) for ids in (("a", "b"), ("a", "c"), ("e", "d"))]
     means = {"a": {"H": 1.0, "k": 4.0}, "b": {"H": 2.0}}
     columns = average_traces_by_pair(means, pairs)

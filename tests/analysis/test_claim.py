@@ -22,7 +22,7 @@ def counts_of(counts):
     ("criterion", "pooled", "clustered", "tolerated"),
     [("coherence", 2.875e-06, 0.002, 1.0), ("fluency", 0.01819, 0.13, 0.14)],
 )
-def test_check_gives_figures_of_errata(criterion, pooled, clustered, tolerated):
+def test_check_reproduces_figures_of_errata(criterion, pooled, clustered, tolerated):
     checked = check_claim(**counts_of(human_counts(criterion)), raters=4, pairs=150, icc=0.41)
     (claim,) = checked.claims
     assert claim.pooled_p == pytest.approx(pooled, rel=1e-4)
@@ -89,7 +89,7 @@ def test_unanimous_ratings_have_a_largest_tolerated_correlation():
         ({"raters": 4}, "A win share of 57.92 % and a lead of 15.8 points"),
     ],
 )
-def test_check_compares_figures_with_counts(options, sentence):
+def test_check_compares_ratings_with_raters_and_pairs(options, sentence):
     lines = " ".join(check_claim(**counts_of(human_counts("coherence")), **options).lines)
     assert sentence in lines.replace("\u00a0", " ")
 

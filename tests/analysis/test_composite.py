@@ -41,7 +41,7 @@ THREE = [
 MANY = [["xx" if n % 4 else "yy"] * 2 for n in range(40)]
 
 
-def test_panel_has_composite_of_its_own_scores():
+def test_composite_of_a_panel_uses_panel_scores():
     judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
     result = ScoredVerdicts.from_verdicts(
@@ -94,7 +94,7 @@ def test_report_describes_its_composite(tmp_path):
 
 
 @pytest.mark.slow
-def test_table_declares_composite_in_file_or_option(tmp_path, monkeypatch):
+def test_report_toml_and_option_declare_composites(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table(MANY).to_csv("verdicts.csv", index=False)
     (tmp_path / "report.toml").write_text('family = ["coherence"]\n[composite]\ncoherence = 1\nfluency = 1\n')

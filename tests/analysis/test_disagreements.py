@@ -31,7 +31,7 @@ def test_full_agreement_gives_no_section_on_disagreements():
     assert make_section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
 
 
-def test_only_samples_of_one_order_count_as_contradictions():
+def test_contradictions_compare_verdicts_of_one_order():
     """Of three samples in each order one differs, on p1; that the orders differ is no contradiction."""
     said = {("p1", "x"): "xxy", ("p1", "y"): "yyy", ("p2", "x"): "---", ("p2", "y"): "xxx"}
     rows = [

@@ -48,7 +48,7 @@ def test_limits_of_unanimous_units_depend_on_their_number():
     assert estimate_proportion([], np.zeros(0, dtype=int), level=0.95).value is None
 
 
-def test_strata_follow_hand_arithmetic():
+def test_stratified_error_follows_hand_arithmetic():
     # Two strata of two items: s² = .125 and .02; v_h = n_h s_h² / n² = .015625 and .0025.
     # df = (.018125)² / (.015625² + .0025²) = 1.3120; mean = .5
     share = share_of([0.25, 0.75, 0.4, 0.6], ["a", "a", "b", "b"], level=0.5)

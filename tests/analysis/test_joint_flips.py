@@ -33,7 +33,7 @@ def enumerated(scores):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(3, 9), st.integers(1, 4))
-def test_max_t_of_a_few_units_is_enumerated(seed, units, results):
+def test_max_t_of_few_units_agrees_with_enumeration(seed, units, results):
     scores = np.random.default_rng(seed).integers(-2, 4, (units, results)).astype(float)
     scores[0] = 1.0
     assert max_t(scores) == pytest.approx(enumerated(scores))
@@ -73,7 +73,7 @@ def rated(rows):
     return score_raters(order_methods(listed("pair_id rater verdict", rows)))
 
 
-def test_weights_follow_hand_arithmetic():
+def test_precision_weights_follow_hand_arithmetic():
     """One pair has two ratings and one has three; four of the five scores are 1, and one is 0."""
     scores = rated([("1", "a", "x"), ("1", "b", "x"), ("2", "a", "x"), ("2", "b", "tie"), ("2", "c", "x")])
     weighed = weigh_by_precision(score_items(scores), scores)
@@ -99,7 +99,7 @@ def test_sign_flips_do_not_change_weights(seed):
     assert list(weights[0]) == pytest.approx(list(weights[1]))
 
 
-def test_precision_weights_are_in_sensitivity_or_the_answer():
+def test_report_shows_result_with_precision_weights():
     rng = np.random.default_rng(1)
     rows = [
         (str(pair), f"r{rater}", rng.choice(["x", "tie", "y"], p=[0.5, 0.3, 0.2]))

@@ -29,13 +29,13 @@ def test_likeness_follows_hand_arithmetic():
     assert figures[0, 2:] == pytest.approx([(2 + 0 + 1 + 1) / 8, 0.5**4])
 
 
-def test_items_without_judge_or_others_do_not_count():
+def test_likeness_ignores_items_without_judge_or_others():
     figures = compare_raters_with_judge([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [2, 2, 2, 2, 2], [2, -1, 2])
     assert figures[:, 0].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("others", [0.55, 0.6])
-def test_raters_who_copy_a_judge_are_found(others):
+def test_raters_who_copy_a_judge_are_flagged(others):
     """On 100 pairs a copier agrees with the judge on 80 %, and three others independently on fewer."""
     rng = np.random.default_rng(3)
     studies = 300

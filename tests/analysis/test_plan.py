@@ -88,7 +88,7 @@ def outcome(name, **declared):
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_analysis_follows_the_settings_it_declares(name):
+def test_analysis_depends_only_on_declared_plan_keys(name):
     before = outcome(name)
     for key in PLAN_KEYS:
         changed = outcome(name, **{key: CHANGED[key] if key not in NEEDED.get(name, {}) else OTHER[key]})

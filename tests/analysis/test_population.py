@@ -93,7 +93,7 @@ ALONE = TwoWayDesign(np.arange(6), np.arange(6) // 2, np.full(6, 1 / 6))
     ],
     ids=["crossed and equal", "crossed and opposed", "apart and equal"],
 )
-def test_scores_without_spread_between_raters_have_no_variance(design, scores, method):
+def test_negative_variance_between_raters_counts_as_zero(design, scores, method):
     """Sums of squares of opposed raters give a negative variance, which counts as 0."""
     result = design.estimate_mean(np.array(scores))
     assert (result.variance, result.df) == (0, 1)
@@ -101,7 +101,7 @@ def test_scores_without_spread_between_raters_have_no_variance(design, scores, m
     assert method in design.method
 
 
-def test_raters_with_equal_means_leave_the_variance_of_single_scores():
+def test_raters_with_equal_means_have_residual_variance():
     # Residuals of ±½ have 6 − 3 degrees of freedom: 1.5 / 3, over six scores; three equal raters have two.
     result = ALONE.estimate_mean(np.array([0.0, 1.0] * 3))
     assert (result.raters, result.variance, result.df) == pytest.approx((0, 0.5 / 6, 2))

@@ -146,7 +146,7 @@ def test_tables_of_an_earlier_report_are_removed(tmp_path):
     assert (tmp_path / "csv" / "mine.csv").exists()
 
 
-def test_failed_report_keeps_the_last_page(tmp_path):
+def test_failed_report_keeps_the_earlier_page(tmp_path):
     write(verdicts(), tmp_path)
     page = (tmp_path / "index.html").read_bytes()
     (tmp_path / "report.json").unlink()
@@ -317,7 +317,7 @@ UNDECIDED = [
 
 
 @pytest.mark.parametrize(("verdicts", "raters", "sentence"), UNDECIDED)
-def test_sides_are_called_balanced_only_if_all_pairs_are(verdicts, raters, sentence, tmp_path):
+def test_result_is_called_balanced_only_if_all_pairs_are(verdicts, raters, sentence, tmp_path):
     summary = analysis.report(table(verdicts), tmp_path, raters=raters).summary
     assert sentence in summary
     assert ("balanced" in summary) == ("balanced" in sentence)

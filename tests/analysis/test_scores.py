@@ -70,7 +70,7 @@ def test_empty_scores_have_no_items():
     assert set(CELL) < set(score_items(scores).columns)
 
 
-def test_table_has_the_planned_orientation():
+def test_comparisons_have_the_planned_order_of_methods():
     frame = table(
         [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
     )

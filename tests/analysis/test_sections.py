@@ -55,7 +55,7 @@ def test_frame_without_rows_keeps_its_columns():
     assert {"simulated", "judge", "cohen_kappa", "kappa_low", "kappa_high", "note"} < set(frame)
 
 
-def test_rows_are_computed_once():
+def test_rows_of_an_analysis_are_computed_once():
     calls = []
 
     def count(collected):

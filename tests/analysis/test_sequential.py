@@ -24,7 +24,7 @@ def test_e_value_follows_hand_arithmetic():
     assert test.crossed is None
 
 
-def test_p_is_the_running_minimum():
+def test_anytime_p_is_the_running_minimum():
     test = run_anytime_test([1] * 12 + [-1] * 12)
     e_values = np.exp(test.log_e)
     assert test.share.p == pytest.approx(1 / e_values.max())
