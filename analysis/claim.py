@@ -133,13 +133,17 @@ def check_claim(
     if any(value is not None and value < 1 for value in (raters, pairs, results)):
         raise StudyError("--raters, --pairs and --results are at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
-        raise StudyError("name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20")
+        raise StudyError(
+            "nothing to check; name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
+        )
     counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
     counts += [_read_counts(text) for text in also]
     rows = [_read_percentages(text) for text in percentages]
     ratings = sum(counts[0]) if counts else (raters or 1) * (pairs or 0)
     if raters is None and (counts or pairs is None):
-        raise StudyError("ratings of one pair depend on each other; name --raters, the ratings of each pair")
+        raise StudyError(
+            "ratings of one pair depend on each other; name --raters, the number of raters of each pair"
+        )
     if not 0 < ratings <= MAX_RATINGS:
         raise StudyError(f"{ratings:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")
     per_pair = max(raters or 1, ratings / (pairs or ratings))

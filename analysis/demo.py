@@ -83,8 +83,8 @@ def make_folder(folder: Path) -> None:
         others -= {prompts.name, schema_name(STUDY_TOML)}
     if others or (folder.exists() and not folder.is_dir()):
         raise StudyError(
-            f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
-            "name another folder: guard-eval demo FOLDER"
+            f"{folder} has other files, and the demo would add SIMULATED raters to them; name another "
+            "folder: guard-eval demo FOLDER"
         )
     write_whole(prompts, PROMPTS.read_bytes(), make_folder=True)
     write_study_toml(folder, STUDY.read_bytes())

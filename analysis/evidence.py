@@ -230,8 +230,8 @@ SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
 DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
 """The keys whose effect on every analysis is known. An analysis refuses other keys that it does not use."""
 UNNAMED_RATERS = (
-    'raters = "random": the table does not say which rater gave which verdict; add a column rater, or leave '
-    "raters out"
+    'raters = "random": the table does not say which rater gave which verdict. Add a column rater, or remove '
+    "this setting"
 )
 R = TypeVar("R")
 
@@ -351,7 +351,9 @@ class Evidence:
             if set(pair) == {a, b}:
                 return pair
         names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
-        raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
+        raise StudyError(
+            f"{a!r} and {b!r} are not compared with each other; name two of these methods: {names}"
+        )
 
     def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence about these comparisons only."""

@@ -82,11 +82,13 @@ def report(
         StudyError: There are no verdicts, an option does not fit, or the folder holds something else.
     """
     if not source:
-        raise StudyError("name a study, or a table of verdicts: guard-eval report STUDY")
+        raise StudyError("no study and no table is named; name one: guard-eval report STUDY")
     paths = [Path(path) for path in source]
     is_study = any(path.is_dir() or not (path.suffix or path.exists()) for path in paths)
     if dry_run and is_study:
-        raise StudyError(f"{paths[0]} is a study, whose columns are known; leave --dry-run out")
+        raise StudyError(
+            f"--dry-run shows how a table is read, and {paths[0]} is a study; leave --dry-run out"
+        )
     if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")

@@ -26,8 +26,8 @@ from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 FILE_NAME = "report.toml"
 """The file beside a table that is read automatically."""
 _PAIR_DESPITE_PROMPTS = (
-    f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
-    "too often and intervals are too narrow"
+    f"the declared unit is the pair, although several pairs share a {PROMPT}: tests find differences too "
+    "often, and intervals are too narrow"
 )
 ReportUnit = Literal["prompt", "pair"]
 
@@ -168,8 +168,8 @@ def _apply_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame
     """Return the verdicts with the declared unit. If the unit is the pair, prompts are removed."""
     if unit == "prompt" and (PROMPT not in verdicts.columns or verdicts[PROMPT].isna().all()):
         raise StudyError(
-            f"the unit is declared to be the prompt, and the table names none; add a column {PROMPT} that "
-            "says which pairs are of one source, or declare unit = pair"
+            f'unit = "prompt": the table does not name the prompts. Add a column {PROMPT} with the prompt '
+            'of each pair, or declare unit = "pair"'
         )
     if unit != "pair" or PROMPT not in verdicts.columns:
         return verdicts

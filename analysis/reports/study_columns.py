@@ -38,14 +38,13 @@ def add_split_columns(
     for name in further:
         if name in table.columns:
             raise StudyError(
-                f"--by {name}: the verdicts have a column of this name, which cannot split results; if the "
-                f"prompts have one, too, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"--by {name}: this column of the verdicts cannot split results. If the prompts have "
+                f"one of this name, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: no prompt and no trace has this column. Traces are written with their texts: "
-                f"to trace existing texts, move the files of {study.continuations} away, and run generate "
-                f"--trace, which writes the same texts; "
+                f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
+                f"files of {study.continuations} away and run generate --trace, which writes the same texts; "
                 f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}

@@ -280,7 +280,7 @@ def test_equivalence_agrees_with_statsmodels():
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
-    with pytest.raises(StudyError, match="equivalence needs an error rate below"):
+    with pytest.raises(StudyError, match="a test of equivalence needs an alpha below"):
         equivalence(evidence(collected.frame, margin=0.1, alpha=0.7))
 
 

@@ -124,7 +124,7 @@ def test_unusable_split_column_is_refused(name, message):
 def test_columns_of_ratings_cannot_split_results(tmp_path, name):
     """Split by what raters chose, every result would be certain."""
     table = votes(seconds=range(20)).assign(confidence=[n // 7 % 2 for n in range(40)])
-    with pytest.raises(StudyError, match=f"--by {name}: this column says how pairs were rated"):
+    with pytest.raises(StudyError, match=f"--by {name}: this column describes the ratings"):
         analysis.report(table, tmp_path, by=[name])
 
 

@@ -59,10 +59,10 @@ def test_composite_of_a_panel_uses_panel_scores():
     ("weights", "message"),
     [
         ({"coherence": 1}, "composite: .*should have at least 2 items"),
-        ({"composite": 1, "fluency": 1}, "'composite', on which there are no verdicts"),
+        ({"composite": 1, "fluency": 1}, "there are no verdicts on 'composite'"),
         (
             {"coherence": 1, "fluidity": 1},
-            "'fluidity', on which there are no verdicts; name criteria of: coh",
+            "there are no verdicts on 'fluidity'; choose from: coh",
         ),
     ],
 )
@@ -79,7 +79,7 @@ def test_composite_of_criteria_never_judged_together_is_refused():
 def test_composite_named_like_a_criterion_is_refused():
     frame = table(THREE)
     frame["criterion"] = frame["criterion"].astype(object).replace("coherence", "composite")
-    with pytest.raises(StudyError, match="a criterion of the table is called 'composite'"):
+    with pytest.raises(StudyError, match="are both called 'composite'"):
         shares(frame, composite={"fluency": 1, "coherence": 1})
 
 

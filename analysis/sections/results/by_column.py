@@ -97,16 +97,16 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     )
     if is_of_ratings:
         raise StudyError(
-            f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
-            f"{suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
+            f"--by {heading}: this column describes the ratings, not the pairs or the raters, so it cannot "
+            f"split results; {suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
         )
     if name == "rater" and not names_raters(frame):
         raise StudyError(
-            f"--by {heading}: the table does not say which rater gave which verdict; if a column names the "
+            f"--by {heading}: the table does not say which rater gave which verdict. If a column names the "
             "raters, declare it: --set columns.rater=HEADING"
         )
     if frame[name].isna().all():
-        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
+        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another column")
     return name
 
 
@@ -126,7 +126,7 @@ def suggest_split_columns(frame: pd.DataFrame) -> list[str]:
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
-NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
+NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weights, or remove by"
 
 
 @declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_split_columns)

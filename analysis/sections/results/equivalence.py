@@ -25,9 +25,7 @@ from guard_eval.frozen import record
 from guard_eval.reporting.words import and_list, percent
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
-OTHER_TEST = (
-    "equivalence is tested for people or judges alone, and a fixed number of items; leave margin out, or this"
-)
+OTHER_TEST = "with this setting there is no test of equivalence; remove this setting, or remove margin"
 
 
 @record
@@ -74,7 +72,7 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
     if margin is None:  # for mypy: without a margin there are no rows
         return []
     if alpha >= HALF:
-        raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
+        raise StudyError(f"alpha = {alpha:g}: a test of equivalence needs an alpha below 0.5, such as 0.05")
     rows = [_run_equivalence_test(row, margin, alpha) for row in evidence.rows(measure_total_shares)]
     return [replace(row, conclusion=_conclude(row, alpha)) for row in correct_p_values(rows, evidence)]
 
