@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from analysis.stats.printed import (
     can_be_shares,
+    can_make_whole,
     compute_clustered_p,
     find_nearest_percentage,
     find_possible_counts,
@@ -327,7 +328,9 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
 def _describe_possibility(row: PrintedRow) -> str:
     if row.is_possible:
         return "yes"
-    return "no; the sum is not 100" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
+    if not can_make_whole(row.percentages.split("/")):
+        return "no; the sum is not 100"
+    return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
 def _format_range(low: float | None, high: float | None) -> str:

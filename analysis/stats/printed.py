@@ -26,7 +26,7 @@ def find_possible_counts(percentage: str, n: int) -> range:
     >>> find_possible_counts("78.3", 60), len(find_possible_counts("78.3", 150))
     (range(47, 48), 0)
     """
-    half = Fraction(1, 2 * 10 ** _count_decimals(percentage))
+    half = _half_of_last_digit(percentage)
     low = math.ceil((Fraction(percentage) - half) * n / 100)
     high = math.floor((Fraction(percentage) + half) * n / 100)
     return range(max(low, 0), min(high, n) + 1)
@@ -40,6 +40,16 @@ def can_be_shares(row: Sequence[str], n: int) -> bool:
     smallest = sum(possible[0] for possible in counts)
     largest = sum(possible[-1] for possible in counts)
     return smallest <= n <= largest
+
+
+def can_make_whole(row: Sequence[str]) -> bool:
+    """Return whether rounding explains that the percentages do not add up to 100.
+
+    >>> can_make_whole(["33.3", "33.3", "33.3"]), can_make_whole(["70", "20", "20"])
+    (True, False)
+    """
+    rounding = sum((_half_of_last_digit(percentage) for percentage in row), Fraction())
+    return abs(sum(map(Fraction, row), Fraction()) - 100) <= rounding
 
 
 def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
@@ -64,6 +74,10 @@ def find_nearest_percentage(percentage: str, n: int) -> str:
     nearby = (math.floor(share * n), math.ceil(share * n))
     count = min(nearby, key=lambda count: abs(Fraction(count, n) - share))
     return max(round_percentage(count, n, _count_decimals(percentage)))
+
+
+def _half_of_last_digit(percentage: str) -> Fraction:
+    return Fraction(1, 2 * 10 ** _count_decimals(percentage))
 
 
 def _count_decimals(percentage: str) -> int:

@@ -105,10 +105,13 @@ def test_pilot_follows_hand_arithmetic():
 
 
 def test_pilot_with_one_rating_a_pair_has_the_default_icc(tmp_path):
-    verdicts_of([(f"p{n}", "Ada", "c", "tie", "person") for n in range(4)]).to_csv(tmp_path / "p.csv")
-    planned = power(from_=tmp_path / "p.csv", ties=0.5)
+    path = tmp_path / "pilot.csv"
+    verdicts_of([(f"p{n}", "Ada", "c", "tie", "person") for n in range(4)]).to_csv(path)
+    planned = power(from_=path, ties=0.5)
     assert planned.design.icc == Design().icc
     assert "no item was rated twice, so the plan uses --icc or its default" in planned.lines[0]
+    with pytest.raises(StudyError, match=r"pilot.csv: 100.% of the ratings are ties.*90.%; give --ties"):
+        power(from_=path)
 
 
 def test_pilot_and_report_read_the_same_verdicts(tmp_path):
