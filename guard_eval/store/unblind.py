@@ -1,7 +1,6 @@
 """Restore the methods' names in verdicts. Only this module turns letters on the screen into methods."""
 
 from operator import attrgetter
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -71,7 +70,7 @@ class TidyRow:
     prompt_round: int = 0
 
 
-NamedRows = tuple[list[str], list[tuple[Any, ...]]]
+NamedRows = tuple[list[str], list[tuple[object, ...]]]
 """The names of the columns, and the rows."""
 
 # A verdict is surplus if another rater has the slot; an excluded rater has no slot.

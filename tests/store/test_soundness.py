@@ -11,7 +11,7 @@ from rating import invite_people, rate_all_pairs
 from analysis.monitor.ratings import read_ratings
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, unblind
-from guard_eval.store.sql.soundness import find_damage
+from guard_eval.store.sql.sqlite_files import find_damage
 
 ODD = [
     ("verdict.choice", "C"),

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -13,8 +13,7 @@ from guard_eval.store.sql.database import Store
 GATHER_SECONDS = 0.015
 """Seconds in which writes are collected for one transaction: short, compared with the wait for an answer."""
 
-Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
-"""A function that writes for several workers at once. It returns a result for each argument, or None."""
+_Argument = TypeVar("_Argument")
 
 
 class GroupCommit:
@@ -23,11 +22,18 @@ class GroupCommit:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._turn = asyncio.Lock()
-        self._waiting: list[tuple[Write, Any]] = []
-        self._commit: asyncio.Task[dict[int, Any]] | None = None
+        self._waiting: list[tuple[Callable[..., Sequence[object] | None], object]] = []
+        self._commit: asyncio.Task[dict[int, object]] | None = None
 
-    async def write(self, function: Write, argument: object = None) -> Any:  # noqa: ANN401 (any row)
-        """Write, and return the result once this write and all earlier ones are on disk."""
+    async def write(
+        self,
+        function: Callable[[Connection, datetime, list[_Argument]], Sequence[object] | None],
+        argument: _Argument,
+    ) -> object:
+        """Write, and return the result once this write and all earlier ones are on disk.
+
+        The function writes for all tasks at once. It returns a result for each argument, or None.
+        """
         self._commit = self._commit or asyncio.create_task(self._commit_waiting_writes())
         commit = self._commit
         index = len(self._waiting)
@@ -37,20 +43,21 @@ class GroupCommit:
             raise result
         return result
 
-    async def _commit_waiting_writes(self) -> dict[int, Any]:
+    async def _commit_waiting_writes(self) -> dict[int, object]:
         await asyncio.sleep(GATHER_SECONDS)
         async with self._turn:
-            writes = self._waiting
+            groups: dict[Callable[..., Sequence[object] | None], dict[int, object]] = {}
+            for index, (function, argument) in enumerate(self._waiting):
+                groups.setdefault(function, {})[index] = argument
             self._waiting = []
             self._commit = None
-            return await asyncio.to_thread(self._run_writes, writes)
+            return await asyncio.to_thread(self._run_writes, groups)
 
-    def _run_writes(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
+    def _run_writes(
+        self, groups: dict[Callable[..., Sequence[object] | None], dict[int, object]]
+    ) -> dict[int, object]:
         """Run the writes; return results and errors by number. A failed write does not affect the others."""
-        results: dict[int, Any] = {}
-        groups: dict[Write, dict[int, Any]] = {}
-        for index, (function, argument) in enumerate(writes):
-            groups.setdefault(function, {})[index] = argument
+        results: dict[int, object] = {}
         with self._store.begin_write() as (db, now):
             for function, arguments in groups.items():
                 savepoint = db.begin_nested()

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 from sqlalchemy import URL, Connection, create_engine, event, func, inspect, literal, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -21,11 +22,11 @@ from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema
-from guard_eval.store.sql.soundness import find_damage
 from guard_eval.store.sql.sqlite_files import (
     can_open_database,
     check_schema,
     copy_database,
+    find_damage,
     find_logs,
     is_storage_error,
     make_read_only_uri,
@@ -87,17 +88,15 @@ class Store:
         self._transaction: tuple[Connection, datetime] | None = None
         self._uri: str | None = None
         self._scratch: TemporaryDirectory[str] | None = None
-        options: dict[str, Any] = {"pool_size": 8, "max_overflow": 24}
-        if self.is_sqlite:
-            options["creator"] = self._connect
-        else:
-            options |= {"connect_args": {"connect_timeout": 10}, "pool_pre_ping": True}
+        make_engine = partial(create_engine, address, hide_parameters=True, pool_size=8, max_overflow=24)
         try:
-            self.engine = create_engine(address, hide_parameters=True, **options)
+            if self.is_sqlite:
+                self.engine = make_engine(creator=self._connect)
+                event.listen(self.engine, "connect", set_up_sqlite)
+            else:
+                self.engine = make_engine(connect_args={"connect_timeout": 10}, pool_pre_ping=True)
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
-        if self.is_sqlite:
-            event.listen(self.engine, "connect", set_up_sqlite)
 
     @classmethod
     def open(

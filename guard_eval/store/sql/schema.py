@@ -48,6 +48,8 @@ ERASING = "erasing"
 SqlRow = Row[Any]
 """A row of a query: its attributes are the columns."""
 
+_ColumnType = TypeEngine[Any]
+
 _CHUNK = 8_000
 _Item = TypeVar("_Item")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -283,25 +285,28 @@ def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list
     ]
 
 
-class ConvertedColumn(TypeDecorator[Any]):
+class ConvertedColumn(TypeDecorator[_Item]):
     """A column type that converts values when they are written and read."""
 
-    impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
+    impl: TypeEngine[_Item] | type[Text] = Text
     cache_ok = True
 
     def __init__(
-        self, impl: TypeEngine[Any], to_database: Callable[[Any], Any], from_database: Callable[[Any], Any]
+        self,
+        impl: TypeEngine[_Item],
+        to_database: Callable[[_Item], _Item],
+        from_database: Callable[[_Item], _Item],
     ) -> None:
         super().__init__()
         self.impl = impl
         self.write = to_database
         self.read = from_database
 
-    def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
+    def process_bind_param(self, value: _Item | None, dialect: Dialect) -> _Item | None:  # noqa: ARG002
         """Convert a value for the database."""
         return None if value is None else self.write(value)
 
-    def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
+    def process_result_value(self, value: _Item | None, dialect: Dialect) -> _Item | None:  # noqa: ARG002
         """Convert a value from the database for Python."""
         return None if value is None else self.read(value)
 
@@ -319,7 +324,7 @@ def _check_text(text: object) -> str:
 MOMENT = ConvertedColumn(DateTime(timezone=True), _to_utc, _to_utc)
 """A time in UTC: `timestamptz` on PostgreSQL, and on SQLite a text without a zone that sorts by time."""
 
-_COLUMN_TYPES: dict[str, TypeEngine[Any]] = {
+_COLUMN_TYPES: dict[str, _ColumnType] = {
     "TEXT": ConvertedColumn(Text(), make_storable, _check_text),
     "TIMESTAMPTZ": MOMENT,
     "BYTEA": ConvertedColumn(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
@@ -341,7 +346,7 @@ class Query:
     A parameter after IN is a list. Making a statement takes as long as running it.
     """
 
-    def __init__(self, sql: str, **types: TypeEngine[Any]) -> None:
+    def __init__(self, sql: str, **types: _ColumnType) -> None:
         """Make a statement. `types` gives the types of names that are not columns."""
         names = set(re.findall(r"\w+", sql))
         column_types = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}

@@ -1,20 +1,24 @@
-"""Choose the SQLite file to read, and check that it contains a study.
+"""Choose the SQLite file to read, check that it contains a study, and find damage in it.
 
 A study may be on read-only storage, and its database may come from a stranger.
 """
 
+import json
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
+from guard_eval.records import CHOICES, JsonObject, NoteKind, RaterKind, Role
 from guard_eval.store.sql.schema import TABLE_NAMES, Query, query, write_schema
 
 LONGEST_ID = 1000
@@ -30,6 +34,31 @@ WHERE max(length(id), length(dataset), length(prompt_id), length(method_a), leng
 UNION ALL
 SELECT 'rater' FROM rater WHERE max(length(name), ifnull(length(external_id), 0)) > {LONGEST_ID}
 """  # noqa: S608 (a constant)
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "BIGINT": int,
+    "BOOLEAN": int,
+    "BYTEA": bytes,
+    "DOUBLE PRECISION": (int, float),
+    "INTEGER": int,
+    "JSON": dict,
+    "TEXT": str,
+    "TIMESTAMPTZ": datetime,
+    "VARCHAR": str,
+}
+"""The Python type of the values in a column of each type."""
+
+_WORDS: dict[str, Collection[str]] = {
+    "verdict.choice": CHOICES,
+    "slot.first": ("a", "b"),
+    "presentation.first": ("a", "b"),
+    "presentation.role": get_args(Role),
+    "rater.kind": get_args(RaterKind),
+    "note.kind": get_args(NoteKind),
+}
+_TEXTS = {"comment", "problem", "skip"}
+"""The kinds of notes whose detail is plain text. The other kinds contain a JSON object."""
 
 
 def is_storage_error(error: BaseException | None) -> bool:
@@ -127,3 +156,36 @@ def check_schema(db: Connection, name: str) -> None:
         raise StudyError(
             f"the database {name} is not as guard-eval makes it (see {strange[0]!r}); use the original"
         )
+
+
+def find_damage(engine: Engine) -> str | None:
+    """Describe a value in an SQLite database that this package did not write; None if there is none.
+
+    The search starts after an unexpected error, so that the command can end with a reason and a remedy.
+    """
+    try:
+        with engine.connect() as db:
+            answer = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())
+            if answer != "ok":
+                return answer.replace("\n", ": ")
+            for table, columns in read_columns().items():
+                for row in select_all(table)(db):
+                    if odd := _find_invalid_value(table, columns, row._asdict()):
+                        return odd
+            return None
+    except (DBAPIError, sqlite3.Error, ValueError, TypeError, ArithmeticError) as error:
+        return f"a value cannot be read ({' '.join(str(getattr(error, 'orig', error)).split())})"
+
+
+def _find_invalid_value(table: str, columns: Sequence[SchemaColumn], row: JsonObject) -> str | None:
+    for column in columns:
+        value = row[column.name]
+        name = f"{table}.{column.name}"
+        if value is None and not column.is_required:
+            continue
+        kind = _KINDS[column.type.partition("(")[0]]
+        if not isinstance(value, kind) or value not in _WORDS.get(name, [value]):
+            return f"{name} holds {value!a:.60}"
+    if table == "note" and row["kind"] not in _TEXTS and not isinstance(json.loads(row["detail"]), dict):
+        return f"note.detail holds {row['detail']!a:.60}"
+    return None
