@@ -20,13 +20,13 @@ from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible
-from guard_eval.store import notes
+from guard_eval.store.notes import Refusal, check_not_revoked, read_rater_status, read_refusals, write_note
 from guard_eval.store.settings import delete_value, put_value, read_setting, read_value
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
 
-RaterState = Literal["excluded", "revoked", notes.Refusal, "finished", ""]
+RaterState = Literal["excluded", "revoked", Refusal, "finished", ""]
 
 _SALT = "erasure salt"
 
@@ -155,7 +155,7 @@ def invite_rater(store: Store, name: str, *, renew: bool = False) -> tuple[Rater
         raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
     with store.begin_write() as (db, now):
         rater = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
-        notes.check_not_revoked(db, rater)
+        check_not_revoked(db, rater)
         _DELETE_TOKENS(db, rater=rater.id)
         _add_tokens(db, rater.id, [invitation], now)
     return rater, invitation
@@ -240,7 +240,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
         pairs: int = _COUNT_PAIRS(db).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
-        refusals = notes.read_refusals(db, [row.id for row in rows])
+        refusals = read_refusals(db, [row.id for row in rows])
         expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free_slots(db) - expected) / share))
 
@@ -261,7 +261,7 @@ def read_progress(store: Store) -> list[RaterProgress]:
     """Return the progress of every rater, in the order in which raters were added."""
     with store.begin_read() as db:
         rows = _PROGRESS(db).all()
-        refusals = notes.read_refusals(db, [row.id for row in rows])
+        refusals = read_refusals(db, [row.id for row in rows])
     return [
         RaterProgress(
             name=row.name,
@@ -276,7 +276,7 @@ def read_progress(store: Store) -> list[RaterProgress]:
     ]
 
 
-def _find_state(row: SqlRow, refusal: notes.Refusal | None) -> RaterState:
+def _find_state(row: SqlRow, refusal: Refusal | None) -> RaterState:
     if row.excluded_at is not None:
         return "excluded"
     if row.revoked_at is not None:
@@ -289,7 +289,7 @@ def _find_state(row: SqlRow, refusal: notes.Refusal | None) -> RaterState:
 def is_revoked_or_excluded(store: Store, rater: Rater) -> bool:
     """Return whether a rater is revoked or excluded."""
     with store.begin_read() as db:
-        return bool(notes.read_rater_status(db, rater).is_out)
+        return bool(read_rater_status(db, rater).is_out)
 
 
 def revoke_rater(store: Store, name: str, by: str = "owner") -> None:
@@ -299,7 +299,7 @@ def revoke_rater(store: Store, name: str, by: str = "owner") -> None:
         slots.update_slots_of_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             _REVOKE(db, rater=row.id, now=now)
-            notes.write_note(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
+            write_note(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
 def exclude_or_include_rater(
@@ -329,7 +329,7 @@ def exclude_or_include_rater(
             _INCLUDE(db, rater=row.id)
         slots.update_slots_of_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-        notes.write_note(store, _make_rater(row), decision, detail)
+        write_note(store, _make_rater(row), decision, detail)
 
 
 def _check_includable(db: Connection, row: SqlRow) -> None:
@@ -338,7 +338,7 @@ def _check_includable(db: Connection, row: SqlRow) -> None:
         raise StudyError(
             f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
         )
-    has_failed = notes.read_refusals(db, [row.id]).get(row.id) == "failed the check"
+    has_failed = read_refusals(db, [row.id]).get(row.id) == "failed the check"
     if row.excluded_at is None and row.revoked_at is None and not has_failed:
         raise StudyError(
             f"the rater {row.name!r} is not excluded or revoked and did not fail the check; there is nothing "
@@ -378,7 +378,7 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
         _REVOKE(db, rater=row.id, now=now)
         _RENAME(db, rater=row.id, name=pseudonym)
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
-        notes.write_note(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
+        write_note(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
     _overwrite_deleted(store)
     return pseudonym, row.external_id or ""
 

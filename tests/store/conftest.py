@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from guard_eval.records import BlindPair, Choice, HandOutPlan
-from guard_eval.store import Store, raters, verdicts
+from guard_eval.records import BlindPair, Choice, HandOutPlan, Pair
+from guard_eval.store import Store, pairs, raters, verdicts
 from guard_eval.store.judging import requests
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -36,6 +36,12 @@ def store(store_url: str, clock: Clock) -> Iterator[Store]:
     """An empty store."""
     with Store.open(store_url, create=True, clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture
+def add_new_pairs(store: Store, make_pairs: Callable[[int], list[Pair]]) -> Callable[..., int]:
+    """Return a function that adds pairs to the store, with slots for a plan if there is one."""
+    return lambda count, plan=None: pairs.add_pairs(store, make_pairs(count), plan)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from rating import invite_people, save_choice
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from guard_eval.store import handout, pairs, raters
+from guard_eval.store import handout, raters
 from guard_eval.store.judging.requests import Instruction, store_instruction
 from guard_eval.store.sql.schema import add_rows
 
@@ -16,9 +16,9 @@ INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "tex
 
 
 @pytest.fixture
-def ann(store, make_pairs, plan):
+def ann(store, make_pairs, add_new_pairs, plan):
     """A rater with a verdict and a note. A judge has an answered and an open request."""
-    pairs.add_pairs(store, make_pairs(2))
+    add_new_pairs(2)
     who, _ = raters.invite_rater(store, "Ann")
     save_choice(store, who, handout.claim_pairs(store, who, plan)[0], comment="a hard one")
     judge = raters.get_or_add_rater(store, "judge", "model")

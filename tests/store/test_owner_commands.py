@@ -16,8 +16,26 @@ from analysis.monitor.rater_list import list_raters
 from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, manage, notes, pairs, raters, settings, unblind, verdicts
+from guard_eval.store import (
+    Store,
+    handout,
+    notes,
+    pairs,
+    settings,
+    unblind,
+    verdicts,
+)
 from guard_eval.store.export import backup, export
+from guard_eval.store.manage import (
+    assign_pairs,
+    erase_raters,
+    exclude_raters,
+    include_raters,
+    invite_raters,
+    renew_links,
+    revoke_raters,
+)
+from guard_eval.store.raters import RaterProgress, find_rater_by_token, get_or_add_rater, invite_rater
 from guard_eval.study import Study
 
 TOML = (
@@ -40,7 +58,7 @@ def study(tmp_path, make_pairs):
     with Store.open(study.database, create=True, declared=study.declared) as store:
         pairs.add_pairs(store, make_pairs(4))
         for name in ("Ann", NOT_A_FORMULA):
-            rate_until(store, study, raters.invite_rater(store, name)[0])
+            rate_until(store, study, invite_rater(store, name)[0])
     return study
 
 
@@ -56,65 +74,61 @@ def rate_until(store, study, rater, *, until=None):
 
 
 def test_a_renewed_link_replaces_the_old_one(study):
-    first = manage.invite_raters(study, "Ben", url="https://rate.example.org/").links["Ben"]
+    first = invite_raters(study, "Ben", url="https://rate.example.org/").links["Ben"]
     assert first.startswith("https://rate.example.org/?invite=")
-    second = manage.invite_raters(study, "Ben", renew=True).links["Ben"]
+    second = invite_raters(study, "Ben", renew=True).links["Ben"]
     with open_store(study) as store:
-        assert raters.find_rater_by_token(store, first.partition("invite=")[2]) is None
-        assert raters.find_rater_by_token(store, second.partition("invite=")[2]).name == "Ben"
+        assert find_rater_by_token(store, first.partition("invite=")[2]) is None
+        assert find_rater_by_token(store, second.partition("invite=")[2]).name == "Ben"
 
 
 def test_links_begin_with_the_address_of_the_served_app(study):
     """Before the app was served, links begin with the default address of `annotate`, and a line says so."""
-    unserved = manage.invite_raters(study, "Ben")
+    unserved = invite_raters(study, "Ben")
     options = inspect.signature(annotate).parameters
     default = make_url(options["address"].default, options["port"].default)
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
     with open_store(study) as store:
         settings.put_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
-    served = manage.invite_raters(study, "Cas")
+    served = invite_raters(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
 
 
 def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
-    first = manage.invite_raters(study, "Ben", "Cas").links["Ben"]
-    manage.revoke_raters(study, "Cas")
-    result = manage.renew_links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
+    first = invite_raters(study, "Ben", "Cas").links["Ben"]
+    revoke_raters(study, "Cas")
+    result = renew_links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
     with (tmp_path / "links.csv").open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     assert "new links for Ben; their earlier links no longer work" in result.lines[0]
     assert row["link"].startswith("https://rate.example.org/?invite=")
     assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
     with open_store(study) as store:
-        assert raters.find_rater_by_token(store, first.partition("invite=")[2]) is None
-        assert (
-            raters.find_rater_by_token(store, row["link"].partition("invite=")[2]).name
-            == row["name"]
-            == "Ben"
-        )
-    manage.renew_links(study, "Ann", output=tmp_path / "ann.csv")
+        assert find_rater_by_token(store, first.partition("invite=")[2]) is None
+        assert find_rater_by_token(store, row["link"].partition("invite=")[2]).name == row["name"] == "Ben"
+    renew_links(study, "Ann", output=tmp_path / "ann.csv")
     assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
 
 
 def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, failing_commits):
-    link = manage.invite_raters(study, "Ben").links["Ben"]
+    link = invite_raters(study, "Ben").links["Ben"]
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "links.csv").write_text("earlier links")
     with failing_commits(), pytest.raises(StudyError, match="disk is full"):
-        manage.renew_links(study, output=tmp_path / "links.csv")
+        renew_links(study, output=tmp_path / "links.csv")
     assert (tmp_path / "links.csv").read_text() == "earlier links"
     assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
     for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
         with pytest.raises(StudyError, match=says):
-            manage.renew_links(study, output=output)
+            renew_links(study, output=output)
     with open_store(study) as store:
-        assert raters.find_rater_by_token(store, link.partition("invite=")[2]).name == "Ben"
+        assert find_rater_by_token(store, link.partition("invite=")[2]).name == "Ben"
 
 
 def test_exclusion_prints_only_the_changed_raters(study):
-    result = manage.exclude_raters(study, "Ann", reason="three seconds")
+    result = exclude_raters(study, "Ann", reason="three seconds")
     assert [row[0] for row in result.tables[0].rows] == ["Ann"]
     assert len(result.raters) == 2
     assert len(list_raters(study).tables[0].rows) == 2
@@ -125,32 +139,31 @@ def test_exclusion_prints_only_the_changed_raters(study):
 )
 def test_an_invalid_link_address_is_refused(study, url):
     with pytest.raises(StudyError, match="links cannot begin with this; write an address such as https://"):
-        manage.invite_raters(study, "Ben", url=url)
+        invite_raters(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
 
 def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     monkeypatch.setattr("getpass.os.environ", {"LOGNAME": "Eve"})
     states = {
-        rater.name: rater.state
-        for rater in manage.exclude_raters(study, "Ann", reason="three seconds").raters
+        rater.name: rater.state for rater in exclude_raters(study, "Ann", reason="three seconds").raters
     }
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
     with open_store(study) as store:
         assert {row.rater for row in unblind.read_tidy_rows(store)} == {NOT_A_FORMULA}
         (note,) = notes.read_notes(store, kind="exclude")
         assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
-    manage.include_raters(study, "Ann", reason="the clock was wrong")
+    include_raters(study, "Ann", reason="the clock was wrong")
     with open_store(study) as store:
         assert len(unblind.read_tidy_rows(store)) == 8
 
 
 def test_raters_list_shows_each_raters_state(study):
     with open_store(study) as store:
-        who = raters.get_or_add_rater(store, "Ann", "person")
+        who = get_or_add_rater(store, "Ann", "person")
         notes.write_note(store, who, "finished", json.dumps({"rated": 4}))
         notes.write_note(
-            store, raters.get_or_add_rater(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}'
+            store, get_or_add_rater(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}'
         )
     listed = list_raters(study)
     assert [(rater.name, rater.rated, rater.state) for rater in listed.raters] == [
@@ -163,7 +176,7 @@ def test_raters_list_shows_each_raters_state(study):
 
 def test_raters_list_shows_signs_of_careless_rating(study):
     with open_store(study) as store:
-        ann = raters.get_or_add_rater(store, "Ann", "person")
+        ann = get_or_add_rater(store, "Ann", "person")
         for number in verdicts.read_rated_presentations(store, ann)[:3]:
             notes.write_note(store, ann, "conduct", '{"copies": 1}', presentation=number)
     listed = list_raters(study)
@@ -178,32 +191,32 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
     with Store.open(study.database, create=True) as store:
         pairs.add_pairs(store, make_pairs(4))
         for name in ("Ann", "Ben"):
-            raters.invite_rater(store, name)
-    assert "8 ratings are planned" in manage.assign_pairs(study, "Ann", "Ben").lines[0]
+            invite_rater(store, name)
+    assert "8 ratings are planned" in assign_pairs(study, "Ann", "Ben").lines[0]
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         (
-            lambda study: manage.renew_links(study, output=study.folder / "l.csv"),
+            lambda study: renew_links(study, output=study.folder / "l.csv"),
             "invite others: guard-eval raters add",
         ),
-        (manage.invite_raters, "add needs at least one name: guard-eval raters add .*owned NAME"),
-        (lambda study: manage.invite_raters(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
-        (lambda study: manage.invite_raters(study, "Eve", renew=True), "there is no rater named 'Eve'"),
-        (lambda study: manage.revoke_raters(study, "Ann", "Eve"), "there is no rater named 'Eve'"),
+        (invite_raters, "add needs at least one name: guard-eval raters add .*owned NAME"),
+        (lambda study: invite_raters(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
+        (lambda study: invite_raters(study, "Eve", renew=True), "there is no rater named 'Eve'"),
+        (lambda study: revoke_raters(study, "Ann", "Eve"), "there is no rater named 'Eve'"),
         (
-            lambda study: manage.exclude_raters(study, "Ann", reason=" "),
+            lambda study: exclude_raters(study, "Ann", reason=" "),
             "the reason to exclude 'Ann' is empty",
         ),
         (
-            lambda study: manage.exclude_raters(study, "Ann", "Eve", reason="x"),
+            lambda study: exclude_raters(study, "Ann", "Eve", reason="x"),
             "there is no rater named 'Eve'",
         ),
-        (lambda study: manage.include_raters(study, "Ann", reason="x"), "'Ann' is not excluded"),
-        (lambda study: manage.erase_raters(study, "Ann"), "nobody was erased; add --yes"),
-        (lambda study: manage.erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
+        (lambda study: include_raters(study, "Ann", reason="x"), "'Ann' is not excluded"),
+        (lambda study: erase_raters(study, "Ann"), "nobody was erased; add --yes"),
+        (lambda study: erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
         (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; name"),
         (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites no file"),
     ],
@@ -235,7 +248,7 @@ def test_export_has_side_choice_and_method_of_each_verdict(study, tmp_path):
 
 
 def test_history_and_notes_are_separate_tables(study):
-    manage.exclude_raters(study, "Ann", reason="why")
+    exclude_raters(study, "Ann", reason="why")
     rows = {}
     for table in ("history", "notes"):
         with export(study, table=table).path.open(encoding="utf-8", newline="") as file:
@@ -255,7 +268,7 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
 
     with Store.open(study.database) as store:
         pairs.add_pairs(store, make_pairs(300))
-        rater, _ = raters.invite_rater(store, "Cas")
+        rater, _ = invite_rater(store, "Cas")
         end = threading.Event()
         writer = threading.Thread(target=rate_until, args=(store, study, rater), kwargs={"until": end})
         writer.start()
@@ -317,13 +330,13 @@ class AnsweringReporter:
 
 
 def test_erase_prints_a_search_for_files_with_the_name(study, monkeypatch):
-    paid = raters.RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
+    paid = RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with progress.use_reporter(AnsweringReporter(answer=False)):
-        assert paid in manage.erase_raters(study, "Ann").raters
+        assert paid in erase_raters(study, "Ann").raters
     with progress.use_reporter(AnsweringReporter(answer=True)):
-        erased = manage.erase_raters(study, "Ann")
+        erased = erase_raters(study, "Ann")
     assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]
     assert subprocess.run(
@@ -331,7 +344,7 @@ def test_erase_prints_a_search_for_files_with_the_name(study, monkeypatch):
     ).stdout.split() == [str(study.folder / "verdicts.csv")]
     assert [row.rated for row in erased.raters] == [4, 4]
     assert "Ann" not in repr(erased.raters)
-    manage.erase_raters(study, NOT_A_FORMULA, verdicts=True, yes=True)
+    erase_raters(study, NOT_A_FORMULA, verdicts=True, yes=True)
     with open_store(study) as store:
         assert len(unblind.read_tidy_rows(store)) == 4
 
@@ -340,8 +353,8 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     """The app was started with a plan of two raters per pair, and both have rated all pairs."""
     more = study.folder / "study.toml"
     more.write_text(more.read_text().replace("raters_per_pair = 2", "raters_per_pair = 3"))
-    manage.invite_raters(Study.open(study.folder), "Ben")
+    invite_raters(Study.open(study.folder), "Ben")
     with open_store(study) as store:
-        ben = raters.get_or_add_rater(store, "Ben", "person")
+        ben = get_or_add_rater(store, "Ben", "person")
         assert handout.count_progress(store, ben, study.plan) == (0, 4)
         assert len(handout.claim_pairs(store, ben, study.plan)) == 1

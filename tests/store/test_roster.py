@@ -8,7 +8,7 @@ import pytest
 from rating import count_side_leads, invite_people, rate_all_pairs
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, pairs, raters, unblind
+from guard_eval.store import handout, raters, unblind
 from guard_eval.store.showings import roster
 from guard_eval.store.showings.roster import plan_roster
 
@@ -60,8 +60,8 @@ def test_rosters_depend_only_on_pairs_people_and_seed():
     assert plan_roster(study, [1, 2, 3], slots=2, seed=2) != plan
 
 
-def test_roster_sides_stay_even_in_any_order_of_raters(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(15))
+def test_roster_sides_stay_even_in_any_order_of_raters(store, add_new_pairs, plan):
+    add_new_pairs(15)
     *everybody, stranger = invite_people(store, *(f"person {number}" for number in range(6)))
     three = replace(plan, slots=3)
     assert roster.reserve_slots(store, [rater.name for rater in everybody], three) == 45
@@ -74,8 +74,8 @@ def test_roster_sides_stay_even_in_any_order_of_raters(store, make_pairs, plan):
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three
 
 
-def test_free_slots_of_a_small_roster_balance_its_pairs(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(6))
+def test_free_slots_of_a_small_roster_balance_its_pairs(store, add_new_pairs, plan):
+    add_new_pairs(6)
     ann, ben = invite_people(store, "Ann", "Ben")
     assert roster.reserve_slots(store, ["Ann"], plan) == 6
     assert [len(rate_all_pairs(store, rater, plan)) for rater in (ben, ann)] == [6, 6]
@@ -83,8 +83,8 @@ def test_free_slots_of_a_small_roster_balance_its_pairs(store, make_pairs, plan)
     assert {row.slot for row in unblind.read_tidy_rows(store)} == {0, 1}
 
 
-def test_an_impossible_roster_is_refused(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(4))
+def test_an_impossible_roster_is_refused(store, add_new_pairs, plan):
+    add_new_pairs(4)
     invite_people(store, "Ann", "Ben", "out")
     raters.get_or_add_rater(store, "judge", "model")
     raters.revoke_rater(store, "out")

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 
 import pytest
-from rating import invite_people, rate_all_pairs
+from rating import exclude_rater, include_rater, invite_people, rate_all_pairs
 
 from analysis.monitor.ratings import read_ratings
 from guard_eval.errors import StudyError
@@ -36,14 +36,14 @@ ODD = [
 
 
 @pytest.fixture
-def rated(store, tmp_path, make_pairs, plan):
+def rated(store, tmp_path, add_new_pairs, plan):
     """The file of a study that two people have rated, with a note of every form."""
-    pairs.add_pairs(store, make_pairs(3), plan)
+    add_new_pairs(3, plan)
     for who in invite_people(store, "Ann", "Ben"):
         notes.write_note(store, who, "consent", '{"agreed": true}')
         rate_all_pairs(store, who, plan)
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    raters.exclude_or_include_rater(store, "Ann", "include", "why", "who")
+    exclude_rater(store, "Ann")
+    include_rater(store, "Ann")
     with store.engine.connect() as db:
         db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     return shutil.copy(tmp_path / "study.db", tmp_path / "changed.db")
@@ -72,7 +72,7 @@ def list_actions(store, plan):
     yield lambda: notes.read_notes(store)
     yield lambda: pairs.read_pairs(store)
     yield lambda: raters.count_openings(store, plan)
-    yield lambda: raters.exclude_or_include_rater(store, "Ben", "exclude", "why", "who")
+    yield lambda: exclude_rater(store, "Ben")
     yield lambda: handout.claim_pairs(store, raters.get_or_add_rater(store, "Ann", "person"), plan)
 
 

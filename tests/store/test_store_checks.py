@@ -7,19 +7,25 @@ from factories import make_gold
 from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, pairs, raters, unblind, verdicts
+from guard_eval.store import (
+    handout,
+    raters,
+    unblind,
+    verdicts,
+)
+from guard_eval.store.pairs import add_gold_pairs, add_pairs, read_gold_pairs, read_pairs
 
 
 def is_gold(blind):
     return blind.prompt.startswith("A gold")
 
 
-def test_gold_pairs_are_excluded_from_results(store, make_pairs, plan, judge_all):
-    pairs.add_pairs(store, make_pairs(3))
-    assert pairs.add_gold_pairs(store, make_gold(2)) == 2
-    assert pairs.add_gold_pairs(store, make_gold(3)) == 1
-    assert pairs.read_gold_pairs(store) == make_gold(3)
-    assert pairs.read_pairs(store) == make_pairs(3)
+def test_gold_pairs_are_excluded_from_results(store, make_pairs, add_new_pairs, plan, judge_all):
+    add_new_pairs(3)
+    assert add_gold_pairs(store, make_gold(2)) == 2
+    assert add_gold_pairs(store, make_gold(3)) == 1
+    assert read_gold_pairs(store) == make_gold(3)
+    assert read_pairs(store) == make_pairs(3)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 3  # the plan asks for no gold
     gold = replace(plan, gold_every=1)
@@ -29,9 +35,9 @@ def test_gold_pairs_are_excluded_from_results(store, make_pairs, plan, judge_all
     assert {row.name: row.rated for row in raters.read_progress(store)} == {"Ann": 3, "judge": 6}
 
 
-def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(12))
-    pairs.add_gold_pairs(store, make_gold(5))
+def test_each_block_has_one_gold_pair_at_a_random_position(store, add_new_pairs, plan):
+    add_new_pairs(12)
+    add_gold_pairs(store, make_gold(5))
     four = replace(plan, gold_every=4, slots=3)
     places, sides = set(), set()
     for rater in invite_people(store, "Ann", "Ben", "Eve"):
@@ -47,9 +53,9 @@ def test_each_block_has_one_gold_pair_at_a_random_position(store, make_pairs, pl
     assert sides == {True, False}
 
 
-def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
+def test_repeats_come_later_with_the_sides_swapped(store, add_new_pairs, plan):
     """The first repeat comes after 10 to 19 pairs. The second one comes at the end, after 20 pairs."""
-    pairs.add_pairs(store, make_pairs(24))
+    add_new_pairs(24)
     twice = replace(plan, quota=20, repeats=2)
     for rater in invite_people(store, "Ann", "Ben"):
         assert handout.count_progress(store, rater, twice) == (0, 22)
@@ -70,9 +76,9 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     assert len(unblind.read_tidy_rows(store)) == 40
 
 
-def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(12))
-    pairs.add_gold_pairs(store, make_gold(2))
+def test_progress_counts_gold_pairs_and_repeats(store, add_new_pairs, plan):
+    add_new_pairs(12)
+    add_gold_pairs(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
     (ann,) = invite_people(store, "Ann")
     totals = {sum(handout.count_progress(store, ann, every))}
@@ -87,9 +93,9 @@ def test_progress_counts_gold_pairs_and_repeats(store, make_pairs, plan):
     assert len(verdicts.read_rated_presentations(store, ann)) == 13
 
 
-def test_changed_gold_pairs_are_refused(store, make_pairs):
-    pairs.add_pairs(store, make_pairs(1))
-    pairs.add_gold_pairs(store, make_gold(1))
+def test_changed_gold_pairs_are_refused(store, make_pairs, add_new_pairs):
+    add_new_pairs(1)
+    add_gold_pairs(store, make_gold(1))
     (entry,) = make_gold(1)
     for wrong, message in (
         ({"expected": {"fluency": "b"}}, "with another expected"),
@@ -97,7 +103,7 @@ def test_changed_gold_pairs_are_refused(store, make_pairs):
         ({"pair": make_pairs(1)[0]}, "is in the study with another expected"),
     ):
         with pytest.raises(StudyError, match=message):
-            pairs.add_gold_pairs(store, [replace(entry, **wrong)])
+            add_gold_pairs(store, [replace(entry, **wrong)])
     with pytest.raises(StudyError, match="is in the study with another expected"):
-        pairs.add_pairs(store, [entry.pair])
-    assert pairs.read_gold_pairs(store) == [entry]
+        add_pairs(store, [entry.pair])
+    assert read_gold_pairs(store) == [entry]

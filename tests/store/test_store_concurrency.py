@@ -10,7 +10,13 @@ import pytest
 from rating import invite_people, rate_all_pairs, save_choice
 from sqlalchemy import text
 
-from guard_eval.store import Store, handout, pairs, raters, unblind
+from guard_eval.store import (
+    Store,
+    handout,
+    raters,
+)
+from guard_eval.store.pairs import add_pairs, read_pairs
+from guard_eval.store.unblind import read_history, read_tidy_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -57,8 +63,8 @@ def assert_every_slot_is_rated_once(rows, count, slots):
     assert len({(row.pair_id, row.rater) for row in rows}) == len(rows) == count * slots
 
 
-def test_processes_fill_every_slot_once(store, store_url, make_pairs):
-    pairs.add_pairs(store, make_pairs(20))
+def test_processes_fill_every_slot_once(store, store_url, add_new_pairs):
+    add_new_pairs(20)
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", WORKER, store_url, *(f"{process}-{thread}" for thread in range(3))],
@@ -71,14 +77,14 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
     results = [worker.communicate(timeout=120) for worker in workers]
     assert [errors for _, errors in results] == ["", ""]
     acknowledged = [tuple(line.split()) for output, _ in results for line in output.splitlines()]
-    rows = [row for row in unblind.read_tidy_rows(store) if row.criterion == "fluency"]
+    rows = [row for row in read_tidy_rows(store) if row.criterion == "fluency"]
     assert sorted((row.rater, str(row.presentation)) for row in rows) == sorted(acknowledged)
     assert_every_slot_is_rated_once(rows, 20, 3)
 
 
 @pytest.mark.parametrize("abandoned", [False, True], ids=["last", "abandoned"])
-def test_twenty_raters_at_once_never_get_the_same_slot(store, make_pairs, single_plan, clock, abandoned):
-    pairs.add_pairs(store, make_pairs(1))
+def test_twenty_raters_at_once_never_get_the_same_slot(store, add_new_pairs, single_plan, clock, abandoned):
+    add_new_pairs(1)
     everybody = invite_people(store, *(f"person {number}" for number in range(20)))
     if abandoned:
         handout.claim_pairs(store, everybody.pop(), single_plan)
@@ -89,9 +95,9 @@ def test_twenty_raters_at_once_never_get_the_same_slot(store, make_pairs, single
     assert Counter(map(len, claimed)) == {1: 1, 0: len(everybody) - 1}
 
 
-def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_plan, clock):
+def test_a_late_and_a_new_verdict_never_both_count(store, add_new_pairs, single_plan, clock):
     """The first rater of each pair saves late, while another rater claims the pair."""
-    pairs.add_pairs(store, make_pairs(25))
+    add_new_pairs(25)
     late, new = invite_people(store, "late", "new")
     held = handout.claim_pairs(store, late, single_plan, limit=25)
     clock.advance(hours=1)
@@ -101,22 +107,22 @@ def test_a_late_and_a_new_verdict_never_both_count(store, make_pairs, single_pla
             lambda: len(rate_all_pairs(store, new, single_plan)),
         ]
     )
-    assert Counter(row.rater for row in unblind.read_tidy_rows(store)) == Counter(late=25 - taken, new=taken)
-    assert_every_slot_is_rated_once(unblind.read_tidy_rows(store), 25, 1)
-    assert len(unblind.read_tidy_rows(store, include_surplus=True)) == 25 + taken
+    assert Counter(row.rater for row in read_tidy_rows(store)) == Counter(late=25 - taken, new=taken)
+    assert_every_slot_is_rated_once(read_tidy_rows(store), 25, 1)
+    assert len(read_tidy_rows(store, include_surplus=True)) == 25 + taken
 
 
-def test_a_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(10))
+def test_a_rater_in_many_tabs_gets_one_pair(store, add_new_pairs, plan):
+    add_new_pairs(10)
     ann, _ = raters.invite_rater(store, "Ann")
     claimed = run_at_once([lambda: handout.claim_pairs(store, ann, plan) for _ in range(8)])
     assert len({blind[0].presentation for blind in claimed}) == 1
     presented = claimed[0][0]
     run_at_once([lambda: save_choice(store, ann, presented, "B")] * 12)
-    assert [row.revision for row in unblind.read_history(store)] == [0]
+    assert [row.revision for row in read_history(store)] == [0]
     run_at_once([lambda choice=choice: save_choice(store, ann, presented, choice) for choice in "ABABAB"])
-    assert [row.revision for row in unblind.read_history(store)][:2] == [0, 1]
-    assert len(unblind.read_tidy_rows(store)) == 1
+    assert [row.revision for row in read_history(store)][:2] == [0, 1]
+    assert len(read_tidy_rows(store)) == 1
 
 
 def test_write_times_never_decrease(store_url):
@@ -136,7 +142,7 @@ def test_write_times_never_decrease(store_url):
 def test_processes_create_a_database_once(empty_url):
     def make():
         with Store.open(empty_url, create=True) as store:
-            return pairs.read_pairs(store)
+            return read_pairs(store)
 
     assert run_at_once([make] * 8) == [[]] * 8
 
@@ -146,6 +152,6 @@ def test_a_read_transaction_sees_one_state(store, store_url, make_pairs):
     with store.begin_read() as db:
         before = db.execute(count).scalar_one()
         with Store.open(store_url) as other:
-            pairs.add_pairs(other, make_pairs(2))
+            add_pairs(other, make_pairs(2))
         assert db.execute(count).scalar_one() == before == 0
-    assert len(pairs.read_pairs(store)) == 2
+    assert len(read_pairs(store)) == 2

@@ -7,10 +7,24 @@ import pytest
 from factories import prolific_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rating import invite_people, rate_all_pairs, save_choice
+from rating import include_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, notes, pairs, raters, unblind
+from guard_eval.store import (
+    Store,
+    handout,
+    unblind,
+)
+from guard_eval.store.notes import read_notes, write_note
+from guard_eval.store.pairs import add_pairs
+from guard_eval.store.raters import (
+    Enrolment,
+    enrol_rater,
+    erase_rater,
+    exclude_or_include_rater,
+    invite_rater,
+    read_progress,
+)
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.schema import query
 
@@ -19,69 +33,69 @@ ADA = prolific_id("ada")
 
 def leave_traces(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     """Enrol a person who rates and leaves the name in every kind of note."""
-    raters.invite_rater(store, "Grace")
-    ada = raters.enrol_rater(store, external, source, plan, browsers=["b"]).rater
+    invite_rater(store, "Grace")
+    ada = enrol_rater(store, external, source, plan, browsers=["b"]).rater
     with store.begin_write() as (db, _):
         query("UPDATE rater SET name = :name WHERE id = :id")(db, name=name, id=ada.id)
     ada = replace(ada, name=name)
-    notes.write_note(store, ada, "arrival", f'{{"session": "{external}"}}')
-    notes.write_note(store, ada, "background", f'{{"languages": "{name}"}}')
-    notes.write_note(store, ada, "consent", '{"agreed": true}')
+    write_note(store, ada, "arrival", f'{{"session": "{external}"}}')
+    write_note(store, ada, "background", f'{{"languages": "{name}"}}')
+    write_note(store, ada, "consent", '{"agreed": true}')
     for presented in rate_all_pairs(store, ada, plan):
         save_choice(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
-    raters.exclude_or_include_rater(store, name, "exclude", f"{name} ({external}) was fast", "owner")
-    raters.exclude_or_include_rater(store, name, "include", "a mistake", "owner")
+    exclude_or_include_rater(store, name, "exclude", f"{name} ({external}) was fast", "owner")
+    include_rater(store, name)
     return ada
 
 
 @pytest.mark.both_databases
-def test_erase_deletes_identity_and_keeps_verdicts(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(4))
+def test_erase_deletes_identity_and_keeps_verdicts(store, add_new_pairs, plan):
+    add_new_pairs(4)
     ada = leave_traces(store, plan)
     before = [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)]
-    new, external = raters.erase_rater(store, "Ada Lovelace", "owner")
+    new, external = erase_rater(store, "Ada Lovelace", "owner")
     assert (new, external) == (f"erased-{ada.id}", ADA)
     assert [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)] == before
     assert {row.rater for row in unblind.read_tidy_rows(store)} == {new}
-    everything = repr([raters.read_progress(store), notes.read_notes(store), unblind.read_history(store)])
+    everything = repr([read_progress(store), read_notes(store), unblind.read_history(store)])
     assert "Ada" not in everything
     assert ADA not in everything
-    kinds = {note.kind for note in notes.read_notes(store, rater=new)}
+    kinds = {note.kind for note in read_notes(store, rater=new)}
     assert kinds == {"consent", "problem", "exclude", "include", "erase"}
-    assert [note.detail for note in notes.read_notes(store, kind="erase")] == [
+    assert [note.detail for note in read_notes(store, kind="erase")] == [
         '{"by": "owner", "verdicts": "kept"}'
     ]
     # who comes with the id again is known and let in no more, as a revoked rater is
     for browser in ("b", "another"):
-        assert raters.enrol_rater(store, ADA, "prolific", plan, browsers=[browser]) == raters.Enrolment()
+        assert enrol_rater(store, ADA, "prolific", plan, browsers=[browser]) == Enrolment()
     with pytest.raises(StudyError, match="was erased, which cannot be undone"):
-        raters.exclude_or_include_rater(store, new, "include", "why", "owner")
+        include_rater(store, new)
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
-        raters.erase_rater(store, "Ada Lovelace", "owner")
+        erase_rater(store, "Ada Lovelace", "owner")
 
 
 @pytest.mark.both_databases
-def test_erase_can_delete_verdicts_and_free_pairs(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(4))
+def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
+    add_new_pairs(4)
     (ben,) = invite_people(store, "Ben")
     single_plan = replace(plan, slots=1)
     leave_traces(store, single_plan)
     assert handout.claim_pairs(store, ben, single_plan) == []
-    raters.erase_rater(store, "Ada Lovelace", "owner", verdicts=True)
+    erase_rater(store, "Ada Lovelace", "owner", verdicts=True)
     assert unblind.read_tidy_rows(store, include_excluded=True) == unblind.read_history(store) == []
-    assert {note.kind for note in notes.read_notes(store)} == {"exclude", "include", "erase"}
+    assert {note.kind for note in read_notes(store)} == {"exclude", "include", "erase"}
     assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
 
-def test_erase_opens_no_slots_beyond_the_plan(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(1))
+def test_erase_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
+    add_new_pairs(1)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):
         rate_all_pairs(store, who, plan)
     single_plan = replace(plan, slots=1)
     slots.apply_plan(store, single_plan)
     assert handout.claim_pairs(store, cem, single_plan) == []
-    raters.erase_rater(store, "Ann", "owner", verdicts=True)
+    erase_rater(store, "Ann", "owner", verdicts=True)
     assert handout.claim_pairs(store, cem, single_plan) == []
 
 
@@ -95,14 +109,14 @@ def test_an_erased_name_is_in_no_file_of_the_folder(tmp_path_factory, make_pairs
     folder = tmp_path_factory.mktemp("erased")
     name = f"zq{name}"
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
-        pairs.add_pairs(store, make_pairs(6))
+        add_pairs(store, make_pairs(6))
         leave_traces(store, plan, name=name, external=f"id-of-{name}", source="panel")
         held = b"".join(path.read_bytes() for path in folder.iterdir())
         assert name.encode() in held
-        raters.erase_rater(store, name, "owner", verdicts=verdicts)
+        erase_rater(store, name, "owner", verdicts=verdicts)
         for path in folder.iterdir():
             assert name.encode() not in path.read_bytes(), path
-        raters.invite_rater(store, "somebody else")
+        invite_rater(store, "somebody else")
     for path in folder.iterdir():
         assert name.encode() not in path.read_bytes(), path
 
@@ -110,7 +124,7 @@ def test_an_erased_name_is_in_no_file_of_the_folder(tmp_path_factory, make_pairs
 def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan):
     file = tmp_path / "study.db"
     with Store.open(f"sqlite:///{file}", create=True) as store:
-        pairs.add_pairs(store, make_pairs(2))
+        add_pairs(store, make_pairs(2))
         leave_traces(store, plan)
         reader = sqlite3.connect(file, isolation_level=None)
         reader.execute("BEGIN")
@@ -122,39 +136,39 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
                 pytest.raises(StudyError, match=r"still in its files|locked"),
                 Store.open(f"sqlite:///{file}") as other,
             ):
-                raters.erase_rater(other, "Ada Lovelace", "owner")
+                erase_rater(other, "Ada Lovelace", "owner")
         reader.close()
-        (erased,) = [row.name for row in raters.read_progress(store) if row.name.startswith("erased-")]
-        raters.erase_rater(store, erased, "owner")
+        (erased,) = [row.name for row in read_progress(store) if row.name.startswith("erased-")]
+        erase_rater(store, erased, "owner")
         assert b"Ada" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_erasing_a_one_letter_name_changes_no_other_word(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(2))
-    ada, _ = raters.invite_rater(store, "A")
-    raters.invite_rater(store, f"erased-{ada.id}")
-    notes.write_note(store, ada, "practice", '{"choices": {"fluency": "A"}}')
-    raters.exclude_or_include_rater(store, "A", "exclude", "A was fast. And careless", "owner")
-    new, _ = raters.erase_rater(store, "A", "owner")
+def test_erasing_a_one_letter_name_changes_no_other_word(store, add_new_pairs, plan):
+    add_new_pairs(2)
+    ada, _ = invite_rater(store, "A")
+    invite_rater(store, f"erased-{ada.id}")
+    write_note(store, ada, "practice", '{"choices": {"fluency": "A"}}')
+    exclude_or_include_rater(store, "A", "exclude", "A was fast. And careless", "owner")
+    new, _ = erase_rater(store, "A", "owner")
     assert new == f"erased-{ada.id}-"
-    details = {note.kind: note.detail for note in notes.read_notes(store)}
+    details = {note.kind: note.detail for note in read_notes(store)}
     assert details["practice"] == '{"choices": {"fluency": "A"}}'
     assert f'"{new} was fast. And careless"' in details["exclude"]
 
 
-def test_an_erased_name_is_removed_from_notes_of_others(store, make_pairs, plan):
+def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, plan):
     """Case and Unicode form do not matter. A name of one letter stays in the notes of others."""
-    pairs.add_pairs(store, make_pairs(2))
+    add_new_pairs(2)
     _, ben, _ = invite_people(store, "Zo\u00eb B", "Ben", "A")
     save_choice(
         store, ben, handout.claim_pairs(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better"
     )
-    raters.exclude_or_include_rater(
+    exclude_or_include_rater(
         store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B"
     )
-    new, _ = raters.erase_rater(store, "Zo\u00eb B", "owner")
-    raters.erase_rater(store, "A", "owner")
-    written = {note.kind: note.detail for note in notes.read_notes(store, rater=ben)}
+    new, _ = erase_rater(store, "Zo\u00eb B", "owner")
+    erase_rater(store, "A", "owner")
+    written = {note.kind: note.detail for note in read_notes(store, rater=ben)}
     assert written == {
         "comment": f"{new} said that A is better",
         "exclude": f'{{"by": "{new}", "reason": "copied from {new}, the Zo\u00eb Bs say"}}',

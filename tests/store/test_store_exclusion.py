@@ -3,69 +3,81 @@
 from collections import Counter
 
 import pytest
-from rating import invite_people, rate_all_pairs, save_choice
+from rating import exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
+from guard_eval.store import (
+    notes,
+    verdicts,
+)
+from guard_eval.store.handout import claim_pairs, count_progress
+from guard_eval.store.raters import (
+    exclude_or_include_rater,
+    find_rater_by_token,
+    invite_rater,
+    read_progress,
+    revoke_rater,
+)
+from guard_eval.store.unblind import read_tidy_rows
 
 
 @pytest.fixture
-def ann(store, make_pairs, single_plan):
+def ann(store, add_new_pairs, single_plan):
     """A rater who has rated two of three pairs and holds the third one."""
-    pairs.add_pairs(store, make_pairs(3))
-    who, _ = raters.invite_rater(store, "Ann")
-    for blind in handout.claim_pairs(store, who, single_plan, limit=3)[:2]:
+    add_new_pairs(3)
+    who, _ = invite_rater(store, "Ann")
+    for blind in claim_pairs(store, who, single_plan, limit=3)[:2]:
         save_choice(store, who, blind)
     return who
 
 
 def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_plan):
     (ben,) = invite_people(store, "Ben")
-    assert handout.claim_pairs(store, ben, single_plan) == []
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "all in two seconds", "the owner")
-    assert unblind.read_tidy_rows(store) == []
-    assert handout.count_progress(store, ben, single_plan) == (0, 3)
+    assert claim_pairs(store, ben, single_plan) == []
+    exclude_rater(store, "Ann")
+    assert read_tidy_rows(store) == []
+    assert count_progress(store, ben, single_plan) == (0, 3)
     assert len(rate_all_pairs(store, ben, single_plan)) == 3
-    everything = unblind.read_tidy_rows(store, include_excluded=True)
+    everything = read_tidy_rows(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
-    assert [row for row in everything if not row.excluded] == unblind.read_tidy_rows(store)
-    assert {row.name: row.state for row in raters.read_progress(store)} == {"Ann": "excluded", "Ben": ""}
-    assert handout.claim_pairs(store, ann, single_plan) == []
+    assert [row for row in everything if not row.excluded] == read_tidy_rows(store)
+    assert {row.name: row.state for row in read_progress(store)} == {"Ann": "excluded", "Ben": ""}
+    assert claim_pairs(store, ann, single_plan) == []
 
 
-def test_an_excluded_rater_can_save_but_gets_no_pairs(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(2))
-    ann, token = raters.invite_rater(store, "Ann")
-    presented = handout.claim_pairs(store, ann, plan)[0]
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    assert raters.find_rater_by_token(store, token) == ann
-    assert handout.claim_pairs(store, ann, plan) == []
-    assert handout.count_progress(store, ann, plan) == (0, 0)
+def test_an_excluded_rater_can_save_but_gets_no_pairs(store, add_new_pairs, plan):
+    add_new_pairs(2)
+    ann, token = invite_rater(store, "Ann")
+    presented = claim_pairs(store, ann, plan)[0]
+    exclude_rater(store, "Ann")
+    assert find_rater_by_token(store, token) == ann
+    assert claim_pairs(store, ann, plan) == []
+    assert count_progress(store, ann, plan) == (0, 0)
     save_choice(store, ann, presented)  # open in the browser: not lost
-    assert handout.count_progress(store, ann, plan) == (1, 0)
-    assert unblind.read_tidy_rows(store) == []
-    assert [row.surplus for row in unblind.read_tidy_rows(store, include_excluded=True)] == [False]
+    assert count_progress(store, ann, plan) == (1, 0)
+    assert read_tidy_rows(store) == []
+    assert [row.surplus for row in read_tidy_rows(store, include_excluded=True)] == [False]
 
 
 def test_an_included_rater_regains_free_slots(store, ann, single_plan):
     (ben,) = invite_people(store, "Ben")
-    before = {row.pair_id for row in unblind.read_tidy_rows(store)}
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    save_choice(store, ben, handout.claim_pairs(store, ben, single_plan)[0])
-    (taken,) = (row.pair_id for row in unblind.read_tidy_rows(store))
-    raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")
-    rows = unblind.read_tidy_rows(store, include_surplus=True)
+    before = {row.pair_id for row in read_tidy_rows(store)}
+    exclude_rater(store, "Ann")
+    save_choice(store, ben, claim_pairs(store, ben, single_plan)[0])
+    (taken,) = (row.pair_id for row in read_tidy_rows(store))
+    include_rater(store, "Ann")
+    rows = read_tidy_rows(store, include_surplus=True)
     assert {row.pair_id for row in rows if row.rater == "Ann" and not row.surplus} == before - {taken}
     assert {row.pair_id for row in rows if row.surplus} == before & {taken}
     # what she held unrated is hers again, unless it was taken
-    assert len(handout.claim_pairs(store, ann, single_plan)) == (taken in before)
+    assert len(claim_pairs(store, ann, single_plan)) == (taken in before)
     assert rate_all_pairs(store, ben, single_plan) == []
 
 
 @pytest.mark.usefixtures("ann")
 def test_impossible_exclusions_and_inclusions_are_refused(store):
-    raters.invite_rater(store, "Out")
-    raters.exclude_or_include_rater(store, "Out", "exclude", "why", "who")
+    invite_rater(store, "Out")
+    exclude_rater(store, "Out")
     for arguments, message in (
         (("Eve", "exclude", "why", "who"), "no rater named 'Eve'"),
         (("Ann", "exclude", " ", "who"), "reason to exclude 'Ann' is empty"),
@@ -74,25 +86,25 @@ def test_impossible_exclusions_and_inclusions_are_refused(store):
         (("Ann", "include", "why", "who"), "'Ann' is not excluded"),
     ):
         with pytest.raises(StudyError, match=message):
-            raters.exclude_or_include_rater(store, *arguments)
-    assert len(unblind.read_tidy_rows(store)) == 2
+            exclude_or_include_rater(store, *arguments)
+    assert len(read_tidy_rows(store)) == 2
     assert len(notes.read_notes(store)) == 1
 
 
-def test_a_slot_rated_by_three_raters_counts_once(store, make_pairs, single_plan, clock):
+def test_a_slot_rated_by_three_raters_counts_once(store, add_new_pairs, single_plan, clock):
     """Ann rates late, after Ben took her slot. Both are excluded, and Eve rates the pair."""
-    pairs.add_pairs(store, make_pairs(1))
+    add_new_pairs(1)
     ann, ben, eve = invite_people(store, "Ann", "Ben", "Eve")
-    late = handout.claim_pairs(store, ann, single_plan)[0]
+    late = claim_pairs(store, ann, single_plan)[0]
     clock.advance(hours=1)
     rate_all_pairs(store, ben, single_plan)
     save_choice(store, ann, late)
-    assert [row.rater for row in unblind.read_tidy_rows(store)] == ["Ben"]
+    assert [row.rater for row in read_tidy_rows(store)] == ["Ben"]
     for name in ("Ann", "Ben"):
-        raters.exclude_or_include_rater(store, name, "exclude", "why", "who")
+        exclude_rater(store, name)
     assert len(rate_all_pairs(store, eve, single_plan)) == 1
-    raters.exclude_or_include_rater(store, "Ben", "include", "why", "who")
-    rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
+    include_rater(store, "Ben")
+    rows = read_tidy_rows(store, include_surplus=True, include_excluded=True)
     assert [(row.rater, row.excluded, row.surplus) for row in rows] == [
         ("Ann", True, False),
         ("Ben", False, True),
@@ -100,18 +112,18 @@ def test_a_slot_rated_by_three_raters_counts_once(store, make_pairs, single_plan
     ]
 
 
-def test_a_revoked_rater_cannot_sign_in(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(2))
-    ann, token = raters.invite_rater(store, "Ann")
-    presented = handout.claim_pairs(store, ann, plan)[0]
+def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
+    add_new_pairs(2)
+    ann, token = invite_rater(store, "Ann")
+    presented = claim_pairs(store, ann, plan)[0]
     save_choice(store, ann, presented)
-    raters.revoke_rater(store, "Ann")
-    raters.revoke_rater(store, "Ann")
-    assert raters.find_rater_by_token(store, token) is None
-    assert handout.claim_pairs(store, ann, plan) == []
-    assert handout.count_progress(store, ann, plan) == (1, 0)
+    revoke_rater(store, "Ann")
+    revoke_rater(store, "Ann")
+    assert find_rater_by_token(store, token) is None
+    assert claim_pairs(store, ann, plan) == []
+    assert count_progress(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
         save_choice(store, ann, presented, "B")
     assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}
-    assert [row.rater for row in unblind.read_tidy_rows(store)] == ["Ann"]
-    assert [(row.state, row.rated) for row in raters.read_progress(store)] == [("revoked", 1)]
+    assert [row.rater for row in read_tidy_rows(store)] == ["Ann"]
+    assert [(row.state, row.rated) for row in read_progress(store)] == [("revoked", 1)]

@@ -4,11 +4,23 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from rating import invite_people, rate_all_pairs, save_choice
+from rating import exclude_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
-from guard_eval.store.handout import SPARE_SKIPS
+from guard_eval.store import (
+    notes,
+    raters,
+    unblind,
+    verdicts,
+)
+from guard_eval.store.handout import (
+    SPARE_SKIPS,
+    claim_pairs,
+    count_progress,
+    find_wait_end,
+    skip_presentation,
+)
+from guard_eval.store.pairs import add_pairs
 from guard_eval.store.showings import roster, slots
 from guard_eval.store.showings.slots import MOST_SKIPS
 
@@ -24,61 +36,59 @@ def split_raters_by_surplus(store):
 
 
 @pytest.fixture
-def one_pair(store, make_pairs):
+def one_pair(store, add_new_pairs):
     """One pair in the store, and three people."""
-    pairs.add_pairs(store, make_pairs(1))
+    add_new_pairs(1)
     return invite_people(store, "Ann", "Ben", "Eve")
 
 
-def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(9))
+def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, add_new_pairs, plan):
+    add_new_pairs(9)
     ann, ben = invite_people(store, "Ann", "Ben")
     ann_saw = list_prompts(rate_all_pairs(store, ann, plan))
     assert sorted(ann_saw) == sorted(pair.prompt for pair in make_pairs(9)) != ann_saw
-    assert handout.claim_pairs(store, ann, plan) == []
+    assert claim_pairs(store, ann, plan) == []
     ben_saw = list_prompts(rate_all_pairs(store, ben, plan))
     assert sorted(ben_saw) == sorted(ann_saw)
     assert ben_saw != ann_saw
 
 
 def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge_all):
-    pairs.add_pairs(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
+    add_pairs(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     sample = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
-    assert handout.count_progress(store, ann, plan) == (0, 3)
+    assert count_progress(store, ann, plan) == (0, 3)
     assert roster.reserve_slots(store, [ann.name, ben.name], plan) == 6
     simulated = raters.get_or_add_rater(store, "SIMULATED", "simulated")
     for rater in (ann, ben, simulated):
         assert sorted(list_prompts(rate_all_pairs(store, rater, plan))) == sample
-    assert handout.claim_pairs(store, cem, plan) == []  # the simulated raters' slots are no person's
+    assert claim_pairs(store, cem, plan) == []  # the simulated raters' slots are no person's
     assert len(judge_all(store, "judge", plan)) == 18  # both orders
     with pytest.raises(KeyError, match="model"):
-        handout.claim_pairs(store, raters.get_or_add_rater(store, "judge", "model"), plan)
+        claim_pairs(store, raters.get_or_add_rater(store, "judge", "model"), plan)
 
 
 def test_an_open_pair_is_handed_out_again_with_a_new_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim_pairs(store, ann, single_plan)
+    presented = claim_pairs(store, ann, single_plan)
     clock.advance(minutes=29)
-    assert handout.claim_pairs(store, ann, single_plan) == presented
+    assert claim_pairs(store, ann, single_plan) == presented
     clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
-    assert handout.claim_pairs(store, ben, single_plan) == []
+    assert claim_pairs(store, ben, single_plan) == []
 
 
 def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, single_plan, clock):
     ann, ben, eve = one_pair
-    abandoned = handout.claim_pairs(store, ann, single_plan)[0]
+    abandoned = claim_pairs(store, ann, single_plan)[0]
     clock.advance(minutes=29, seconds=59)
-    assert handout.claim_pairs(store, ben, single_plan) == []
+    assert claim_pairs(store, ben, single_plan) == []
     clock.advance(seconds=1)
-    taken = handout.claim_pairs(store, ben, single_plan)[0]
+    taken = claim_pairs(store, ben, single_plan)[0]
     assert (taken.text_a, taken.text_b) == (abandoned.text_a, abandoned.text_b)
     assert taken.presentation != abandoned.presentation
-    assert (
-        handout.claim_pairs(store, ann, single_plan) == []
-    )  # another has its slot, and nobody sees a pair twice
-    assert handout.claim_pairs(store, eve, single_plan) == []
-    assert handout.count_progress(store, ann, single_plan) == (0, 0)
+    assert claim_pairs(store, ann, single_plan) == []  # another has its slot, and nobody sees a pair twice
+    assert claim_pairs(store, eve, single_plan) == []
+    assert count_progress(store, ann, single_plan) == (0, 0)
     save_choice(store, ann, abandoned)
     save_choice(store, ben, taken)
     assert split_raters_by_surplus(store) == (["Ben"], ["Ann"])
@@ -86,89 +96,89 @@ def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, singl
 
 def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim_pairs(store, ann, single_plan)[0]
+    presented = claim_pairs(store, ann, single_plan)[0]
     clock.advance(days=3)
     save_choice(store, ann, presented)
-    assert handout.claim_pairs(store, ben, single_plan) == []
+    assert claim_pairs(store, ben, single_plan) == []
     assert split_raters_by_surplus(store) == (["Ann"], [])
 
 
 def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim_pairs(store, ann, single_plan)[0]
-    assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
+    presented = claim_pairs(store, ann, single_plan)[0]
+    assert find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
     save_choice(store, ann, presented)
-    assert handout.find_wait_end(store, ben, single_plan) is None
+    assert find_wait_end(store, ben, single_plan) is None
 
 
-def test_progress_counts_rated_and_remaining_pairs(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(4))
+def test_progress_counts_rated_and_remaining_pairs(store, add_new_pairs, plan):
+    add_new_pairs(4)
     ann, ben, eve = invite_people(store, "Ann", "Ben", "Eve")
-    assert handout.count_progress(store, ann, plan) == (0, 4)
-    presented = handout.claim_pairs(store, ann, plan, limit=2)
-    assert handout.count_progress(store, ann, plan) == (0, 4)
+    assert count_progress(store, ann, plan) == (0, 4)
+    presented = claim_pairs(store, ann, plan, limit=2)
+    assert count_progress(store, ann, plan) == (0, 4)
     save_choice(store, ann, presented[0])
-    assert handout.count_progress(store, ann, plan) == (1, 3)
+    assert count_progress(store, ann, plan) == (1, 3)
     rate_all_pairs(store, ben, plan)
-    assert handout.count_progress(store, ben, plan) == (4, 0)
-    assert handout.count_progress(store, eve, plan) == (
+    assert count_progress(store, ben, plan) == (4, 0)
+    assert count_progress(store, eve, plan) == (
         0,
         2,
     )  # Ann holds two of four
 
 
-def test_a_slot_lost_to_another_rater_uses_no_quota(store, make_pairs, plan, clock):
-    pairs.add_pairs(store, make_pairs(2))
+def test_a_slot_lost_to_another_rater_uses_no_quota(store, add_new_pairs, plan, clock):
+    add_new_pairs(2)
     ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
-    lost = handout.claim_pairs(store, ann, single_plan)
+    lost = claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
-    handout.claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
-    assert handout.count_progress(store, ann, single_plan) == (0, 0)
+    claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
+    assert count_progress(store, ann, single_plan) == (0, 0)
     raters.revoke_rater(store, "Ben")
-    assert handout.count_progress(store, ann, single_plan) == (0, 1)
-    assert handout.claim_pairs(store, ann, single_plan) == lost
+    assert count_progress(store, ann, single_plan) == (0, 1)
+    assert claim_pairs(store, ann, single_plan) == lost
 
 
 def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = handout.claim_pairs(store, ann, single_plan)[0]
+    presented = claim_pairs(store, ann, single_plan)[0]
     clock.advance(days=-1)
-    assert handout.claim_pairs(store, ann, single_plan) == [presented]  # a refresh
+    assert claim_pairs(store, ann, single_plan) == [presented]  # a refresh
     save_choice(store, ann, presented)
     assert verdicts.read_rated_presentations(store, ann) == [presented.presentation]
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    assert len(handout.claim_pairs(store, ben, single_plan)) == 1
+    exclude_rater(store, "Ann")
+    assert len(claim_pairs(store, ben, single_plan)) == 1
     clock.advance(days=-1)
-    assert handout.claim_pairs(store, one_pair[2], single_plan) == []
+    assert claim_pairs(store, one_pair[2], single_plan) == []
     clock.advance(minutes=30)
-    assert len(handout.claim_pairs(store, one_pair[2], single_plan)) == 1
+    assert len(claim_pairs(store, one_pair[2], single_plan)) == 1
 
 
 @pytest.mark.parametrize("change", [{"milliseconds": -1}, {"seconds": 30}])
 def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock, change):
     ann, ben, _ = one_pair
-    presented = handout.claim_pairs(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
+    presented = claim_pairs(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
     clock.advance(**change)
-    assert handout.claim_pairs(store, ben, single_plan) == []
+    assert claim_pairs(store, ben, single_plan) == []
     save_choice(store, ann, presented)
     assert split_raters_by_surplus(store) == (["Ann"], [])
 
 
-def test_lost_pairs_return_only_within_the_quota(store, make_pairs, plan, clock):
-    pairs.add_pairs(store, make_pairs(2))
+def test_lost_pairs_return_only_within_the_quota(store, add_new_pairs, plan, clock):
+    add_new_pairs(2)
     ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
-    (lost,) = handout.claim_pairs(store, ann, single_plan)
+    (lost,) = claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
-    first, second = handout.claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
-    assert handout.claim_pairs(store, ann, single_plan) == []
+    first, second = claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
+    assert claim_pairs(store, ann, single_plan) == []
     other = first if second.prompt == lost.prompt else second
-    handout.skip_presentation(store, other.presentation, ["unreadable"], rater=ben)
-    save_choice(store, ann, handout.claim_pairs(store, ann, single_plan)[0])
+    skip_presentation(store, other.presentation, ["unreadable"], rater=ben)
+    save_choice(store, ann, claim_pairs(store, ann, single_plan)[0])
     raters.revoke_rater(store, "Ben")  # so that the lost one is free
-    assert handout.claim_pairs(store, ann, single_plan) == []
-    assert handout.count_progress(store, ann, single_plan) == (1, 0)
+    assert claim_pairs(store, ann, single_plan) == []
+    assert count_progress(store, ann, single_plan) == (1, 0)
 
 
 def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clock):
@@ -176,28 +186,28 @@ def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clo
     notes.write_note(store, ben, "consent", "{}")
     for minutes, waits in ((20, True), (9, True), (1, False)):
         clock.advance(minutes=minutes)
-        handout.claim_pairs(store, ann, single_plan)  # who looks at her pair again and again
-        assert (handout.find_wait_end(store, ben, single_plan) is not None) == waits
+        claim_pairs(store, ann, single_plan)  # who looks at her pair again and again
+        assert (find_wait_end(store, ben, single_plan) is not None) == waits
     notes.write_note(store, ben, "practice", "{}")
-    assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
+    assert find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
 
 
 def skip_next_pair(store, rater, plan, **options):
     """Let a rater skip the next pair; return the pair."""
-    (presented,) = handout.claim_pairs(store, rater, plan)
-    assert handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=rater, **options)
+    (presented,) = claim_pairs(store, rater, plan)
+    assert skip_presentation(store, presented.presentation, ["unreadable"], rater=rater, **options)
     return presented
 
 
 def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     ann, ben, _ = one_pair
     skipped = skip_next_pair(store, ann, single_plan, comment="half of it is boxes")
-    assert handout.skip_presentation(
+    assert skip_presentation(
         store, skipped.presentation, ["unreadable"], rater=ann
     )  # a press that comes twice
-    assert handout.claim_pairs(store, ann, single_plan) == []
-    assert handout.count_progress(store, ann, single_plan) == (0, 0)
-    (presented,) = handout.claim_pairs(store, ben, single_plan)
+    assert claim_pairs(store, ann, single_plan) == []
+    assert count_progress(store, ann, single_plan) == (0, 0)
+    (presented,) = claim_pairs(store, ben, single_plan)
     assert presented.prompt == skipped.prompt
     save_choice(store, ben, presented)
     save_choice(store, ann, skipped)  # a verdict after a skip is kept and does not count
@@ -210,48 +220,48 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
 
 def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ann, ben, _ = one_pair
-    (presented,) = handout.claim_pairs(store, ann, plan)
+    (presented,) = claim_pairs(store, ann, plan)
     for who, reasons, message in (
         (ann, [], "a reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
         with pytest.raises(StudyError, match=message):
-            handout.skip_presentation(store, presented.presentation, reasons, rater=who)
+            skip_presentation(store, presented.presentation, reasons, rater=who)
     save_choice(store, ann, presented)
     with pytest.raises(StudyError, match="is already rated; change its verdict"):
-        handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
+        skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
     assert notes.read_notes(store) == []
 
 
-def test_a_rater_cannot_skip_everything(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(20))
+def test_a_rater_cannot_skip_everything(store, add_new_pairs, plan):
+    add_new_pairs(20)
     (ann,) = invite_people(store, "Ann")
     for _ in range(SPARE_SKIPS):
         skip_next_pair(store, ann, plan)
-    (presented,) = handout.claim_pairs(store, ann, plan)
-    assert not handout.skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
-    assert handout.claim_pairs(store, ann, plan) == [presented]
+    (presented,) = claim_pairs(store, ann, plan)
+    assert not skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
+    assert claim_pairs(store, ann, plan) == [presented]
     save_choice(store, ann, presented)
     skip_next_pair(store, ann, plan)
 
 
-def test_a_pair_skipped_by_three_raters_is_closed(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(1))
+def test_a_pair_skipped_by_three_raters_is_closed(store, add_new_pairs, plan):
+    add_new_pairs(1)
     *skippers, last = invite_people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in skippers:
-        assert handout.count_progress(store, last, plan) == (0, 1)
+        assert count_progress(store, last, plan) == (0, 1)
         skip_next_pair(store, rater, plan)
-    assert handout.count_progress(store, last, plan) == (0, 0)
+    assert count_progress(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
     slots.apply_plan(store, replace(plan, slots=4))
-    assert handout.claim_pairs(store, last, replace(plan, slots=4)) == []
+    assert claim_pairs(store, last, replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
-    raters.exclude_or_include_rater(store, "R0", "exclude", "skips everything", "owner")
-    assert len(handout.claim_pairs(store, last, plan)) == 1
+    exclude_rater(store, "R0")
+    assert len(claim_pairs(store, last, plan)) == 1
 
 
-def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(8))
+def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, add_new_pairs, plan):
+    add_new_pairs(8)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     roster.reserve_slots(store, ["Ann", "Ben"], plan)
     skip_next_pair(store, ann, plan)

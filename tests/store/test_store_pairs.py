@@ -11,7 +11,7 @@ from rating import invite_people, save_choice
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, content_id
 from guard_eval.store import handout, raters, unblind, verdicts
-from guard_eval.store import pairs as store_pairs
+from guard_eval.store.pairs import add_pairs, explain_why_pairs_are_fixed, read_pairs
 from guard_eval.store.showings import roster
 
 
@@ -24,16 +24,16 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     old, new = make_pairs(6), [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(9)]
     ann, token = raters.invite_rater(store, "Ann")
     raters.invite_rater(store, "Bob")
-    store_pairs.add_pairs(store, old)
+    add_pairs(store, old)
     roster.reserve_slots(store, ["Ann", "Bob"], plan)
     handout.claim_pairs(store, ann, plan, limit=2)
     with pytest.raises(StudyError, match="cannot be drawn again: a rater has one open, until"):
-        store_pairs.add_pairs(store, new, replace_all=True)
-    assert store_pairs.read_pairs(store) == old
+        add_pairs(store, new, replace_all=True)
+    assert read_pairs(store) == old
     clock.advance(minutes=31)
-    assert store_pairs.explain_why_pairs_are_fixed(store) is None
-    assert store_pairs.add_pairs(store, new, replace_all=True) == 9
-    assert store_pairs.read_pairs(store) == new
+    assert explain_why_pairs_are_fixed(store) is None
+    assert add_pairs(store, new, replace_all=True) == 9
+    assert read_pairs(store) == new
     assert raters.find_rater_by_token(store, token) == ann
     assert handout.count_progress(store, ann, plan) == (0, 9)
     presented = handout.claim_pairs(store, ann, plan, limit=20)
@@ -41,24 +41,24 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     assert all("new" in (pair.text_a, pair.text_b) for pair in presented)
 
 
-def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, plan, clock):
-    store_pairs.add_pairs(store, make_pairs(3))
+def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, add_new_pairs, plan, clock):
+    add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")
     save_choice(store, ann, handout.claim_pairs(store, ann, plan)[0])
     clock.advance(minutes=31)
     with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
-        store_pairs.add_pairs(store, make_pairs(2), replace_all=True)
-    assert store_pairs.read_pairs(store) == make_pairs(3)
+        add_pairs(store, make_pairs(2), replace_all=True)
+    assert read_pairs(store) == make_pairs(3)
 
 
-def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, plan, clock):
+def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, add_new_pairs, plan, clock):
     """A page that stayed open must not rate a new pair with the number of an old pair."""
-    store_pairs.add_pairs(store, make_pairs(3))
+    add_new_pairs(3)
     ann, _ = raters.invite_rater(store, "Ann")
     old = handout.claim_pairs(store, ann, plan, limit=3)
     clock.advance(minutes=31)
     new_pairs = [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)]
-    store_pairs.add_pairs(store, new_pairs, replace_all=True)
+    add_pairs(store, new_pairs, replace_all=True)
     new = handout.claim_pairs(store, ann, plan, limit=3)
     for presented in old:
         with pytest.raises(StudyError, match="was not handed to"):
@@ -72,28 +72,26 @@ def test_a_stored_pair_with_another_text_is_refused(store, make_pairs, stored_be
     first, second = make_pairs(2)
     other = replace(first, text_b="another text", dataset="another", for_people=False)
     if stored_before:
-        store_pairs.add_pairs(store, [first])
+        add_pairs(store, [first])
     with pytest.raises(StudyError, match=f"{first.id}.*another dataset and text_b and for_people.*new study"):
-        store_pairs.add_pairs(store, [second, first, other])
-    assert store_pairs.read_pairs(store) == ([first] if stored_before else [])
+        add_pairs(store, [second, first, other])
+    assert read_pairs(store) == ([first] if stored_before else [])
 
 
 def test_a_growing_study_keeps_the_positions_of_its_pairs(store, make_pairs):
     old = make_pairs(4)
-    store_pairs.add_pairs(store, old)
+    add_pairs(store, old)
     # the larger study shuffles again: the old pairs to 5, 4, 3, 2, the new ones to 0 and 1, which are taken
     first, second = make_pairs(6)[4:]
     grown = [replace(pair, position=5 - pair.position) for pair in old]
-    assert (
-        store_pairs.add_pairs(store, [*grown, replace(first, position=0), replace(second, position=1)]) == 2
-    )
-    assert store_pairs.read_pairs(store) == [*old, replace(first, position=4), replace(second, position=5)]
+    assert add_pairs(store, [*grown, replace(first, position=0), replace(second, position=1)]) == 2
+    assert read_pairs(store) == [*old, replace(first, position=4), replace(second, position=5)]
 
 
 @pytest.mark.parametrize("method", ["guard", "tie"])
 def test_a_pair_with_ambiguous_verdicts_is_refused(store, make_pairs, method):
     with pytest.raises(StudyError, match=f"compares 'guard' with '{method}'; name two methods"):
-        store_pairs.add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
+        add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
 
 
 def replace_unstorable_characters(text):
@@ -108,8 +106,6 @@ def replace_unstorable_characters(text):
 @example("long " * 20_000)
 def test_any_text_is_read_back_unchanged(store, make_pairs, text):
     pair = replace_texts_and_names(make_pairs(1)[0], text)
-    store_pairs.add_pairs(store, [pair])
-    assert replace_unstorable_characters(pair.text_b) in [
-        stored.text_b for stored in store_pairs.read_pairs(store)
-    ]
-    assert store_pairs.add_pairs(store, [pair]) == 0
+    add_pairs(store, [pair])
+    assert replace_unstorable_characters(pair.text_b) in [stored.text_b for stored in read_pairs(store)]
+    assert add_pairs(store, [pair]) == 0

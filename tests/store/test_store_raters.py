@@ -6,24 +6,40 @@ from dataclasses import replace
 
 import pytest
 from factories import make_gold, prolific_id
-from rating import save_choice
+from rating import exclude_rater, include_rater, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, notes, pairs, raters
+from guard_eval.store import (
+    Store,
+    notes,
+)
+from guard_eval.store.handout import claim_pairs
+from guard_eval.store.pairs import add_gold_pairs
+from guard_eval.store.raters import (
+    Enrolment,
+    count_openings,
+    enrol_rater,
+    exclude_or_include_rater,
+    find_rater_by_token,
+    get_or_add_rater,
+    invite_rater,
+    read_progress,
+    revoke_rater,
+)
 
 ID = prolific_id("somebody")
 
 
 def test_a_guessed_token_does_not_sign_in(store):
-    raters.invite_rater(store, "Ann")
-    raters.get_or_add_rater(store, "judge", "model")
+    invite_rater(store, "Ann")
+    get_or_add_rater(store, "judge", "model")
     for guess in ("", "Ann", "x" * 10_000, "\x00", "\ud800", "' OR 1=1 --", "é"):
-        assert raters.find_rater_by_token(store, guess) is None
+        assert find_rater_by_token(store, guess) is None
 
 
 def test_the_database_file_holds_no_token(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        _, token = raters.invite_rater(store, "Ann")
+        _, token = invite_rater(store, "Ann")
     everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"Ann" in everything
     assert token.encode() not in everything
@@ -32,13 +48,13 @@ def test_the_database_file_holds_no_token(tmp_path):
 def test_unusual_names_are_stored_unchanged(store):
     names = ["نور", "x" * 200, "=cmd()"]
     for name in names:
-        rater, token = raters.invite_rater(store, name)
-        assert raters.find_rater_by_token(store, token) == rater
-    assert [rater.name for rater in raters.read_progress(store)] == names
+        rater, token = invite_rater(store, name)
+        assert find_rater_by_token(store, token) == rater
+    assert [rater.name for rater in read_progress(store)] == names
 
 
 def renew_invitation(store, name):
-    raters.invite_rater(store, name, renew=True)
+    invite_rater(store, name, renew=True)
 
 
 UNSEEN = (
@@ -57,21 +73,15 @@ LIKE_ANN = ("\u0410nn", "\u0391nn", "\uff21\uff2e\uff2e", "A\u0578\u0578", "\u13
 """Names that look like Ann: with a Cyrillic, Greek, Cherokee or bold A, in full width, or Armenian."""
 MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
-    *((raters.invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
-    *(
-        (raters.invite_rater, [name], "has blanks or marks that cannot be seen; remove them")
-        for name in UNSEEN
-    ),
-    *(
-        (raters.invite_rater, [name], "a rater named 'Ann' exists; choose a name that looks")
-        for name in LIKE_ANN
-    ),
-    *((raters.invite_rater, [name], "is a model's name") for name in MODELS),
-    (raters.invite_rater, ["Ann"], "'Ann' exists; choose"),
-    (raters.invite_rater, ["ann"], "a rater named 'Ann' exists; choose"),
-    (raters.invite_rater, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
-    (raters.get_or_add_rater, ["Ann", "model"], "'Ann' is a person, not a model"),
-    (raters.revoke_rater, ["Eve"], "no rater named 'Eve'"),
+    *((invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
+    *((invite_rater, [name], "has blanks or marks that cannot be seen; remove them") for name in UNSEEN),
+    *((invite_rater, [name], "a rater named 'Ann' exists; choose a name that looks") for name in LIKE_ANN),
+    *((invite_rater, [name], "is a model's name") for name in MODELS),
+    (invite_rater, ["Ann"], "'Ann' exists; choose"),
+    (invite_rater, ["ann"], "a rater named 'Ann' exists; choose"),
+    (invite_rater, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
+    (get_or_add_rater, ["Ann", "model"], "'Ann' is a person, not a model"),
+    (revoke_rater, ["Eve"], "no rater named 'Eve'"),
     (renew_invitation, ["Eve"], "no rater named 'Eve'"),
     (renew_invitation, ["judge"], "'judge' is a model, not a person"),
     (renew_invitation, ["out"], "'out' is revoked"),
@@ -79,25 +89,25 @@ REFUSED = [
 
 
 def test_refused_invitations_add_nobody(store):
-    _, token = raters.invite_rater(store, "Ann")
-    raters.get_or_add_rater(store, "judge", "model")
-    raters.invite_rater(store, "out")
-    raters.revoke_rater(store, "out")
+    _, token = invite_rater(store, "Ann")
+    get_or_add_rater(store, "judge", "model")
+    invite_rater(store, "out")
+    revoke_rater(store, "out")
     for function, arguments, message in REFUSED:
         with pytest.raises(StudyError, match=message) as refused:
             function(store, *arguments)
         assert str(refused.value).isprintable()
-    assert [rater.name for rater in raters.read_progress(store)] == ["Ann", "judge", "out"]
-    assert raters.find_rater_by_token(store, token) is not None
+    assert [rater.name for rater in read_progress(store)] == ["Ann", "judge", "out"]
+    assert find_rater_by_token(store, token) is not None
 
 
 def enrol_from_prolific(store, number, plan):
-    return raters.enrol_rater(store, prolific_id(number), "prolific", plan)
+    return enrol_rater(store, prolific_id(number), "prolific", plan)
 
 
 def rate_pairs(store, who, plan, count):
     for _ in range(count):
-        save_choice(store, who, handout.claim_pairs(store, who, plan)[0])
+        save_choice(store, who, claim_pairs(store, who, plan)[0])
 
 
 @pytest.mark.both_databases
@@ -112,80 +122,76 @@ def rate_pairs(store, who, plan, count):
         (0, {"slots": 2}),
     ],
 )
-def test_enrolment_stops_when_no_work_is_open(store, make_pairs, plan, count, limits):
+def test_enrolment_stops_when_no_work_is_open(store, add_new_pairs, plan, count, limits):
     """The number of openings is the slots divided by the pairs of each rater, rounded up."""
-    pairs.add_pairs(store, make_pairs(count))
+    add_new_pairs(count)
     plan = replace(plan, **limits)
     openings = math.ceil(count * plan.slots / min(plan.quota or 99, max(count, 1)))
     for number in range(openings):
-        assert raters.count_openings(store, plan) == openings - number
+        assert count_openings(store, plan) == openings - number
         assert enrol_from_prolific(store, number, plan).refusal is None
-    assert enrol_from_prolific(store, "late", plan) == raters.Enrolment(refusal="full")
-    assert len(raters.read_progress(store)) == openings
+    assert enrol_from_prolific(store, "late", plan) == Enrolment(refusal="full")
+    assert len(read_progress(store)) == openings
 
 
-def test_a_platform_id_finds_its_rater_in_a_full_study(store, make_pairs, single_plan):
-    pairs.add_pairs(store, make_pairs(2))
+def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, single_plan):
+    add_new_pairs(2)
     first = enrol_from_prolific(store, 1, single_plan)
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
     second = enrol_from_prolific(store, 1, single_plan)
     assert second.rater == first.rater
-    assert (
-        raters.find_rater_by_token(store, first.token)
-        == raters.find_rater_by_token(store, second.token)
-        == first.rater
-    )
-    (row,) = raters.read_progress(store)
+    assert find_rater_by_token(store, first.token) == find_rater_by_token(store, second.token) == first.rater
+    (row,) = read_progress(store)
     assert (row.source, row.external_id) == ("prolific", prolific_id(1))
 
 
-def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(2))
-    first = raters.enrol_rater(store, ID, "prolific", plan, browsers=["secret"])
-    stranger = raters.enrol_rater(store, ID, "prolific", plan, browsers=["guess"])
-    assert stranger == raters.Enrolment(refusal="elsewhere")
-    assert raters.enrol_rater(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
+def test_another_browser_with_the_same_id_is_refused(store, add_new_pairs, plan):
+    add_new_pairs(2)
+    first = enrol_rater(store, ID, "prolific", plan, browsers=["secret"])
+    stranger = enrol_rater(store, ID, "prolific", plan, browsers=["guess"])
+    assert stranger == Enrolment(refusal="elsewhere")
+    assert enrol_rater(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
 
 
-def test_an_absent_rater_makes_room_after_one_lease(store, make_pairs, single_plan, clock):
-    pairs.add_pairs(store, make_pairs(4))
+def test_an_absent_rater_makes_room_after_one_lease(store, add_new_pairs, single_plan, clock):
+    add_new_pairs(4)
     gone = enrol_from_prolific(store, 1, single_plan).rater
     rate_pairs(store, gone, single_plan, 1)
-    handout.claim_pairs(store, gone, single_plan)
+    claim_pairs(store, gone, single_plan)
     clock.advance(minutes=29)
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
     clock.advance(minutes=2)
     new = enrol_from_prolific(store, 2, single_plan).rater
     rate_pairs(store, new, single_plan, 3)  # what the first one had open as well
-    assert handout.claim_pairs(store, new, single_plan) == handout.claim_pairs(store, gone, single_plan) == []
+    assert claim_pairs(store, new, single_plan) == claim_pairs(store, gone, single_plan) == []
     assert enrol_from_prolific(store, 3, single_plan).refusal == "full"
 
 
-def test_an_abandoned_pair_lets_another_person_enrol(store, make_pairs, single_plan, clock):
-    pairs.add_pairs(store, make_pairs(1))
-    handout.claim_pairs(store, raters.invite_rater(store, "Ann")[0], single_plan)
-    assert raters.count_openings(store, single_plan) == 0
+def test_an_abandoned_pair_lets_another_person_enrol(store, add_new_pairs, single_plan, clock):
+    add_new_pairs(1)
+    claim_pairs(store, invite_rater(store, "Ann")[0], single_plan)
+    assert count_openings(store, single_plan) == 0
     clock.advance(hours=1)
     assert enrol_from_prolific(store, 1, single_plan).refusal is None
 
 
-def test_finished_raters_have_rated_the_gold_pairs_too(store, make_pairs, single_plan):
-    pairs.add_pairs(store, make_pairs(1))
-    pairs.add_gold_pairs(store, make_gold(1))
+def test_finished_raters_have_rated_the_gold_pairs_too(store, add_new_pairs, single_plan):
+    add_new_pairs(1)
+    add_gold_pairs(store, make_gold(1))
     gold = replace(single_plan, gold_every=1)
-    who, _ = raters.invite_rater(store, "Ann")
+    who, _ = invite_rater(store, "Ann")
     rate_pairs(store, who, gold, 2)
     notes.write_note(store, who, "finished", '{"rated": 2}')
-    assert [(row.state, row.rated) for row in raters.read_progress(store)] == [("finished", 1)]
+    assert [(row.state, row.rated) for row in read_progress(store)] == [("finished", 1)]
 
 
-def test_excluding_a_rater_lets_another_person_enrol(store, make_pairs, single_plan, clock):
-    pairs.add_pairs(store, make_pairs(2))
+def test_excluding_a_rater_lets_another_person_enrol(store, add_new_pairs, single_plan, clock):
+    add_new_pairs(2)
     who = enrol_from_prolific(store, 1, single_plan).rater
     rate_pairs(store, who, single_plan, 2)
     clock.advance(hours=3)
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
-    raters.exclude_or_include_rater(store, who.name, "exclude", "too fast", "owner")
+    exclude_rater(store, who.name)
     assert enrol_from_prolific(store, 2, single_plan).refusal is None
 
 
@@ -203,19 +209,19 @@ def test_excluding_a_rater_lets_another_person_enrol(store, make_pairs, single_p
         ("panel", "<id>"),
     ],
 )
-def test_a_placeholder_id_is_not_enrolled(store, make_pairs, plan, source, external_id):
-    pairs.add_pairs(store, make_pairs(2))
+def test_a_placeholder_id_is_not_enrolled(store, add_new_pairs, plan, source, external_id):
+    add_new_pairs(2)
     with pytest.raises(StudyError, match=r"is not an id of|is empty or too long"):
-        raters.enrol_rater(store, external_id, source, plan)
-    assert raters.read_progress(store) == []
-    assert raters.enrol_rater(store, "A1B2C3", "mturk", plan).refusal is None
-    assert raters.enrol_rater(store, "https://id.example.org test", "oidc", plan).refusal is None
+        enrol_rater(store, external_id, source, plan)
+    assert read_progress(store) == []
+    assert enrol_rater(store, "A1B2C3", "mturk", plan).refusal is None
+    assert enrol_rater(store, "https://id.example.org test", "oidc", plan).refusal is None
 
 
-def test_prolific_ids_ignore_case_and_blanks(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(2))
-    first = raters.enrol_rater(store, ID, "prolific", plan, browsers=["b"])
-    assert raters.enrol_rater(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
+def test_prolific_ids_ignore_case_and_blanks(store, add_new_pairs, plan):
+    add_new_pairs(2)
+    first = enrol_rater(store, ID, "prolific", plan, browsers=["b"])
+    assert enrol_rater(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
 
 
 def write_check_note(store, who, *, passed):
@@ -223,35 +229,35 @@ def write_check_note(store, who, *, passed):
 
 
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
-    ann, _ = raters.invite_rater(store, "Ann")
+    ann, _ = invite_rater(store, "Ann")
     with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
-        raters.exclude_or_include_rater(store, "Ann", "include", "why", "owner")
+        include_rater(store, "Ann")
     states = []
     for _ in range(2):
         write_check_note(store, ann, passed=False)
-        states += [raters.read_progress(store)[0].state]
-    raters.exclude_or_include_rater(store, "Ann", "include", "the question was unclear", "owner")
-    states += [raters.read_progress(store)[0].state]
+        states += [read_progress(store)[0].state]
+    exclude_or_include_rater(store, "Ann", "include", "the question was unclear", "owner")
+    states += [read_progress(store)[0].state]
     for passed in (False, False, True):
         write_check_note(store, ann, passed=passed)
-        states += [raters.read_progress(store)[0].state]
+        states += [read_progress(store)[0].state]
     assert states == ["", "failed the check", "", "", "failed the check", ""]
 
 
-def test_an_included_rater_signs_in_by_the_old_link(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(1))
-    ann, token = raters.invite_rater(store, "Ann")
-    raters.revoke_rater(store, "Ann", "Eve")
+def test_an_included_rater_signs_in_by_the_old_link(store, add_new_pairs, plan):
+    add_new_pairs(1)
+    ann, token = invite_rater(store, "Ann")
+    revoke_rater(store, "Ann", "Eve")
     assert [note.detail for note in notes.read_notes(store, kind="revoke")] == ['{"by": "Eve"}']
-    raters.exclude_or_include_rater(store, "Ann", "include", "it was Ben who left", "Eve")
-    assert raters.find_rater_by_token(store, token) == ann
-    assert len(handout.claim_pairs(store, ann, plan)) == 1
-    assert [row.state for row in raters.read_progress(store)] == [""]
+    exclude_or_include_rater(store, "Ann", "include", "it was Ben who left", "Eve")
+    assert find_rater_by_token(store, token) == ann
+    assert len(claim_pairs(store, ann, plan)) == 1
+    assert [row.state for row in read_progress(store)] == [""]
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])
-def test_declined_and_failed_raters_make_room_for_others(store, make_pairs, single_plan, kind):
-    pairs.add_pairs(store, make_pairs(2))
+def test_declined_and_failed_raters_make_room_for_others(store, add_new_pairs, single_plan, kind):
+    add_new_pairs(2)
     gone = enrol_from_prolific(store, 1, single_plan).rater
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
     for _ in range(2):
@@ -262,5 +268,5 @@ def test_declined_and_failed_raters_make_room_for_others(store, make_pairs, sing
 def test_a_person_cannot_have_the_name_of_a_judge(store_url):
     with Store.open(store_url, create=True, declared={"people": "", "judge Solomon": ""}) as store:
         with pytest.raises(StudyError, match="'S\u043elomon' is a model's name"):
-            raters.invite_rater(store, "S\u043elomon")
-        raters.invite_rater(store, "Salomon")
+            invite_rater(store, "S\u043elomon")
+        invite_rater(store, "Salomon")

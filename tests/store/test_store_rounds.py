@@ -5,13 +5,18 @@ from itertools import combinations
 
 import pytest
 from factories import make_pair
-from rating import invite_people, rate_all_pairs, save_choice
+from rating import exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
 from sqlalchemy import exc, text
 
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare
-from guard_eval.store import handout, pairs, raters, unblind
+from guard_eval.store import (
+    pairs,
+    raters,
+    unblind,
+)
+from guard_eval.store.handout import claim_pairs, count_progress, find_wait_end, skip_presentation
 from guard_eval.store.showings import roster, rounds, slots
 from guard_eval.store.sql.schema import add_rows
 
@@ -74,7 +79,7 @@ def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, find_round):
     first = rate_all_pairs(store, ann, plan, prefer_x)
     assert {find_round(blind_pair) for blind_pair in first} == {1}
     assert len(first) == 3 * SIZES[0]
-    assert handout.count_progress(store, ann, plan) == (24, 0)
+    assert count_progress(store, ann, plan) == (24, 0)
     assert read_stopped_couples(store) == []
     # Ben completes the round, and is handed the next one at once
     second = rate_all_pairs(store, ben, plan, prefer_x)
@@ -132,7 +137,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
-    (presented,) = handout.claim_pairs(store, ben, plan)
+    (presented,) = claim_pairs(store, ben, plan)
     seen = []
     while presented is not None and find_round(presented) == 1:
         assert read_stopped_couples(store) == []
@@ -145,7 +150,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
 def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, find_round):
     add_pairs_in_rounds(store, plan)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
-    (held,) = handout.claim_pairs(store, cem, plan)
+    (held,) = claim_pairs(store, cem, plan)
     rate_all_pairs(store, ann, plan)
     assert {find_round(blind_pair) for blind_pair in rate_all_pairs(store, ben, plan)} == {1}
     assert read_stopped_couples(store) == []
@@ -165,14 +170,14 @@ def test_a_rater_waits_for_the_next_round(store, clock, plan):
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
-    assert handout.find_wait_end(store, ann, plan) == clock.now + plan.lease
+    assert find_wait_end(store, ann, plan) == clock.now + plan.lease
     clock.advance(minutes=29)
-    assert handout.find_wait_end(store, ann, plan) is not None
+    assert find_wait_end(store, ann, plan) is not None
     clock.advance(minutes=1)
-    assert handout.find_wait_end(store, ann, plan) is None
+    assert find_wait_end(store, ann, plan) is None
     for who in (ben, ann, ben):
         rate_all_pairs(store, who, plan, prefer_x)
-    assert handout.find_wait_end(store, ann, plan) is None
+    assert find_wait_end(store, ann, plan) is None
 
 
 def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round):
@@ -182,7 +187,7 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round
     for who in (ann, ben, ann):
         rate_all_pairs(store, who, plan, prefer_x)
     stopped = read_stopped_couples(store)
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    exclude_rater(store, "Ann")
     assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
     presented = rate_all_pairs(store, cem, plan, prefer_x)
     assert sorted(map(find_round, presented)) == [1] * 24 + [2] * 24
@@ -191,7 +196,7 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round
         True,
         False,
     ]
-    raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")  # her slots are taken
+    include_rater(store, "Ann")  # her slots are taken
     assert {row.rater for row in unblind.read_tidy_rows(store)} == {"Ben", "Cem"}
     assert read_stopped_couples(store) == stopped
 
@@ -202,8 +207,8 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     for who in (ann, ben, ann):
         rate_all_pairs(store, who, plan, prefer_x)
     before = [comparison.p_adjusted for comparison in compare(read_contest(store))]
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    raters.exclude_or_include_rater(store, "Ann", "include", "a mistake", "who")
+    exclude_rater(store, "Ann")
+    include_rater(store, "Ann")
     assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == before
 
 
@@ -211,7 +216,7 @@ def test_an_exclusion_keeps_the_current_round_open(store, plan, find_round):
     add_pairs_in_rounds(store, plan)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     rate_all_pairs(store, ann, plan)
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
+    exclude_rater(store, "Ann")
     assert {find_round(blind_pair) for blind_pair in rate_all_pairs(store, ben, plan)} == {1}
     assert read_stopped_couples(store) == []
     assert find_round(rate_all_pairs(store, cem, plan)[-1]) == 2
@@ -236,13 +241,13 @@ def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     with store.begin_read() as db:
         chosen = db.execute(text("SELECT pair_id FROM slot WHERE open LIMIT 1")).scalar_one()
     for who in everybody[:3]:
-        for presented in handout.claim_pairs(store, who, plan, limit=24):
+        for presented in claim_pairs(store, who, plan, limit=24):
             number = presented.presentation
             with store.begin_read() as db:
                 statement = text(f"SELECT pair_id FROM presentation WHERE id = {number}")
                 pair_id = db.execute(statement).scalar_one()
             if pair_id == chosen:
-                assert handout.skip_presentation(store, number, ["unreadable"], rater=who)
+                assert skip_presentation(store, number, ["unreadable"], rater=who)
     for who in everybody:
         rate_all_pairs(store, who, plan, prefer_x)
     assert read_contest(store).sizes == SIZES
@@ -273,20 +278,20 @@ def test_presentations_of_one_prompt_are_far_apart(store, plan):
     assert near <= 3
 
 
-def test_pairs_without_rounds_are_refused(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(2))
+def test_pairs_without_rounds_are_refused(store, add_new_pairs, plan):
+    add_new_pairs(2)
     with pytest.raises(StudyError, match=r"not in rounds, as pairs\.design wants; run: guard-eval pair"):
         slots.apply_plan(store, plan)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 2  # a served app loses no rating
 
 
-def test_a_study_without_rounds_records_nothing(store, make_pairs, plan):
+def test_a_study_without_rounds_records_nothing(store, add_new_pairs, plan):
     single_plan = replace(plan, slots=1, rounds=None)
-    pairs.add_pairs(store, make_pairs(3))
+    add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, single_plan)) == 3
-    assert handout.find_wait_end(store, ann, single_plan) is None
+    assert find_wait_end(store, ann, single_plan) is None
     assert read_stopped_couples(store) == []
 
 

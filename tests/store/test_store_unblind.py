@@ -4,9 +4,16 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta, timezone
 
-from rating import invite_people, rate_all_pairs, save_choice
+from rating import exclude_rater, invite_people, rate_all_pairs, save_choice
 
-from guard_eval.store import Store, TidyRow, handout, pairs, raters, unblind, verdicts
+from guard_eval.store import (
+    Store,
+    TidyRow,
+    handout,
+    pairs,
+    verdicts,
+)
+from guard_eval.store.unblind import read_history, read_tidy_rows
 
 
 def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, clock):
@@ -39,16 +46,16 @@ def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, c
         position="A",
         handed_out="2026-01-02T03:04:05.678+00:00",
     )
-    assert unblind.read_tidy_rows(store) == [row]
+    assert read_tidy_rows(store) == [row]
     clock.advance(seconds=5)
     save_choice(store, ann, blind, "B")
     at = "2026-01-02T03:05:10.678+00:00"
     unknown = {"seconds": None, "active_seconds": None}
     later = replace(row, position="B", verdict=second, at=at, revision=1, **unknown)
-    assert unblind.read_history(store) == [row, later]
-    assert unblind.read_tidy_rows(store) == [later]
+    assert read_history(store) == [row, later]
+    assert read_tidy_rows(store) == [later]
     save_choice(store, ann, blind, "tie")
-    assert [(row.position, row.verdict) for row in unblind.read_tidy_rows(store)] == [("tie", "tie")]
+    assert [(row.position, row.verdict) for row in read_tidy_rows(store)] == [("tie", "tie")]
 
 
 def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
@@ -56,7 +63,7 @@ def test_times_are_utc_in_any_time_zone(store_url, make_pairs, plan, clock):
     with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
         pairs.add_pairs(store, make_pairs(1))
         rate_all_pairs(store, invite_people(store, "Ann")[0], plan)
-        assert unblind.read_tidy_rows(store)[0].at == "2026-01-02T03:04:05.678+00:00"
+        assert read_tidy_rows(store)[0].at == "2026-01-02T03:04:05.678+00:00"
 
 
 def test_verdicts_name_the_same_method_in_both_orders(store, make_pairs, plan, judge_all):
@@ -71,35 +78,33 @@ def test_verdicts_name_the_same_method_in_both_orders(store, make_pairs, plan, j
         return "tie" if text is None else "A" if blind.text_a == text else "B"
 
     judge_all(store, "judge", plan, choose)
-    rows = unblind.read_tidy_rows(store)
+    rows = read_tidy_rows(store)
     assert Counter((row.pair_id, row.verdict) for row in rows) == dict.fromkeys(liked.items(), 2)
     sides = {(row.pair_id, row.shown_first) for row in rows}
     assert sides == {(pair_id, method) for pair_id in liked for method in ("guard", "top_k(k=50)")}
 
 
-def test_rows_are_sorted_by_position_rater_and_criterion(store, make_pairs, plan):
-    pairs.add_pairs(store, make_pairs(3))
+def test_rows_are_sorted_by_position_rater_and_criterion(store, make_pairs, add_new_pairs, plan):
+    add_new_pairs(3)
     for rater in invite_people(store, "b", "a"):
         for blind in handout.claim_pairs(store, rater, plan, limit=3):
             verdicts.save_verdict(store, blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
     position = {pair.id: pair.position for pair in make_pairs(3)}
-    keys = [(position[row.pair_id], row.rater, row.criterion) for row in unblind.read_tidy_rows(store)]
+    keys = [(position[row.pair_id], row.rater, row.criterion) for row in read_tidy_rows(store)]
     assert keys == sorted(keys)
     assert len(keys) == 3 * 2 * 2
 
 
-def test_surplus_excluded_and_repeated_rows_are_marked(store, make_pairs, plan, clock):
-    pairs.add_pairs(store, make_pairs(2))
+def test_surplus_excluded_and_repeated_rows_are_marked(store, add_new_pairs, plan, clock):
+    add_new_pairs(2)
     single_plan = replace(plan, slots=1, repeats=1)
     late, ann = invite_people(store, "late", "Ann")
     (lost,) = handout.claim_pairs(store, late, single_plan)
     clock.advance(hours=1)
     rate_all_pairs(store, ann, single_plan)
     save_choice(store, late, lost, "tie")
-    raters.exclude_or_include_rater(store, "Ann", "exclude", "why", "who")
-    rows = [
-        (row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.read_history(store)
-    ]
+    exclude_rater(store, "Ann")
+    rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in read_history(store)]
     assert rows == [
         ("late", "study", True, False, "tie"),
         ("Ann", "study", False, True, "A"),

@@ -12,24 +12,37 @@ from sqlalchemy import event
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Rater
-from guard_eval.store import Store, handout, notes, pairs, raters, unblind, verdicts
-from guard_eval.store import settings as store_settings
+from guard_eval.store import (
+    Store,
+    pairs,
+    raters,
+    unblind,
+)
+from guard_eval.store.handout import claim_pairs, skip_presentation
+from guard_eval.store.notes import read_notes, write_note
+from guard_eval.store.settings import read_declared, read_wording, store_wording
+from guard_eval.store.verdicts import (
+    read_current_choices,
+    read_presentation,
+    read_rated_presentations,
+    save_verdict,
+)
 
 
 @pytest.fixture
-def ann(store, make_pairs):
-    pairs.add_pairs(store, make_pairs(3))
+def ann(store, add_new_pairs):
+    add_new_pairs(3)
     return raters.invite_rater(store, "Ann")[0]
 
 
 @pytest.fixture
 def number(store, ann, plan):
     """The number of the presentation that Ann was handed."""
-    return handout.claim_pairs(store, ann, plan)[0].presentation
+    return claim_pairs(store, ann, plan)[0].presentation
 
 
 def is_nothing_saved(store):
-    return unblind.read_history(store) == notes.read_notes(store) == []
+    return unblind.read_history(store) == read_notes(store) == []
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -39,24 +52,24 @@ def is_nothing_saved(store):
     )
 )
 @example([{"x": "A", "y": "tie"}, {"x": "B", "y": "tie"}, {"x": "A"}, {"x": "A"}, {"z": "B"}])
-def test_a_changed_choice_adds_a_revision(store, make_pairs, plan, history):
-    pairs.add_pairs(store, make_pairs(1))
+def test_a_changed_choice_adds_a_revision(store, add_new_pairs, plan, history):
+    add_new_pairs(1)
     rater = raters.get_or_add_rater(store, f"simulated {len(raters.read_progress(store))}", "simulated")
-    number = handout.claim_pairs(store, rater, replace(plan, slots=30))[0].presentation
+    number = claim_pairs(store, rater, replace(plan, slots=30))[0].presentation
     expected = {}
     for choices in history:
         for criterion, choice in choices.items():
             revisions = expected.setdefault(criterion, [])
             if revisions[-1:] != [choice]:
                 revisions.append(choice)
-        assert verdicts.save_verdict(store, number, choices, rater=rater) is None
+        assert save_verdict(store, number, choices, rater=rater) is None
     stored = {}
     for row in unblind.read_history(store):
         if row.presentation == number:
             stored.setdefault(row.criterion, []).append(row.position)
     assert stored == expected
     last = {name: revisions[-1] for name, revisions in expected.items()}
-    assert verdicts.read_current_choices(store, number, rater=rater) == last
+    assert read_current_choices(store, number, rater=rater) == last
     assert {
         row.criterion: row.position for row in unblind.read_tidy_rows(store) if row.presentation == number
     } == last
@@ -65,11 +78,11 @@ def test_a_changed_choice_adds_a_revision(store, make_pairs, plan, history):
 @pytest.mark.parametrize("seconds", [12.25, 0.0, -1.0, math.nan, math.inf])
 def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, clock, seconds):
     stored = seconds if 0 <= seconds < math.inf else None
-    verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
+    save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
     clock.advance(seconds=5)  # a browser's word is cut to the time since the pair was handed out
-    verdicts.save_verdict(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
+    save_verdict(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
     clock.advance(hours=-1)
-    verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
+    save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
     first, second, third = unblind.read_history(store)
     assert (first.seconds, first.active_seconds) == (stored, stored)
     assert second.seconds == (stored and min(stored, 5.0))
@@ -89,7 +102,7 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
 )
 def test_an_invalid_verdict_is_refused_as_a_whole(store, ann, number, choices, message):
     with pytest.raises(StudyError, match=message):
-        verdicts.save_verdict(store, number, choices, rater=ann, comment="x")
+        save_verdict(store, number, choices, rater=ann, comment="x")
     assert is_nothing_saved(store)
 
 
@@ -102,10 +115,10 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
         (nobody, number, "'Nobody' is not in this study"),
     ):
         for refused, arguments in (
-            (verdicts.save_verdict, {"choices": {"fluency": "A"}}),
-            (verdicts.read_current_choices, {}),
-            (verdicts.read_presentation, {}),
-            (handout.skip_presentation, {"problems": ["unreadable"]}),
+            (save_verdict, {"choices": {"fluency": "A"}}),
+            (read_current_choices, {}),
+            (read_presentation, {}),
+            (skip_presentation, {"problems": ["unreadable"]}),
         ):
             with pytest.raises(StudyError, match=message):
                 refused(store, presented, **arguments, rater=who)
@@ -114,47 +127,47 @@ def test_presentations_of_other_raters_are_refused(store, ann, number):
 
 def test_remarks_are_saved_once_with_the_verdict(store, ann, number):
     def save(**more):
-        verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, **more)
+        save_verdict(store, number, {"fluency": "A"}, rater=ann, **more)
 
     save(comment="", problem="")
-    assert notes.read_notes(store) == []  # an empty remark on a new pair is none
+    assert read_notes(store) == []  # an empty remark on a new pair is none
     for _ in range(2):  # a double click
         save(comment="hard", problem="cut off")
     save()  # says nothing of remarks
     save(comment="harder", problem="cut off")
     save(comment="")  # takes the comment back
-    assert [note.detail for note in notes.read_notes(store, kind="comment")] == ["hard", "harder", ""]
-    assert [note.detail for note in notes.read_notes(store, kind="problem")] == ["cut off"]
-    assert {note.presentation for note in notes.read_notes(store)} == {number}
+    assert [note.detail for note in read_notes(store, kind="comment")] == ["hard", "harder", ""]
+    assert [note.detail for note in read_notes(store, kind="problem")] == ["cut off"]
+    assert {note.presentation for note in read_notes(store)} == {number}
 
 
 def test_an_impossible_note_is_refused(store, ann):
     with pytest.raises(StudyError, match="comment has 20001 characters; write at most 20000"):
-        notes.write_note(store, ann, "comment", "x" * 20_001)
-    assert notes.read_notes(store) == []
+        write_note(store, ann, "comment", "x" * 20_001)
+    assert read_notes(store) == []
 
 
 def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
     presented = []
     for _ in range(2):
-        presented += handout.claim_pairs(store, ann, plan)
+        presented += claim_pairs(store, ann, plan)
         save_choice(store, ann, presented[-1])
         clock.advance(minutes=-5)
-    handout.claim_pairs(store, ann, plan)  # not rated
-    trail = verdicts.read_rated_presentations(store, ann)
-    assert [verdicts.read_presentation(store, number, rater=ann) for number in trail] == presented
-    assert verdicts.read_rated_presentations(store, invite_people(store, "Ben")[0]) == []
+    claim_pairs(store, ann, plan)  # not rated
+    trail = read_rated_presentations(store, ann)
+    assert [read_presentation(store, number, rater=ann) for number in trail] == presented
+    assert read_rated_presentations(store, invite_people(store, "Ben")[0]) == []
 
 
 def test_saving_returns_the_same_next_pair_as_claiming(store, ann, plan):
     """The pairs include gold pairs and repeats."""
     pairs.add_gold_pairs(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
-    (presented,) = handout.claim_pairs(store, ann, checked)
+    (presented,) = claim_pairs(store, ann, checked)
     count = 0
     while presented is not None:
         following = save_choice(store, ann, presented, then=checked)
-        assert handout.claim_pairs(store, ann, checked) == ([following] if following else [])
+        assert claim_pairs(store, ann, checked) == ([following] if following else [])
         presented, count = following, count + 1
     assert count == 3 + 1 + 1
 
@@ -165,27 +178,24 @@ def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, pla
 
     event.listen(store.engine, "commit", fail)
     with pytest.raises(StudyError, match="went away"):
-        verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
+        save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
     event.remove(store.engine, "commit", fail)
     assert is_nothing_saved(store)
-    assert handout.claim_pairs(store, ann, plan)[0].presentation == number
-    assert (
-        verdicts.save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
-        is not None
-    )
-    assert len(unblind.read_tidy_rows(store)) == len(notes.read_notes(store)) == 1
+    assert claim_pairs(store, ann, plan)[0].presentation == number
+    assert save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan) is not None
+    assert len(unblind.read_tidy_rows(store)) == len(read_notes(store)) == 1
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("slots", [1, 2, 50])
-def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, plan, slots):
+def test_a_rating_takes_one_transaction_and_few_statements(store, add_new_pairs, plan, slots):
     plan = replace(plan, slots=slots)
-    pairs.add_pairs(store, make_pairs(20))
+    add_new_pairs(20)
     ann, *others = invite_people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
     for other in others[1:]:
-        for blind in handout.claim_pairs(store, other, plan, limit=5):
+        for blind in claim_pairs(store, other, plan, limit=5):
             save_choice(store, other, blind)
-    following = save_choice(store, ann, handout.claim_pairs(store, ann, plan)[0], then=plan)
+    following = save_choice(store, ann, claim_pairs(store, ann, plan)[0], then=plan)
     sent = []
     event.listen(store.engine, "before_cursor_execute", lambda *seen: sent.append(seen[2]))
     event.listen(store.engine, "commit", lambda _: sent.append("COMMIT"))
@@ -205,12 +215,12 @@ def test_a_rating_takes_one_transaction_and_few_statements(store, make_pairs, pl
 
 def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge_all):
     def declared(store):
-        return [store_settings.read_declared(store, name) for name in ("people", "judge gpt")]
+        return [read_declared(store, name) for name in ("people", "judge gpt")]
 
     with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
         pairs.add_pairs(store, make_pairs(2))
         rater, _ = raters.invite_rater(store, "Ann")
-        first, second = handout.claim_pairs(store, rater, plan, limit=2)
+        first, second = claim_pairs(store, rater, plan, limit=2)
         assert declared(store) == [None, None]
         save_choice(store, rater, first)
         assert declared(store) == ["first", None]
@@ -224,17 +234,17 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
     with Store.open(store_url, create=True) as store:
         pairs.add_pairs(store, make_pairs(1))
         rater, _ = raters.invite_rater(store, "Ann")
-        (presented,) = handout.claim_pairs(store, rater, plan)
+        (presented,) = claim_pairs(store, rater, plan)
         save_choice(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
         save_choice(store, rater, presented, "B")
-        assert store_settings.read_declared(store, "people") is None
+        assert read_declared(store, "people") is None
 
 
 def test_a_criterion_keeps_the_words_of_its_first_verdict(store, ann, number):
-    store_settings.store_wording(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
-    store_settings.store_wording(store, {"wit": "Wit: b"})
-    assert store_settings.read_wording(store) == {}
-    verdicts.save_verdict(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
-    store_settings.store_wording(store, {"wit": "Wit: c", "flowx": "Flow: c"})
-    assert store_settings.read_wording(store) == {"wit": "Wit: b", "flow_": "Flow: a"}
+    store_wording(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
+    store_wording(store, {"wit": "Wit: b"})
+    assert read_wording(store) == {}
+    save_verdict(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
+    store_wording(store, {"wit": "Wit: c", "flowx": "Flow: c"})
+    assert read_wording(store) == {"wit": "Wit: b", "flow_": "Flow: a"}

@@ -25,6 +25,16 @@ def rate_all_pairs(store, rater, plan, choose=lambda _: "A"):
     return presentation
 
 
+def exclude_rater(store, name):
+    """Exclude the rater with this name."""
+    store_raters.exclude_or_include_rater(store, name, "exclude", "why", "owner")
+
+
+def include_rater(store, name):
+    """Include the rater with this name again."""
+    store_raters.exclude_or_include_rater(store, name, "include", "why", "owner")
+
+
 def count_side_leads(store):
     """Return how much more often a method was shown as A than as B, in the verdicts that count.
 
