@@ -6,12 +6,14 @@ strangers could use all open files that the system allows, no rater could connec
 
 from __future__ import annotations
 
+import asyncio
+import resource
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
+import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.session_manager import SessionInfo
@@ -34,10 +36,6 @@ SILENT_SECONDS = 20.0
 
 def raise_file_limit() -> int:
     """Raise this process's limit of open files as far as the system allows, and return it."""
-    try:
-        import resource  # noqa: PLC0415 (not on Windows, which has no such limit)
-    except ImportError:
-        return MOST_FILES
     limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         raised = MOST_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, MOST_FILES)
@@ -57,10 +55,9 @@ class Websockets:
     """The websockets of visitors who are not raters, oldest first. Only the newest `limit` stay open."""
 
     limit = MOST_STRANGERS
-    _strangers: dict[str, anyio.CancelScope]
 
     def __init__(self) -> None:
-        self._strangers = {}
+        self._strangers: dict[str, anyio.CancelScope] = {}
 
     def admit(self, number: str | None) -> None:
         """Protect a rater's websocket from the limit. `number` is the value of the websocket's header."""
@@ -114,7 +111,7 @@ class Connection(H11Protocol):
         """Return whether the connection has no request in progress."""
         return self.cycle is None or self.cycle.response_complete
 
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (asyncio's)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Add a new connection. If there are too many, end the oldest idle one, or else the oldest one."""
         super().connection_made(transport)
         self._open[self] = None
@@ -130,7 +127,7 @@ class Connection(H11Protocol):
         self._open.pop(self, None)
         super().connection_lost(exc)
 
-    def handle_websocket_upgrade(self, event: Any) -> None:  # noqa: ANN401 (h11's)
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Stop counting a connection that becomes a websocket: `Websockets` counts it from now on."""
         self._open.pop(self, None)
         super().handle_websocket_upgrade(event)

@@ -8,10 +8,24 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from annotation_app import endings, markup, panel, state
-from annotation_app.markup import escape_label, show_forward_button
+from annotation_app import (
+    endings,
+    panel,
+)
+from annotation_app.markup import (
+    escape_label,
+    format_code,
+    format_feedback,
+    format_paragraph,
+    format_points,
+    format_problem,
+    format_rubric,
+    format_text,
+    show_forward_button,
+    show_page,
+)
 from annotation_app.panel import Submission
-from annotation_app.state import App, Visit
+from annotation_app.state import App, Visit, note_progress
 from guard_eval.records import BlindPair, content_id
 from guard_eval.store.notes import CHECK_ATTEMPTS
 from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
@@ -59,14 +73,14 @@ def _show_consent(app: App, visit: Visit) -> str:
     if _has_agreed(visit) is False and visit.opened != "consent":
         return endings.show_ending(app, "declined", visit)
     texts = app.words.consent
-    with markup.show_page(texts.title, texts.lead):
-        st.html(markup.format_points([*texts.points, texts.counts]) + markup.format_paragraph(texts.contact))
+    with show_page(texts.title, texts.lead):
+        st.html(format_points([*texts.points, texts.counts]) + format_paragraph(texts.contact))
         with st.container(key="around", horizontal=True):
             agreed = show_forward_button(texts.agree, key="agree")
             declined = st.button(escape_label(texts.decline), key="decline")
     if agreed or declined:
         words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
-        state.note_progress(app, visit, "consent", {"agreed": agreed, **words})
+        note_progress(app, visit, "consent", {"agreed": agreed, **words})
         visit.open_page("")
         st.rerun()
     return "consent"
@@ -77,10 +91,10 @@ def _show_consent(app: App, visit: Visit) -> str:
 
 def _show_background(app: App, visit: Visit) -> str:
     texts = app.words.background
-    with markup.show_page(texts.title, texts.lead):
+    with show_page(texts.title, texts.lead):
         answers = _ask_questions("background", texts.questions, texts.button)
     if answers is not None:
-        state.note_progress(app, visit, "background", answers)
+        note_progress(app, visit, "background", answers)
         st.rerun()
     return "background"
 
@@ -115,23 +129,23 @@ def _ask_questions(key: str, questions: Sequence[FormQuestion], button: str) -> 
 
 def _show_instructions(app: App, visit: Visit) -> str:
     texts = app.words.instructions
-    with markup.show_page(texts.title, texts.lead):
+    with show_page(texts.title, texts.lead):
         attempts = visit.progress["check"]
         if attempts and not attempts[-1]["passed"]:
             questions = app.words.check.questions
             wrong = " ".join(f"“{row.ask}”" for row in questions if row.name in attempts[-1]["wrong"])
-            st.html(markup.format_problem(fill_placeholders(app.words.check.wrong, questions=wrong)))
-        rubric = markup.format_rubric(texts.questions, app.criteria)
-        st.html(rubric + markup.format_points(texts.points))
+            st.html(format_problem(fill_placeholders(app.words.check.wrong, questions=wrong)))
+        rubric = format_rubric(texts.questions, app.criteria)
+        st.html(rubric + format_points(texts.points))
         if visit.progress["arrival"]:  # the rater came without an invite
             app_url = (st.context.url or "").rstrip("/")
             address = f"{app_url}/?invite={visit.token}"
-            st.html(markup.format_code(texts.link, address, lead=texts.link_lead))
+            st.html(format_code(texts.link, address, lead=texts.link_lead))
         begun = visit.trail or visit.progress["instructions"]
         pressed = show_forward_button(texts.again if begun else texts.start, key="start")
     if pressed:
         if not begun:
-            state.note_progress(app, visit, "instructions", {"language": app.words.language})
+            note_progress(app, visit, "instructions", {"language": app.words.language})
         visit.open_page("")
         st.rerun()
     return "instructions"
@@ -163,7 +177,7 @@ def _store_practice_answer(app: App, visit: Visit, submission: Submission) -> No
     pair = pairs.get(submission.pair)
     if pair in _list_remaining_practice_pairs(app, visit):
         detail = {"pair": pair.name, "choices": submission.choices, "expected": pair.expected}
-        state.note_progress(app, visit, "practice", detail)
+        note_progress(app, visit, "practice", detail)
         visit.clear_messages()
         visit.acknowledged = (submission.pair, submission.press)
         visit.open_page("practice")
@@ -175,7 +189,7 @@ def _show_feedback(app: App, visit: Visit) -> str:
     texts = app.words.practice
     noted = visit.progress["practice"][-1]
     pair = next(pair for pair in app.practice if pair.name == noted["pair"])
-    with markup.show_page(texts.feedback, texts.answers):
+    with show_page(texts.feedback, texts.answers):
         for criterion in app.criteria:
             name = criterion.name
             if name not in pair.expected:
@@ -187,15 +201,15 @@ def _show_feedback(app: App, visit: Visit) -> str:
             result = fill_placeholders(
                 sentence, given=getattr(words, chosen), expected=getattr(words, expected)
             )
-            st.html(markup.format_feedback(criterion.title, f"{result} {pair.because[name]}", agreed=agreed))
+            st.html(format_feedback(criterion.title, f"{result} {pair.because[name]}", agreed=agreed))
         if show_forward_button(
             texts.button if _list_remaining_practice_pairs(app, visit) else texts.last, key="next"
         ):
             visit.open_page("")
             st.rerun()
-        st.html(markup.format_text(words.prompt, pair.prompt))
+        st.html(format_text(words.prompt, pair.prompt))
         for letter, text in (("A", pair.a), ("B", pair.b)):
-            st.html(markup.format_text(fill_placeholders(words.side, letter=letter), text))
+            st.html(format_text(fill_placeholders(words.side, letter=letter), text))
     return "feedback"
 
 
@@ -206,20 +220,20 @@ def _show_check(app: App, visit: Visit) -> str:
     attempts = visit.progress["check"]
     texts = app.words.check
     name = f"check-{len(attempts)}"
-    with markup.show_page(texts.title, texts.lead):
+    with show_page(texts.title, texts.lead):
         st.button(
             escape_label(texts.instructions), key="read", on_click=visit.open_page, args=("instructions",)
         )
         # Each attempt gets a new form, in which nothing is chosen yet.
         answers = _ask_questions(name, texts.questions, texts.button)
         if answers is not None and len(answers) < len(texts.questions):
-            st.html(markup.format_problem(texts.missing))
+            st.html(format_problem(texts.missing))
         elif answers is not None:
             right = {question.name: question.right for question in texts.questions}
             wrong = [name for name in right if answers[name] != right[name]]
             passed = not wrong
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": passed}
-            state.note_progress(app, visit, "check", detail)
+            note_progress(app, visit, "check", detail)
             visit.open_page("instructions" if wrong else "")
             st.rerun()
     return name

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, JsonObject, NoteKind, Rater, content_id
@@ -86,7 +85,7 @@ class Visit:
 
     token: str
     rater: Rater
-    progress: Mapping[str, list[Any]]
+    progress: Mapping[str, list[JsonObject]]
     trail: list[int]
     at: int
     pair: BlindPair | None = None
@@ -183,9 +182,9 @@ def is_latest_visit(app: App, visit: Visit) -> bool:
     return app.latest.setdefault(visit.rater.id, visit) is visit
 
 
-def _read_progress(app: App, rater: Rater) -> dict[str, list[Any]]:
-    progress: dict[str, list[Any]] = defaultdict(list)
-    for note in notes.read_notes(app.store, rater=rater):
+def _read_progress(app: App, rater: Rater) -> dict[str, list[JsonObject]]:
+    progress: dict[str, list[JsonObject]] = defaultdict(list)
+    for note in notes.read_notes(app.store, rater=rater.name):
         if note.kind in _ONBOARDING:
             progress[note.kind].append(json.loads(note.detail))
         elif note.kind == "include":  # the owner lets the rater try again
@@ -193,7 +192,7 @@ def _read_progress(app: App, rater: Rater) -> dict[str, list[Any]]:
     return progress
 
 
-def note_progress(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
+def note_progress(app: App, visit: Visit, kind: NoteKind, detail: JsonObject) -> None:
     """Store a note about the rater's progress. It is on disk when this function returns.
 
     If a second press or another tab has stored the same note since this page was shown, nothing is added.

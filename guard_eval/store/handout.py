@@ -191,7 +191,7 @@ def skip_presentation(
         if skipped >= rated + SPARE_SKIPS:
             return False
         notes.write_note(store, rater, "skip", ", ".join(problems), presentation=number)
-        notes.write_note(store, rater, "comment", comment, presentation=number, unless_same=True)
+        notes.write_note(store, rater, "comment", comment, presentation=number)
         slots.release_slots(db, [number])
         slots.open_slots(db, slots.POOLS[rater.kind], [row.pair_id])
         return True

@@ -81,18 +81,12 @@ class Note:
 
 
 def write_note(
-    store: Store,
-    rater: Rater,
-    kind: NoteKind,
-    detail: str,
-    *,
-    presentation: int | None = None,
-    unless_same: bool = False,
+    store: Store, rater: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None
 ) -> None:
     """Append a note about a rater or a presentation. It is on disk when this function returns.
 
-    With `unless_same`, a note is not written if it equals the presentation's last note of the same kind, or
-    if the note is empty and there is no earlier one. An empty note removes the text of an earlier one.
+    A note that repeats the presentation's last note of the same kind is not written, nor is an empty note
+    without an earlier one. An empty note removes the text of an earlier one.
 
     Raises:
         StudyError: The rater is not in the database, the presentation was not handed to this rater, or the
@@ -103,21 +97,20 @@ def write_note(
     with store.begin_write() as (db, now):
         check_handed_to(db, rater, presentation)
         about = {"rater": rater.id, "presentation": presentation, "kind": kind}
-        last = _LAST(db, **about).scalar() if unless_same else None
-        if not unless_same or detail != (last or ""):
+        last = None if presentation is None else _LAST(db, **about).scalar() or ""
+        if detail != last:
             _WRITE(db, **about, detail=detail, now=now)
 
 
 def read_notes(
     store: Store,
     *,
-    rater: Rater | str | None = None,
+    rater: str | None = None,
     kind: NoteKind | None = None,
     presentation: int | None = None,
 ) -> list[Note]:
     """Return notes, oldest first: all, or only those of a rater, of a kind, or about a presentation."""
-    name = rater.name if isinstance(rater, Rater) else rater
-    filters = {"rater": name, "kind": kind, "presentation": presentation}
+    filters = {"rater": rater, "kind": kind, "presentation": presentation}
     values = {name: value for name, value in filters.items() if value is not None}
     condition = " AND ".join(["TRUE", *(_FILTERS[name] for name in values)])
     with store.begin_read() as db:
@@ -127,13 +120,14 @@ def read_notes(
 
 def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
     """Count each rater's presentations in which text was copied or a program acted."""
-    presentations_of: dict[tuple[str, str], set[int | None]] = {}
-    for entry in read_notes(store, kind="conduct"):
-        for what in json.loads(entry.detail):
-            presentations_of.setdefault((entry.rater, what), set()).add(entry.presentation)
+    signs = {
+        (note.rater, note.presentation, sign)
+        for note in read_notes(store, kind="conduct")
+        for sign in json.loads(note.detail)
+    }
     counts: dict[str, Counter[str]] = {}
-    for (name, what), presentations in presentations_of.items():
-        counts.setdefault(name, Counter())[what] = len(presentations)
+    for name, _, sign in signs:
+        counts.setdefault(name, Counter())[sign] += 1
     return counts
 
 

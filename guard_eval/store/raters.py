@@ -474,9 +474,9 @@ def _replace_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudony
 
 def _read_salt(db: Connection) -> str:
     """Return the salt for hashes of erased ids; make the salt when the first id is erased."""
-    if read_value(db, _SALT) is None:
-        put_value(db, _SALT, secrets.token_hex(16))
-    return str(read_value(db, _SALT))
+    salt = read_value(db, _SALT) or secrets.token_hex(16)
+    put_value(db, _SALT, salt)
+    return salt
 
 
 def _hash_erased_id(salt: str, source: str, external_id: str) -> str:

@@ -97,8 +97,8 @@ def save_verdict(
             slots.hold_slot(db, row.slot_id, number, row.first, until=None)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
-            if text or (text is not None and (row.rated_at is not None or row.skipped)):
-                notes.write_note(store, rater, kind, text, presentation=number, unless_same=True)
+            if text is not None:
+                notes.write_note(store, rater, kind, text, presentation=number)
         return None if then is None else next(iter(handout.claim_pairs(store, rater, then)), None)
 
 

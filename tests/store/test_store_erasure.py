@@ -168,7 +168,7 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
     )
     new, _ = erase_rater(store, "Zo\u00eb B", "owner")
     erase_rater(store, "A", "owner")
-    written = {note.kind: note.detail for note in read_notes(store, rater=ben)}
+    written = {note.kind: note.detail for note in read_notes(store, rater=ben.name)}
     assert written == {
         "comment": f"{new} said that A is better",
         "exclude": f'{{"by": "{new}", "reason": "copied from {new}, the Zo\u00eb Bs say"}}',

@@ -212,7 +212,7 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     save_choice(store, ben, presented)
     save_choice(store, ann, skipped)  # a verdict after a skip is kept and does not count
     assert split_raters_by_surplus(store) == (["Ben"], ["Ann"])
-    assert [(note.kind, note.detail) for note in notes.read_notes(store, rater=ann)] == [
+    assert [(note.kind, note.detail) for note in notes.read_notes(store, rater=ann.name)] == [
         ("skip", "unreadable"),
         ("comment", "half of it is boxes"),
     ]
