@@ -159,7 +159,7 @@ def _bind_socket(address: str, port: int) -> socket.socket:
         return socket.create_server((address, port), family=family, backlog=2048)
     except OSError as error:
         raise StudyError(
-            f"cannot listen on {address}, port {port}: {error.strerror or error}; choose an address of this "
+            f"cannot listen on {address}, port {port}: {error}; choose an address of this "
             "machine and a --port from 1024 to 65535 that no other program uses, perhaps this study's"
         ) from None
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from annotation_app import connections, endings, markup, onboarding, rating, sign_in, state
+from annotation_app import connections, markup, pages, rating, sign_in, state
 from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 
@@ -56,12 +56,12 @@ def _choose_page(app: App) -> str:
             here = escape_label(texts.button)
             st.button(here, key="here", type="primary", on_click=_continue_in_this_tab, args=(app, visit))
         return "elsewhere"
-    name = onboarding.show_next_page(app, visit)
+    name = pages.show_next_page(app, visit)
     if name is not None:
         return name
     rating.fetch_pair(app, visit)
     if visit.pair is None:
-        return endings.show_waiting_or_end(app, visit)
+        return pages.show_waiting_or_end(app, visit)
     rating.show_rating(app)
     return "pair"
 

@@ -52,15 +52,15 @@ def format_points(items: Sequence[str]) -> str:
     return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
 
-def format_problem(text: str) -> str:
-    """Return a short message that a screen reader announces at once."""
-    return f'<div class="ge-message ge-problem" role="alert">{escape(text)}</div>'
+def show_problem(text: str) -> None:
+    """Show a short message that a screen reader announces at once."""
+    st.html(f'<div class="ge-message ge-problem" role="alert">{escape(text)}</div>')
 
 
-def format_code(heading: str, text: str, *, lead: str = "") -> str:
-    """Return a code that the rater can copy, between a heading and a paragraph."""
+def show_code(heading: str, text: str, *, lead: str = "") -> None:
+    """Show a code that the rater can copy, between a heading and a paragraph."""
     copied = f'<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
-    return f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{format_paragraph(lead)}'
+    st.html(f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{format_paragraph(lead)}')
 
 
 def format_paragraph(text: str) -> str:
@@ -68,11 +68,11 @@ def format_paragraph(text: str) -> str:
     return text and f'<p class="ge-paragraph">{escape(text)}</p>'
 
 
-def format_feedback(heading: str, text: str, *, agreed: bool) -> str:
-    """Return feedback on an answer. The style shows whether the answer agrees with the expected one."""
+def show_feedback(heading: str, text: str, *, agreed: bool) -> None:
+    """Show feedback on an answer. The style shows whether the answer agrees with the expected one."""
     mark, kind = ("✓", "ge-agreed") if agreed else ("≠", "ge-differed")
     title = f'<h2><span aria-hidden="true">{mark} </span>{escape(heading)}</h2>'
-    return f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>'
+    st.html(f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>')
 
 
 def format_text(heading: str, text: str) -> str:

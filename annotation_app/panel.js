@@ -18,7 +18,7 @@ const AS_WRITTEN = {
 };
 let asked = null; // what the rater asked the server for, until it shows a pair
 
-/* Loaded once, with the words, apart from the pairs: the pair's own script waits for it (panel.py). */
+/* Loaded once, with the words, apart from the pairs: the pair's own script waits for it (rating.py). */
 export default function ({ data }) {
   const panels = new WeakMap();
   globalThis.guardEval ??= Promise.withResolvers();

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -296,6 +297,7 @@ HEADERS = {
 }
 
 
+@dataclass
 class RequestGuard:
     """Pass on only the page's own requests, and add `HEADERS` to the responses.
 
@@ -303,17 +305,16 @@ class RequestGuard:
     the program, and ask the internet for this machine's address if another origin connects.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request to the application, or refuse it."""
         if scope["type"] == "http":
             await self._serve_file(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         elif _is_own_page(scope):
-            await websockets.serve(self._app, scope, _refuse_text_messages(receive), _hide_script_path(send))
+            await websockets.serve(self.app, scope, _refuse_text_messages(receive), _hide_script_path(send))
         else:
             await WebSocketClose(code=1008)(scope, receive, send)  # policy violation
 
@@ -324,7 +325,7 @@ class RequestGuard:
             await send(message)
 
         path = scope["path"]
-        answer = self._app
+        answer = self.app
         if path == STREAM:
             logs.warn_once_a_minute(
                 "%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", path

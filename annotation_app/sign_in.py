@@ -14,7 +14,7 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.errors import StreamlitAuthError
 
-from annotation_app import endings, markup, state
+from annotation_app import markup, pages, state
 from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 from guard_eval.records import content_id
@@ -46,11 +46,9 @@ def sign_visitor_in(app: App) -> Visit | None:
     texts = app.words.sign_in
     token = st.query_params.get("invite", "")
     visit = state.start_visit(app, token) if token else None
-    arrival = (
-        None
-        if visit
-        else read_prolific_arrival(st.query_params, recruitment) or read_account_arrival(recruitment)
-    )
+    arrival = None
+    if visit is None:
+        arrival = read_prolific_arrival(st.query_params, recruitment) or read_account_arrival(recruitment)
     refused = texts.unknown if token else ""
     if arrival is not None:
         # A provider proves the visitor's identity, but anybody can write Prolific's parameters.
@@ -60,7 +58,7 @@ def sign_visitor_in(app: App) -> Visit | None:
         )
         visit = state.start_visit(app, enrolment.token)
         if visit is None and enrolment.refusal != "elsewhere":  # the rater is revoked, or no pair is open
-            endings.show_ending(app, "no_place" if enrolment.refusal else "ended")
+            pages.show_ending(app, "no_place" if enrolment.refusal else "ended")
             return None
         refused = texts.other_browser
     if visit is None:
@@ -122,10 +120,10 @@ def _show_sign_in(app: App, refused: str) -> None:
         refused = texts.elsewhere if _is_other_study(st.query_params, recruitment) else texts.prolific
     with markup.show_page(texts.title, texts.lead):
         if refused:
-            st.html(markup.format_problem(refused))
+            markup.show_problem(refused)
         if recruitment.oidc and st.button(escape_label(texts.account), key="account"):
             try:
                 st.login()
             except (StreamlitAuthError, OSError) as error:
                 state.log_error(error, "signing in with an account")
-                st.html(markup.format_problem(app.words.trouble.lead))
+                markup.show_problem(app.words.trouble.lead)

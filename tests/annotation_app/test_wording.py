@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 import annotation_app
-from annotation_app import panel
+from annotation_app import rating
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
 from guard_eval.study import Study, wording
@@ -60,7 +60,7 @@ def test_every_key_of_wording_is_used_and_defined():
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
     script = (FOLDER / "panel.js").read_text(encoding="utf-8")
     tables = {key: table for key, table in shipped_wording("en").items() if isinstance(table, dict)}
-    assert set(tables.pop("problems")) == set(get_args(panel.Problem))
+    assert set(tables.pop("problems")) == set(get_args(rating.Problem))
     del tables["criteria"]
     unused = {key for key in tables["panel"] if f"words.{key}" not in script + source}
     assert unused <= {"A", "tie", "B"}  # by their letter

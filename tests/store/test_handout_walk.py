@@ -19,10 +19,7 @@ from rating import (
 from sqlalchemy import text
 
 from guard_eval.records import HandOutPlan
-from guard_eval.store import (
-    pairs,
-    raters,
-)
+from guard_eval.store import pairs, raters
 from guard_eval.store.handout import claim_pairs, count_progress, skip_presentation
 from guard_eval.store.showings import slots
 from guard_eval.store.unblind import read_history, read_tidy_rows

@@ -16,15 +16,7 @@ from analysis.monitor.rater_list import list_raters
 from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    Store,
-    handout,
-    notes,
-    pairs,
-    settings,
-    unblind,
-    verdicts,
-)
+from guard_eval.store import Store, handout, notes, pairs, settings, unblind, verdicts
 from guard_eval.store.export import backup, export
 from guard_eval.store.manage import (
     assign_pairs,

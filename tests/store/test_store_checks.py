@@ -7,12 +7,7 @@ from factories import make_gold
 from rating import invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    handout,
-    raters,
-    unblind,
-    verdicts,
-)
+from guard_eval.store import handout, raters, unblind, verdicts
 from guard_eval.store.pairs import add_gold_pairs, add_pairs, read_gold_pairs, read_pairs
 
 

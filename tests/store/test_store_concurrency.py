@@ -10,11 +10,7 @@ import pytest
 from rating import invite_people, rate_all_pairs, save_choice
 from sqlalchemy import text
 
-from guard_eval.store import (
-    Store,
-    handout,
-    raters,
-)
+from guard_eval.store import Store, handout, raters
 from guard_eval.store.pairs import add_pairs, read_pairs
 from guard_eval.store.unblind import read_history, read_tidy_rows
 

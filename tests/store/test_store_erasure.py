@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from rating import include_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    Store,
-    handout,
-    unblind,
-)
+from guard_eval.store import Store, handout, unblind
 from guard_eval.store.notes import read_notes, write_note
 from guard_eval.store.pairs import add_pairs
 from guard_eval.store.raters import (

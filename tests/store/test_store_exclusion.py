@@ -6,10 +6,7 @@ import pytest
 from rating import exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    notes,
-    verdicts,
-)
+from guard_eval.store import notes, verdicts
 from guard_eval.store.handout import claim_pairs, count_progress
 from guard_eval.store.raters import (
     exclude_or_include_rater,

@@ -7,12 +7,7 @@ import pytest
 from rating import exclude_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    notes,
-    raters,
-    unblind,
-    verdicts,
-)
+from guard_eval.store import notes, raters, unblind, verdicts
 from guard_eval.store.handout import (
     SPARE_SKIPS,
     claim_pairs,

@@ -9,10 +9,7 @@ from factories import make_gold, prolific_id
 from rating import exclude_rater, include_rater, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    Store,
-    notes,
-)
+from guard_eval.store import Store, notes
 from guard_eval.store.handout import claim_pairs
 from guard_eval.store.pairs import add_gold_pairs
 from guard_eval.store.raters import (

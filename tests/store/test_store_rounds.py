@@ -11,11 +11,7 @@ from sqlalchemy import exc, text
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare
-from guard_eval.store import (
-    pairs,
-    raters,
-    unblind,
-)
+from guard_eval.store import pairs, raters, unblind
 from guard_eval.store.handout import claim_pairs, count_progress, find_wait_end, skip_presentation
 from guard_eval.store.showings import roster, rounds, slots
 from guard_eval.store.sql.schema import add_rows

@@ -6,13 +6,7 @@ from datetime import timedelta, timezone
 
 from rating import exclude_rater, invite_people, rate_all_pairs, save_choice
 
-from guard_eval.store import (
-    Store,
-    TidyRow,
-    handout,
-    pairs,
-    verdicts,
-)
+from guard_eval.store import Store, TidyRow, handout, pairs, verdicts
 from guard_eval.store.unblind import read_history, read_tidy_rows
 
 

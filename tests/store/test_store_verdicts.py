@@ -12,12 +12,7 @@ from sqlalchemy import event
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Rater
-from guard_eval.store import (
-    Store,
-    pairs,
-    raters,
-    unblind,
-)
+from guard_eval.store import Store, pairs, raters, unblind
 from guard_eval.store.handout import claim_pairs, skip_presentation
 from guard_eval.store.notes import read_notes, write_note
 from guard_eval.store.settings import read_declared, read_wording, store_wording

@@ -1,34 +1,47 @@
-"""Show the pages before the first pair: consent, background, instructions, practice and check.
+"""Show the pages around the rating: before the first pair, while a rater waits, and at the end of a visit.
 
 Each answer is saved as a note in the store before the next page is shown. So a rater who comes back, in any
-browser, is not asked again.
+browser, is not asked again. Each ending has its completion code for the recruiting platform:
+
+| ending | when | code |
+|---|---|---|
+| completed | the rater has reached the quota, or has seen all pairs | `codes.completed` |
+| no_place | no pair was open before the consent page | `codes.no_place` |
+| ran_out | the rater was let in, but no pair was open when the first pair was due | `codes.ran_out` |
+| screened_out | the rater failed the comprehension check twice | `codes.screened_out` |
+| declined | the rater did not agree to take part | `codes.declined` |
+| ended | the rater was excluded or revoked | no code |
+
+A code is sent to the browser only with the page of its ending.
 """
 
+import time
 from collections.abc import Sequence
+from typing import Literal
 
 import streamlit as st
 
-from annotation_app import (
-    endings,
-    panel,
-)
+from annotation_app import markup
 from annotation_app.markup import (
     escape_label,
-    format_code,
-    format_feedback,
     format_paragraph,
     format_points,
-    format_problem,
     format_rubric,
     format_text,
+    show_code,
+    show_feedback,
     show_forward_button,
     show_page,
+    show_problem,
 )
-from annotation_app.panel import Submission
+from annotation_app.rating import Submission, load_panel, show_pair
 from annotation_app.state import App, Visit, note_progress
 from guard_eval.records import BlindPair, content_id
+from guard_eval.store import handout, raters
 from guard_eval.store.notes import CHECK_ATTEMPTS
 from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
+
+Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
 
 ANSWER_LENGTH = 300
 """The most characters of an answer in the rater's own words."""
@@ -48,7 +61,7 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
     if pages.consent and not _has_agreed(visit):
         return _show_consent(app, visit)
     if unchecked and len(notes["check"]) >= CHECK_ATTEMPTS:
-        return endings.show_ending(app, "screened_out", visit)
+        return show_ending(app, "screened_out", visit)
     if pages.background and not notes["background"]:
         return _show_background(app, visit)
     if visit.opened == "instructions" or not (begun or notes["instructions"]):
@@ -71,7 +84,7 @@ def _has_agreed(visit: Visit) -> bool | None:
 
 def _show_consent(app: App, visit: Visit) -> str:
     if _has_agreed(visit) is False and visit.opened != "consent":
-        return endings.show_ending(app, "declined", visit)
+        return show_ending(app, "declined", visit)
     texts = app.words.consent
     with show_page(texts.title, texts.lead):
         st.html(format_points([*texts.points, texts.counts]) + format_paragraph(texts.contact))
@@ -134,13 +147,13 @@ def _show_instructions(app: App, visit: Visit) -> str:
         if attempts and not attempts[-1]["passed"]:
             questions = app.words.check.questions
             wrong = " ".join(f"“{row.ask}”" for row in questions if row.name in attempts[-1]["wrong"])
-            st.html(format_problem(fill_placeholders(app.words.check.wrong, questions=wrong)))
+            show_problem(fill_placeholders(app.words.check.wrong, questions=wrong))
         rubric = format_rubric(texts.questions, app.criteria)
         st.html(rubric + format_points(texts.points))
         if visit.progress["arrival"]:  # the rater came without an invite
             app_url = (st.context.url or "").rstrip("/")
             address = f"{app_url}/?invite={visit.token}"
-            st.html(format_code(texts.link, address, lead=texts.link_lead))
+            show_code(texts.link, address, lead=texts.link_lead)
         begun = visit.trail or visit.progress["instructions"]
         pressed = show_forward_button(texts.again if begun else texts.start, key="start")
     if pressed:
@@ -162,12 +175,12 @@ def _list_remaining_practice_pairs(app: App, visit: Visit) -> list[PracticePair]
 def _show_practice(app: App, visit: Visit) -> str:
     pair = _list_remaining_practice_pairs(app, visit)[0]
     number = app.practice.index(pair) + 1
-    panel.load_panel(app.words)
+    load_panel(app.words)
     blind_pair = BlindPair.from_texts(
         -number, pair.prompt, pair.a, pair.b
     )  # no presentation has a number below 1
     view = {"where": app.words.practice.position, "done": number - 1, "total": len(app.practice)}
-    panel.show_pair(app, visit, blind_pair, view, {"submit": _store_practice_answer})
+    show_pair(app, visit, blind_pair, view, _store_practice_answer)
     return "pair"
 
 
@@ -201,7 +214,7 @@ def _show_feedback(app: App, visit: Visit) -> str:
             result = fill_placeholders(
                 sentence, given=getattr(words, chosen), expected=getattr(words, expected)
             )
-            st.html(format_feedback(criterion.title, f"{result} {pair.because[name]}", agreed=agreed))
+            show_feedback(criterion.title, f"{result} {pair.because[name]}", agreed=agreed)
         if show_forward_button(
             texts.button if _list_remaining_practice_pairs(app, visit) else texts.last, key="next"
         ):
@@ -227,13 +240,59 @@ def _show_check(app: App, visit: Visit) -> str:
         # Each attempt gets a new form, in which nothing is chosen yet.
         answers = _ask_questions(name, texts.questions, texts.button)
         if answers is not None and len(answers) < len(texts.questions):
-            st.html(format_problem(texts.missing))
+            show_problem(texts.missing)
         elif answers is not None:
             right = {question.name: question.right for question in texts.questions}
             wrong = [name for name in right if answers[name] != right[name]]
             passed = not wrong
-            detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": passed}
+            detail = {"answers": answers, "wrong": wrong, "passed": passed}
             note_progress(app, visit, "check", detail)
             visit.open_page("instructions" if wrong else "")
             st.rerun()
     return name
+
+
+# The end of a visit.
+
+
+def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
+    """Show the page of an ending; return the name of the page.
+
+    An excluded or revoked rater sees on every page that the study is over, and gets no code: a person who
+    returned the study after a few pairs has not completed it.
+    """
+    if visit is not None and raters.is_revoked_or_excluded(app.store, visit.rater):
+        ending = "ended"
+    recruitment = app.settings.recruitment
+    code = None if ending == "ended" else recruitment.codes.get(ending)
+    texts = getattr(app.words, ending)
+    rated = len(visit.trail) if visit else 0
+    if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
+        note_progress(app, visit, "finished", {"rated": rated})
+    with show_page(texts.title, fill_placeholders(texts.lead, count=rated)):
+        if code is not None:
+            show_code(app.words.completed.code, code)
+            if address := recruitment.completion_page(code):
+                st.link_button(escape_label(app.words.completed.link), address, type="primary")
+        if ending == "no_place":
+            st.button(escape_label(texts.button), key="look-again")
+        elif ending == "declined" and visit is not None:
+            st.button(
+                escape_label(texts.button), key="reconsider", on_click=visit.open_page, args=("consent",)
+            )
+        elif ending == "completed" and visit is not None and rated:
+            back = escape_label(app.words.panel.back)
+            st.button(back, key="back-from-end", on_click=visit.go_to_pair, args=(visit.at - 1,))
+    return ending
+
+
+def show_waiting_or_end(app: App, visit: Visit) -> str:
+    """Show the end to a rater without a pair, or a waiting page while other raters have pairs open."""
+    if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
+        return show_ending(app, "completed" if visit.trail else "ran_out", visit)
+    texts = app.words.waiting
+    minutes = max(1, round(app.plan.lease.total_seconds() / 60))
+    with show_page(texts.title, fill_placeholders(texts.lead, minutes=minutes)):
+        st.button(escape_label(texts.button), key="more", type="primary")
+    markup.reload_page(time.monotonic())
+    return "waiting"
