@@ -14,7 +14,7 @@ from guard_eval.study.judge_settings import Judge
 
 
 @dataclass(kw_only=True)
-class Ledger:
+class RunCounts:
     """The counts of one judge's run.
 
     Attributes:
@@ -36,7 +36,7 @@ class Biller:
     """Prices the requests and answers of one run.
 
     Attributes:
-        ledger: The counts of the run.
+        counts: The counts of the run.
         limit: The highest total cost of all requests of the study, in billionths of a US dollar.
     """
 
@@ -53,12 +53,12 @@ class Biller:
                 f"--budget cannot be kept for {judge.model!r}, whose price is unknown: {REMEDY}, "
                 "or leave --budget out"
             )
-        self.ledger = Ledger()
+        self.counts = RunCounts()
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self._price = price
         self._has_warned = False  # about an answer that cost more than its reserved amount
 
-    def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
+    def compute_highest_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
         """Return the highest cost of a request; None if its price is unknown."""
         return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
 
@@ -68,7 +68,7 @@ class Biller:
         cost = None if self._price is None else self._price.cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
-    def count_cost(self, settled: RequestResult, reserved: int | None) -> None:
+    def add_cost(self, settled: RequestResult, reserved: int | None) -> None:
         """Add the cost of a stored answer, or the reserved amount if unknown, in billionths of a US dollar.
 
         Raises:
@@ -76,7 +76,7 @@ class Biller:
         """
         expected = reserved or 0
         cost = expected if settled.cost is None else settled.cost
-        self.ledger.cost += cost
+        self.counts.cost += cost
         if cost <= expected or self._has_warned:
             return
         self._has_warned = True
@@ -88,7 +88,7 @@ class Biller:
             raise StudyError(f"{words}, so no budget can be kept there; run without --budget")
         progress.warn(words)
 
-    def explain_limit(self, planned: PlannedRequest) -> StudyError:
+    def explain_used_up_budget(self, planned: PlannedRequest) -> StudyError:
         """Return the error that ends the run if the budget does not allow another request."""
         return StudyError(
             f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is not spent or set aside is "

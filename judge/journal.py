@@ -52,41 +52,41 @@ class Journal:
             requests.check_judge(db, self.rater)
         store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
 
-    async def reserve(self, planned: PlannedRequest) -> Reservation:
+    async def reserve_request(self, planned: PlannedRequest) -> Reservation:
         """Reserve the cost of a request, if it may be sent now."""
-        return cast("Reservation", await self.write(self._reserve, planned))
+        return cast("Reservation", await self.write(self._reserve_requests, planned))
 
     def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
         """Reserve the costs of a batch's requests."""
         with self.store.write() as (db, now):
-            return self._reserve(db, now, planned, batch)
+            return self._reserve_requests(db, now, planned, batch)
 
-    def _reserve(
+    def _reserve_requests(
         self, db: Connection, now: datetime, planned: Sequence[PlannedRequest], batch: str | None = None
     ) -> list[Reservation]:
         return requests.reserve_requests(
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
         )
 
-    async def note(self, error: RequestFailure) -> None:
+    async def note_failure(self, error: RequestFailure) -> None:
         """Note why an answer gave no verdict."""
         if error.row is not None:
             await self.write(requests.note_failures, (error.row, error.kind, error.detail))
 
-    async def save(self, question: Question, verdict: Verdict) -> None:
+    async def save_verdict(self, question: Question, verdict: Verdict) -> None:
         """Save a verdict of the study, or an answer of the calibration."""
         if question.check is None:
             await self.write(self._save_verdicts, (question, verdict.choices))
         else:
-            await self.write(self._keep_answers, (question, verdict.choices))
+            await self.write(self._save_check_answers, (question, verdict.choices))
 
     def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
         save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
-    def _keep_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
+    def _save_check_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
         calibration.keep_answers(db, now, self.settings, answers)
 
-    async def keep_lease(self) -> None:
+    async def keep_renewing_lease(self) -> None:
         """Renew the lease of open requests before it ends.
 
         Raises:
@@ -97,16 +97,16 @@ class Journal:
             await asyncio.sleep(seconds / 3)
             try:
                 async with asyncio.timeout(seconds / 2):
-                    await self.renew(LEASE)
+                    await self.extend_lease(LEASE)
             except TimeoutError:
                 raise StudyError(
                     f"another program has kept {self.store.name} locked for {seconds / 2:g} seconds, so no "
                     "more is sent; what was answered is saved: end that program, and run this command again"
                 ) from None
 
-    async def renew(self, lease: timedelta) -> None:
+    async def extend_lease(self, lease: timedelta) -> None:
         """Extend the lease of the run's open requests by this time from now."""
-        await self.write(self._renew, lease)
+        await self.write(self._extend_lease, lease)
 
-    def _renew(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
+    def _extend_lease(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
         requests.renew_lease(db, self.run, now + leases[-1])

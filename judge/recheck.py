@@ -124,33 +124,33 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     )
 
 
-def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
+def resend_requests(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
     """Send the requests again, and describe how the new answers compare with the old ones.
 
     Raises:
         StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
     outcomes: Counter[Outcome] = Counter()
-    asyncio.run(_ask_all(online, deque(attempts), outcomes))
+    asyncio.run(_resend_all(online, deque(attempts), outcomes))
     return describe_outcomes(outcomes)
 
 
-async def _ask_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+async def _resend_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
     online.state = replace(online.state, is_settled=True)
-    async with online.open():
-        workers = (_ask_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
+    async with online.connect():
+        workers = (_resend_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
         await online.workers.run(workers)
 
 
-async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
     while queue and not online.workers.is_stopped:
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
         planned = _plan_request(online, attempt)
         response = attempt.response or b""
         stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
-        before = online.builder.read(planned.question, form, stored).result
-        now = await _ask(online, planned, form)
+        before = online.builder.read_answer(planned.question, form, stored).result
+        now = await _resend_until_answered(online, planned, form)
         if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
             outcomes["failed"] += 1
         else:
@@ -166,14 +166,16 @@ def _plan_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
         instruction=attempt.instruction,
         body=attempt.sent,
         max_output_tokens=attempt.max_output_tokens,
-        cost=online.biller.max_cost(attempt.sent, attempt.max_output_tokens),
+        cost=online.biller.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
     )
 
 
-async def _ask(online: OnlineRun, planned: PlannedRequest, form: Form) -> Choices | RequestFailure:
+async def _resend_until_answered(
+    online: OnlineRun, planned: PlannedRequest, form: Form
+) -> Choices | RequestFailure:
     """Send a request until it is answered; an answer without a verdict is not followed by another."""
     while True:
-        exchange = await online.exchange(lambda: planned, form, History(run=online.state))
+        exchange = await online.send_until_answered(lambda: planned, form, History(run=online.state))
         if not isinstance(exchange, UnavailableRequest):
             history, _ = exchange
             return history.replies[-1].result

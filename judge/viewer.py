@@ -25,13 +25,13 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import Attempt
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import show_request
+from judge.prompts.forms import format_request
 
 _HERE = Path(__file__).parent
 _PAIRS_AT_ONCE = 100
 
 
-def write_page(
+def write_exchanges_page(
     store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
 ) -> int:
     """Write the exchanges with all judges, or only with those in `only`; return their number.
@@ -57,8 +57,8 @@ def write_page(
         comparisons=comparisons,
         criteria=titles,
         visible=escape_invisible,
-        show_request=show_request,
-        show_answer=show_answer,
+        format_request=format_request,
+        format_answer=format_answer,
         show_usd=show_usd,
     )
     write_whole(path, page.encode("utf-8", "replace"))
@@ -105,7 +105,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "texts": [texts[side] for side in drawn],
                 "orders": sorted(described, key=lambda order: str(order["first"])),
                 "flip": _compare_orders(verdicts),
-                **_compare_people(people, verdicts),
+                **_compare_with_people(people, verdicts),
             }
 
 
@@ -123,7 +123,7 @@ def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | No
     return groups
 
 
-def _compare_people(
+def _compare_with_people(
     votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
 ) -> dict[str, object]:
     """Return people's votes on each criterion, their distance to the judge, and their disagreement.
@@ -167,7 +167,7 @@ def _describe_order(
     }
 
 
-def show_answer(attempt: Attempt) -> str:
+def format_answer(attempt: Attempt) -> str:
     """Return the words of an answer; an empty text if there are none or they cannot be read."""
     answer = read_answer(attempt.response or b"")
     return "" if answer is None else answer.refusal or answer.text or ""

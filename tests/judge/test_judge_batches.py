@@ -25,8 +25,8 @@ STEPS = ("upload", "create", "poll", "download")
 def test_one_question_is_sent_online_and_the_others_in_a_batch(run, store, pairs, server):
     pairs(4)
     server.lag = 2
-    ledger = run(batch=True)
-    assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (8, 8, {})
+    counts = run(batch=True)
+    assert (counts.verdicts, counts.requests, dict(counts.failures)) == (8, 8, {})
     assert (server.count("chat"), server.count("create"), len(server.batches)) == (1, 1, 1)
     assert server.times_paid == {1}
     assert spent_by(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
@@ -56,8 +56,8 @@ def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run,
     server.on[step] = kill
     assert process.wait(timeout=60) == -signal.SIGKILL
     end_leases(store)
-    ledger = run(batch=True)
-    assert ledger.failures.total() == 0
+    counts = run(batch=True)
+    assert counts.failures.total() == 0
     assert judged_in(store) == 8
     assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
@@ -110,16 +110,16 @@ def test_failed_batch_requests_are_counted_and_sent_again(run, store, pairs, ser
     turns = iter(range(6))  # the first is online
     outs = {2: failure(500, "oops"), 3: completion("", refusal="no"), 4: None}  # the turn of 4 never comes
     server.act = lambda ask: outs.get(next(turns), verdict(ask))
-    ledger = run(batch=True)
-    assert (ledger.verdicts, ledger.failures.total()) == (3, 3)
+    counts = run(batch=True)
+    assert (counts.verdicts, counts.failures.total()) == (3, 3)
     with store.read() as db:
         failures = set(requests.read_failures(db).values())
     assert {kind for kind, _ in failures} == {"server_error", "refusal"}
     assert ("server_error", "HTTP 500: oops") in failures
     assert spent_by(store).held_usd == 0
     server.act = verdict
-    ledger = run(batch=True)
-    assert (ledger.verdicts, dict(ledger.failures)) == (2, {("refusal", "no"): 1})
+    counts = run(batch=True)
+    assert (counts.verdicts, dict(counts.failures)) == (2, {("refusal", "no"): 1})
     assert server.times_paid == {1}
 
 
@@ -178,8 +178,8 @@ def test_a_batch_that_is_too_large_is_split_in_half(run, store, pairs, server, o
     """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
     pairs(20)
     server.queue, server.overfull = 10, overfull
-    ledger = run(batch=True)
-    assert (ledger.verdicts, dict(ledger.failures)) == (40, {})
+    counts = run(batch=True)
+    assert (counts.verdicts, dict(counts.failures)) == (40, {})
     assert server.times_paid == {1}
     assert server.count("create") == 2 + 4
     assert spent_by(store).held_usd == 0
@@ -198,7 +198,7 @@ def test_batches_keep_to_the_providers_size_limits(run, pairs, server, monkeypat
     """Without a refusal all of them are sent before the first is awaited."""
     pairs(10)
     monkeypatch.setattr(judge_batches, "MOST_BYTES", 40_000)
-    monkeypatch.setattr(judge_batches, "AT_ONCE", 2)
+    monkeypatch.setattr(judge_batches, "REQUESTS_AT_ONCE", 2)
     assert run(batch=True).verdicts == 20
     sizes = [len(content) for content in server.files.values() if b'"method"' in content]
     assert len(sizes) > 1
@@ -246,15 +246,15 @@ def test_an_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, 
     while server.count("poll") < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
-    ledger = run()
-    assert (ledger.requests, ledger.verdicts, ledger.in_batches) == (0, 0, 5)
+    counts = run()
+    assert (counts.requests, counts.verdicts, counts.in_batches) == (0, 0, 5)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert run().in_batches == 5
     end_leases(store)
     server.lag = 0
-    ledger = run(batch=True)
-    assert (ledger.requests, ledger.verdicts) == (0, 5)  # it only collects
+    counts = run(batch=True)
+    assert (counts.requests, counts.verdicts) == (0, 5)  # it only collects
     assert server.times_paid == {1}
 
 

@@ -10,7 +10,7 @@ from judge_requests import spent_by
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
 from guard_eval.store.judging import calibration, requests
-from judge.calibration import FILLER, make_checks, read_unanswered
+from judge.calibration import FILLER, make_calibration_questions, read_unanswered_questions
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def pairs(pair):
 def ask(store, judge, run):
     """Calibrate the judge."""
 
-    return lambda: run(questions=read_unanswered(store, judge, seed=11))
+    return lambda: run(questions=read_unanswered_questions(store, judge, seed=11))
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def reader(ask):
 
 
 def test_calibration_depends_on_texts_and_seed_alone(pairs):
-    items = make_checks(pairs, seed=3)
-    assert items == make_checks(pairs[::-1], seed=3)
-    assert items != make_checks(pairs, seed=4)
+    items = make_calibration_questions(pairs, seed=3)
+    assert items == make_calibration_questions(pairs[::-1], seed=3)
+    assert items != make_calibration_questions(pairs, seed=4)
     assert Counter(item.check.check for item in items) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip
@@ -89,8 +89,8 @@ def test_calibration_depends_on_texts_and_seed_alone(pairs):
 def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ask, checks, run, server):
     store_pairs.add(store, pairs)
     server.act = reader
-    ledger = ask()
-    assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
+    counts = ask()
+    assert (counts.verdicts, counts.requests, dict(counts.failures)) == (14, 14, {})
     with store.read() as db:
         assert (unblind.read_tidy_rows(store), requests.read_failures(db)) == ([], {})
     result = checks()
@@ -118,8 +118,8 @@ def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, se
         return verdict(request)
 
     server.act = act
-    ledger = ask()
-    assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
+    counts = ask()
+    assert {kind: count for (kind, _), count in counts.failures.items()} == {"refusal": 2, "server_error": 1}
     left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["asked"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
     server.act = verdict

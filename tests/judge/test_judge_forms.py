@@ -61,9 +61,9 @@ def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, a
     """Hand count: each form that is refused costs a request, the best form another, every question one."""
     pairs(3)
     server.act = act
-    ledger = run(batch=batch)
-    assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
-    assert ledger.requests == refused + 6
+    counts = run(batch=batch)
+    assert (counts.verdicts, dict(counts.failures)) == (6, {})
+    assert counts.requests == refused + 6
     assert server.times_paid == {1}
     with store.read() as db:
         attempts = list(requests.read_attempts(db, [entry.id for entry in store_pairs.read(store)]))
@@ -109,7 +109,7 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
 
 def test_the_seed_depends_on_the_sample_and_not_the_order(judge, question):
     def seed(asked_question, sample=0):
-        body = RequestBuilder(judge, seed=1).build(asked_question, Form(), sample, max_output_tokens=512)
+        body = RequestBuilder(judge, seed=1).build_body(asked_question, Form(), sample, max_output_tokens=512)
         return json.loads(body)["seed"]
 
     first = seed(question())
@@ -135,7 +135,7 @@ SAME = [
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
 def test_a_key_changes_with_settings_that_change_answers(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
-    keys = {RequestBuilder(settings, seed=1).key(question(), Form()) for settings in judges}
+    keys = {RequestBuilder(settings, seed=1).make_key(question(), Form()) for settings in judges}
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
@@ -143,7 +143,7 @@ def test_request_keys_differ_by_seed_text_order_and_form(judge, question):
     questions = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
     forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
     keys = {
-        RequestBuilder(judge, seed=seed).key(asked_question, form, sample)
+        RequestBuilder(judge, seed=seed).make_key(asked_question, form, sample)
         for seed in (1, 2)
         for asked_question in questions
         for form in forms

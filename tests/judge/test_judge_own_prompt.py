@@ -15,7 +15,7 @@ from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
 from judge.prompts.forms import choose_first_form
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_nonce, make_prompt
+from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_tag_code, make_prompt
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     for index, example in enumerate(EXAMPLES):
         blind = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
         request, answered = examples[2 * index][1], examples[2 * index + 1][1]
-        tag = make_nonce(blind, 11)
+        tag = make_tag_code(blind, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in request
         choices = parse_response(
             completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
@@ -175,7 +175,7 @@ def test_examples_contain_no_pair_of_the_study(folder, guard_eval, server, chang
 def test_changed_instructions_change_the_requests(folder, question):
     def key(more="", *, lines=STUDY, **files):
         judge = judge_of(folder(more, lines=lines, **files))
-        return RequestBuilder(judge, seed=11).key(question(), choose_first_form(judge))
+        return RequestBuilder(judge, seed=11).make_key(question(), choose_first_form(judge))
 
     keys = [
         key(),
@@ -196,7 +196,9 @@ def test_the_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
     result = make_prompt(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
     assert result.version == PROMPT_VERSION
-    assert result.system() == make_prompt(judge_of(folder("", lines=lines))).system()
+    assert (
+        result.write_system_message() == make_prompt(judge_of(folder("", lines=lines))).write_system_message()
+    )
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])

@@ -13,8 +13,8 @@ from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store.judging.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.parsing import parse_response, read_block
-from judge.prompts.prompt import make_code
+from judge.prompts.parsing import parse_response, read_verdict_block
+from judge.prompts.prompt import make_block_code
 
 ASKED = ("fluency", "coherence")
 CODE = "1f2e3d4c5b6a"
@@ -340,10 +340,10 @@ def test_a_quoted_request_is_no_verdict_block(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
     judge = Judge(model="m", criteria=list(ASKED), output="text")
     user = request(judge, Question(pair_id="p", number=0, blind=blind), 5)["messages"][1]["content"]
-    expected = make_code(blind, 5)
+    expected = make_block_code(blind, 5)
     assert user.count(f"<verdict-{expected}>") == 1  # the one that is asked for
-    assert read_block(user, ASKED, expected, {}) is None  # and it says nothing
-    assert read_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected, {}) is None
+    assert read_verdict_block(user, ASKED, expected, {}) is None  # and it says nothing
+    assert read_verdict_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected, {}) is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, criteria
 from judge.prompts import prompt
-from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_nonce
+from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_tag_code
 from judge.prompts.sanitize import neutralise_markup
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
@@ -37,7 +37,7 @@ HOSTILE = [
 
 
 def system_prompt(names, *, lines=False):
-    return JudgePrompt(criteria=criteria(names, CRITERIA)).system(lines=lines)
+    return JudgePrompt(criteria=criteria(names, CRITERIA)).write_system_message(lines=lines)
 
 
 def squeezed(text):
@@ -83,9 +83,15 @@ def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
 
 
 def test_both_orders_of_a_pair_share_the_delimiter_code(blind):
-    assert make_nonce(blind("x", "y"), 1) == make_nonce(blind("y", "x"), 1)
+    assert make_tag_code(blind("x", "y"), 1) == make_tag_code(blind("y", "x"), 1)
     assert (
-        len({make_nonce(blind("x", "y"), 1), make_nonce(blind("x", "z"), 1), make_nonce(blind("x", "y"), 2)})
+        len(
+            {
+                make_tag_code(blind("x", "y"), 1),
+                make_tag_code(blind("x", "z"), 1),
+                make_tag_code(blind("x", "y"), 2),
+            }
+        )
         == 3
     )
 
@@ -105,11 +111,11 @@ def test_a_hostile_text_stays_inside_its_tags(text):
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
         fluency = JudgePrompt(criteria=criteria(["fluency"], CRITERIA))
-        messages, empty = (fluency.messages(content, 5, lines=lines) for content in (hostile, nothing))
+        messages, empty = (fluency.write_messages(content, 5, lines=lines) for content in (hostile, nothing))
         assert messages[0] == empty[0]
         user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
-        inside = sections(user, make_nonce(hostile, 5))
+        inside = sections(user, make_tag_code(hostile, 5))
         assert inside == {name: neutralise_markup(content) for name, content in texts.items()}
         frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
         codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"

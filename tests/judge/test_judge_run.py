@@ -37,8 +37,8 @@ both = pytest.mark.both_databases
 @both
 def test_each_pair_gets_a_verdict_in_both_orders(run, store, pairs, server):
     pairs(4)
-    ledger = run()
-    assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (8, 8, {})
+    counts = run()
+    assert (counts.verdicts, counts.requests, dict(counts.failures)) == (8, 8, {})
     assert Counter(row.shown_first for row in unblind.read_tidy_rows(store)) == {"guard": 8, "top_k(k=50)": 8}
     assert run().requests == 0
     assert spent_by(store).usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
@@ -77,12 +77,12 @@ def faulty(server):
 @pytest.mark.usefixtures("faulty")
 def test_server_errors_lose_no_answer_and_repeat_no_payment(run, store, pairs, server):
     pairs(40)
-    ledger = run(concurrency=8)
-    assert ledger.verdicts + ledger.failures.total() == 80
-    assert ledger.verdicts >= 78
-    failed_before = ledger.failures.total()
-    ledger = run(concurrency=8)
-    assert ledger.verdicts + ledger.failures.total() == failed_before
+    counts = run(concurrency=8)
+    assert counts.verdicts + counts.failures.total() == 80
+    assert counts.verdicts >= 78
+    failed_before = counts.failures.total()
+    counts = run(concurrency=8)
+    assert counts.verdicts + counts.failures.total() == failed_before
     assert server.times_paid == {1}  # a whole answer that arrived is never asked for again
 
 
@@ -149,10 +149,10 @@ def test_an_answer_blocked_by_the_server_is_requested_again(run, store, pairs, s
     """As Groq does it: nobody says what it cost, so its money stays set aside."""
     pairs(3)
     server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
-    ledger = run(concurrency=1, output="json_schema")
-    assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
+    counts = run(concurrency=1, output="json_schema")
+    assert (counts.verdicts, dict(counts.failures)) == (6, {})
     spent = spent_by(store)
-    assert spent.answers == ledger.requests > 6
+    assert spent.answers == counts.requests > 6
     assert spent.unmetered == spent.answers - 6
     assert spent.usd > 6 * (100 * 2 + 10 * 8) / 1e6 + spent.unmetered * 512 * 8 / 1e6
     server.act = lambda _: failed
@@ -184,10 +184,10 @@ def test_a_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, se
 def test_a_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
     pairs(1)
     server.act = lambda ask: verdict(ask, delay=1.0)
-    ledger = run(concurrency=1, timeout=0.2, orders="one")
-    assert [kind for kind, _ in ledger.failures] == ["timeout"]
+    counts = run(concurrency=1, timeout=0.2, orders="one")
+    assert [kind for kind, _ in counts.failures] == ["timeout"]
     spent = spent_by(store)
-    assert (ledger.requests, spent.lost) == (1, 1)
+    assert (counts.requests, spent.lost) == (1, 1)
     assert spent.held_usd > 0  # the server may ask for its money
     assert run(concurrency=1, timeout=20.0, orders="one").verdicts == 1
 
@@ -205,9 +205,9 @@ def test_an_answer_long_after_its_lease_is_stored(run, store, pairs, server):
     server.act = lambda ask: verdict(ask, delay=2.5)
     other = threading.Timer(1.5, run, kwargs={"orders": "one"})
     other.start()
-    ledger = run(orders="one")
+    counts = run(orders="one")
     other.join()
-    assert (ledger.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
+    assert (counts.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
 
 
 @pytest.mark.usefixtures("short_lease")
@@ -287,8 +287,8 @@ def test_a_server_of_two_parallel_requests_answers_all(run, pairs, server, refus
         return verdict(ask)
 
     server.act = act
-    ledger = run(concurrency=32, timeout=20.0)
-    assert (ledger.verdicts, dict(ledger.failures)) == (60, {})
+    counts = run(concurrency=32, timeout=20.0)
+    assert (counts.verdicts, dict(counts.failures)) == (60, {})
     assert server.times_paid == {1}
     assert server.count("chat") < 60 + 300
 
@@ -317,8 +317,8 @@ def test_a_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs,
     process.wait()
     time.sleep(0.3)
     end_leases(store)
-    ledger = run(concurrency=16)
-    assert ledger.failures.total() == 0
+    counts = run(concurrency=16)
+    assert counts.failures.total() == 0
     assert judged_in(store) == 80
     assert sum(count - 1 for count in server.paid.values()) <= 16
 
@@ -328,7 +328,7 @@ def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, jud
     pairs(1)
     rater = raters.get_or_add(store, judge.rater_name, "model")
     question, _ = read_unjudged(store, judge, seed=11)
-    sent = RequestBuilder(judge, seed=11).describe(Form(), max_output_tokens=9)
+    sent = RequestBuilder(judge, seed=11).make_instruction(Form(), max_output_tokens=9)
     same = {"key": "k", "instruction": sent.id, "body": b"q", "max_output_tokens": 9, "cost": 5}
     planned = [requests.PlannedRequest(question=question, **same)]
     with store.write() as (db, now):

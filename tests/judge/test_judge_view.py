@@ -12,7 +12,7 @@ from fake_openai import answer, failure
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
-from judge.viewer import read_comparisons, show_answer, write_page
+from judge.viewer import read_comparisons, format_answer, write_exchanges_page
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def judged(store, pair, server, run):
 
 def test_the_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    assert write_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
+    assert write_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
     assert page.count('class="comparison"') == 24
     for pair in judged:
@@ -92,7 +92,7 @@ def test_people_are_compared_with_judge_and_each_other(voted, store):
 @pytest.mark.browser
 def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_path):  # noqa: F811
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    write_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
+    write_exchanges_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
     page = chromium.new_page()
     page.goto((tmp_path / "view.html").as_uri())
     ids = page.locator(".comparison .id")
@@ -116,7 +116,7 @@ def test_the_page_shows_failures_and_verdicts_by_text(judged, store):
     comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for comparison in comparisons for order in comparison["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
-    assert "I think" in show_answer(comparisons[0]["orders"][0]["attempts"][-1])
+    assert "I think" in format_answer(comparisons[0]["orders"][0]["attempts"][-1])
     firsts = set()
     for comparison in comparisons:
         first = next(number for number, text in enumerate(comparison["texts"], 1) if text.startswith("first"))

@@ -17,7 +17,9 @@ def request(judge, question, seed=1):
 
 def sent(judge, question, seed=1):
     """Return the body of the request as bytes, as a judge sends it."""
-    return RequestBuilder(judge, seed=seed).build(question, choose_first_form(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=seed).build_body(
+        question, choose_first_form(judge), max_output_tokens=512
+    )
 
 
 def completion_body(content):
