@@ -53,7 +53,7 @@ POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
-NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
+NO_ANSWER = RequestFailure(kind="server_error", detail="the batch has neither an answer nor an error")
 
 
 class BatchRun:
@@ -78,7 +78,7 @@ class BatchRun:
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
         """Collect the batches of earlier runs, and then ask all other questions, round by round.
 
-        The first questions are asked online. A batch is sent only after an answer was readable.
+        The first questions are asked online. A batch is sent only after an answer could be read.
 
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
@@ -99,10 +99,10 @@ class BatchRun:
                     unanswered = await self._ask_in_batches(unanswered)
 
     async def _ask_in_batches(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
-        """Ask questions in batches: all of them, or those of one batch after a batch was too large.
+        """Ask questions in batches, and return the questions that are still open.
 
-        Return the questions that are still open. A request without an answer counts as a failure, which the
-        next run asks again.
+        After a batch was too large, only one batch is sent. A request without an answer counts as a failure,
+        which the next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
@@ -143,10 +143,13 @@ class BatchRun:
         self._batch_of = {key: batch for key, batch in self._batch_of.items() if batch != name}
         if size <= 1:
             raise StudyError(
-                f"{self.server.url} refuses a batch of one request ({words}); run without --batch"
+                f"{self.server.url} refuses a batch of one request ({words}). Run the command without --batch"
             )
         self._most_requests = min(self._most_requests, -(-size // 2))
-        progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
+        progress.notice(
+            f"a batch of {size} requests is too large ({words}); further batches have at most "
+            f"{self._most_requests} requests"
+        )
 
     async def _send_batch(self, queue: deque[PendingQuestion]) -> Batch | None:
         """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
@@ -195,16 +198,16 @@ class BatchRun:
         return b"%s%s}\n" % (head.encode(), request.body)
 
     def _update_requests(self, batch: str, **values: str | int) -> None:
-        """Change the open requests of a batch."""
+        """Set these columns of the open requests of a batch."""
         with self.journal.store.write() as (db, _):
             requests.change_batch(db, batch, **values)
 
     def _release_reserved_costs(self, batch: str) -> None:
-        """Free the amounts that were reserved for a batch, because the batch was not created."""
+        """Release the amounts that were reserved for a batch, because the batch was not created."""
         self._update_requests(batch, state="unbilled", cost=0)
 
     async def _adopt_unfinished_batches(self) -> list[Batch]:
-        """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
+        """Take over the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
             with self.journal.store.write() as (db, now):
                 batches, others = requests.adopt_batches(db, self.journal.rater, self.journal.run, now)
@@ -212,7 +215,9 @@ class BatchRun:
                 break
             await asyncio.sleep(1.0)
         else:
-            progress.warn(f"another run looks after {others} batches; run again when it has finished")
+            progress.warn(
+                f"another run is waiting for {others} batches. Run the command again when it has ended"
+            )
         recovered = [await self._recover_batch(batch) for batch in batches]
         return [batch for batch in recovered if batch is not None]
 
@@ -224,8 +229,8 @@ class BatchRun:
             provider_id = await self._api.find(batch.name)
         except CallError as error:
             raise StudyError(
-                f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
-                f"made one; run again later, or {_NEW_NAME}"
+                f"{self.server.url} does not list its batches ({error}), but an interrupted run may have "
+                f"created one. Run the command again later, or {_NEW_NAME}"
             ) from None
         if provider_id is None:
             self._release_reserved_costs(batch.name)
@@ -247,7 +252,8 @@ class BatchRun:
                 self._halve_batches(name, size, str(error))
                 return None
             raise StudyError(
-                f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
+                f"{self.server.url} has no Batch API, or refuses the batch ({error}). Run the command "
+                "without --batch"
             ) from None
         self._update_requests(name, provider_id=provider_id)
         self.biller.counts.requests += size
@@ -283,9 +289,9 @@ class BatchRun:
                 self._store_results(batch, await self._api.download(name))
         except CallError as error:
             raise StudyError(
-                f"{self.server.url} lacks the study's batch {batch.provider_id} or its results ({error}); "
-                "set key and address to those it was sent with, run again later, or, if that batch is gone, "
-                f"{_NEW_NAME}"
+                f"{self.server.url} has no batch {batch.provider_id}, or no results of this batch ({error}). "
+                "Use the key and the address with which the batch was sent, and run the command again later. "
+                f"If the batch was deleted, {_NEW_NAME}"
             ) from None
         with self.journal.store.read() as db:
             size = len(requests.read_batch(db, batch.name))
@@ -298,7 +304,8 @@ class BatchRun:
         if status.state == "failed":
             if not is_too_large(status.error):
                 raise StudyError(
-                    f"the provider refused the batch {batch.provider_id}: {status.error}; run without --batch"
+                    f"the provider refused the batch {batch.provider_id}: {status.error}. Run the command "
+                    "without --batch"
                 )
             self._halve_batches(batch.name, size, status.error)
         return True
@@ -324,8 +331,8 @@ class BatchRun:
                 self._errors[key] = error
         if repeated:
             progress.warn(
-                f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; the first "
-                "answer to each is used"
+                f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; only the "
+                "first answer to each request is used"
             )
         with self.journal.store.write() as (db, now):
             requests.settle_requests(db, now, list(settled.values()))

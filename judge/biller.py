@@ -50,7 +50,7 @@ class Biller:
         """
         if budget_usd is not None and (price is None or price.assumed):
             raise StudyError(
-                f"--budget cannot be kept for {judge.model!r}, whose price is unknown: {REMEDY}, "
+                f"--budget cannot be guaranteed for {judge.model!r}, because its price is unknown; {REMEDY}, "
                 "or leave --budget out"
             )
         self.counts = RunCounts()
@@ -81,17 +81,17 @@ class Biller:
             return
         self._has_warned = True
         words = (
-            f"a response cost ${cost / BILLION:.4f}, where at most ${expected / BILLION:.4f} was expected: "
-            f"the server exceeds the limit of tokens (it sent {settled.usage.output_tokens})"
+            f"a response cost ${cost / BILLION:.4f}, but at most ${expected / BILLION:.4f} was expected: "
+            f"the server ignores the token limit (it sent {settled.usage.output_tokens} tokens)"
         )
         if self.limit is not None:
-            raise StudyError(f"{words}, so no budget can be kept there; run without --budget")
+            raise StudyError(f"{words}. No budget can be guaranteed with this server; run without --budget")
         progress.warn(words)
 
     def explain_used_up_budget(self, planned: PlannedRequest) -> StudyError:
         """Return the error that ends the run if the budget does not allow another request."""
         return StudyError(
-            f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is not spent or set aside is "
-            f"less than the ${(planned.cost or 0) / BILLION:.4f} that the next request can cost. All answers "
-            "are saved; to continue, run the command again with a larger --budget"
+            f"the budget of ${(self.limit or 0) / BILLION:g} is used up: the next request can cost "
+            f"${(planned.cost or 0) / BILLION:.4f}, and less than that is left. All answers are saved. To "
+            "continue, run the command again with a larger --budget"
         )

@@ -32,7 +32,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
 def make_calibration_questions(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
-    """Return the questions of a study's calibration, always the same for the same pairs and seed.
+    """Make the questions of a study's calibration, always the same for the same pairs and seed.
 
     Texts with too few words cannot be shuffled, so this check is left out for them.
     """

@@ -28,7 +28,7 @@ from guard_eval.study.tuning_settings import TUNING_DATABASE
 from judge.calibration import read_unanswered_questions
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import plan_hand_out, read_unjudged, split_rounds
-from judge.recheck import resend_requests, draw_attempts, preview_recheck
+from judge.recheck import draw_attempts, preview_recheck, resend_requests
 from judge.viewer import write_exchanges_page
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ _REASONS = 5
 """The number of reasons that are printed for each kind of failure."""
 
 _REMEDIES = {
-    "timeout": " (they may have been charged; set a longer timeout in study.toml, and they are asked again)",
-    "truncated": " (set a higher max_output_tokens in study.toml, and they are asked again)",
-    "too_long": " (the texts do not fit the model's context; name another model)",
+    "timeout": " (you may have paid for them; to ask again, set a longer timeout in study.toml)",
+    "truncated": " (to ask again, set a higher max_output_tokens in study.toml)",
+    "too_long": " (the texts are longer than the model's context; name another model)",
 }
 
 
@@ -212,7 +212,7 @@ class JudgeCommand:
         """Return the previews as a result. With `example`, the result contains the first request in full."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
-            lines.append("These are the most requests that are sent: a comparison stops when it is decided.")
+            lines.append("Fewer requests may be sent, because a comparison stops when it is decided.")
         examples = [preview for preview in previews if preview.example]
         for preview in examples[:example]:
             lines += [
@@ -251,7 +251,7 @@ class JudgeCommand:
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
             return True
         if not sys.stdin.isatty():
-            raise StudyError("there is no terminal to confirm the cost in; add --yes")
+            raise StudyError("there is no terminal to confirm the cost in. To send the requests, add --yes")
         progress.show(self.show_previews(previews, example=False))
         if self.budget is not None:
             cost = f"for never more than {show_usd(self.budget)} over all runs"
@@ -319,9 +319,12 @@ class JudgeCommand:
         ]
         in_batches = sum(counts.in_batches for counts in self.counts.values())
         if in_batches:
-            lines.append(f"{in_batches} questions are in batches; collect them by --batch, later")
+            lines.append(f"{in_batches} questions are in batches. Collect the answers later, with --batch")
         return JudgeResult(
-            lines=(*(lines or ["nothing is left to ask"] * (not self.errors)), *_describe_failures(reasons)),
+            lines=(
+                *(lines or ["all questions have an answer"] * (not self.errors)),
+                *_describe_failures(reasons),
+            ),
             tables=(_make_spending_table(spending),) if spending else (),
             next=() if self.errors else (self.study.command("status"),),
             exit_code=3 if failed or in_batches else 0,

@@ -271,8 +271,8 @@ def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: i
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
-        f"{error.kind} ({error.detail}); nothing more is sent and paid. To go on, "
-        f"{remedy.format(tokens=run.max_output_tokens)}, and run again"
+        f"{error.kind} ({error.detail}), so nothing more is sent. To continue, "
+        f"{remedy.format(tokens=run.max_output_tokens)}, then run the command again"
     )
 
 
@@ -292,8 +292,8 @@ def _choose_untried_form(history: History, form: Form, error: RequestFailure) ->
     if error.change in find_fixed_parts(run.judge) and not takes_text:
         value = getattr(run.judge, error.change)
         return Stop(
-            f"the server of the judge {run.judge.model!r} does not take {error.change} = {value!r}, which "
-            f"study.toml asks for ({error.detail}); remove {error.change} there, or name another model"
+            f"the server of the judge {run.judge.model!r} does not accept {error.change} = {value!r} "
+            f"({error.detail}). Remove {error.change} from study.toml, or name another model"
         )
     simpler = next(
         (other for other in _list_candidate_forms(history, form, error) if other not in tried), None
@@ -333,8 +333,8 @@ def _retry_request(history: History, error: RequestFailure) -> RetryLater | Fail
     """Send the same request again, unless it failed too often or only the user can fix the problem."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
-            f"the server asks to wait {error.wait:.0f} seconds before the next request; run again then: "
-            "nothing that was answered is paid twice"
+            f"the server asks to wait {error.wait:.0f} seconds before the next request. Run the command "
+            "again after that time; no stored answer is paid for again"
         )
     failed = _count_failures(history)
     too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again
@@ -365,6 +365,5 @@ def _give_up_question(run: RunState, error: RequestFailure) -> Failure | Stop:
         return Failure(error)
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
-        f"({error.detail}); what was answered is saved: fix the server or the settings, then run the command "
-        "again"
+        f"({error.detail}). All answers are saved. Fix the server or the settings, then run the command again"
     )

@@ -69,7 +69,7 @@ class Journal:
         )
 
     async def note_failure(self, error: RequestFailure) -> None:
-        """Note why an answer gave no verdict."""
+        """Store the reason why an answer gave no verdict."""
         if error.row is not None:
             await self.write(requests.note_failures, (error.row, error.kind, error.detail))
 
@@ -100,8 +100,8 @@ class Journal:
                     await self.extend_lease(LEASE)
             except TimeoutError:
                 raise StudyError(
-                    f"another program has kept {self.store.name} locked for {seconds / 2:g} seconds, so no "
-                    "more is sent; what was answered is saved: end that program, and run this command again"
+                    f"another program has locked {self.store.name} for {seconds / 2:g} seconds, so nothing "
+                    "more is sent. All answers are saved. End that program, then run this command again"
                 ) from None
 
     async def extend_lease(self, lease: timedelta) -> None:

@@ -34,8 +34,7 @@ from judge.decide import (
 )
 from judge.prompts.forms import build_request, choose_first_form, choose_temperature, format_request
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import describe_prompt_differences, make_prompt
-from judge.prompts.prompt import make_block_code
+from judge.prompts.prompt import describe_prompt_differences, make_block_code, make_prompt
 
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
@@ -44,7 +43,7 @@ PLACEHOLDERS = BlindPair(
 
 
 def plan_hand_out(judge: Judge, *, seed: int) -> HandOutPlan:
-    """Return the plan by which pairs are handed to a judge."""
+    """Return the plan for handing out pairs to a judge."""
     one_order = judge.orders == "one"
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
@@ -110,7 +109,7 @@ class RequestBuilder:
         Args:
             question: The question.
             form: The form of the request.
-            sample: How often it was asked before in this form because an answer had no verdict.
+            sample: The number of earlier answers in this form without a verdict.
         """
         blind = question.blind
         where = (question.purpose, question.pair_id, question.number, sample)
@@ -223,8 +222,8 @@ def check_examples(store: Store, judge: Judge) -> None:
         for value in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
             if value in owners:
                 raise StudyError(
-                    f"example {number} of the judge {judge.rater_name!r} has the name or a text of the "
-                    f"study's pair {owners[value]}, whose verdict it would give away; take one from elsewhere"
+                    f"example {number} of the judge {judge.rater_name!r} has the id or a text of the study's "
+                    f"pair {owners[value]}, so it would reveal a verdict. Use an example with other texts"
                 )
 
 
@@ -245,14 +244,14 @@ def check_criteria(store: Store, judge: Judge) -> None:
     now = set(judge.criteria)
     if before and before != now:
         raise StudyError(
-            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
-            f"asked about {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a "
-            'new name there (name = "…"), under which it judges all pairs'
+            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, but study.toml "
+            f"now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
+            '(name = "…"), with which it judges all pairs'
         )
     if changed := describe_rewordings(store_settings.read_criteria(store), judge.rubric):
         raise StudyError(
-            f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}; take back the change, "
-            "or define the new words as a criterion of another name"
+            f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}. Undo the change, or "
+            "define the new words as a criterion with another name"
         )
 
 

@@ -57,7 +57,7 @@ def describe_outcomes(outcomes: Counter[Outcome]) -> str:
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
     """
     count = outcomes["same"] + outcomes["changed"]
-    failed = f"; {outcomes['failed']} brought no verdict this time" if outcomes["failed"] else ""
+    failed = f"; {outcomes['failed']} gave no verdict this time" if outcomes["failed"] else ""
     if not count:
         return f"no answer could be compared{failed}"
     points = 100 * compute_upper_limit_of_changes(outcomes["changed"], count)
@@ -173,7 +173,7 @@ def _plan_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
 async def _resend_until_answered(
     online: OnlineRun, planned: PlannedRequest, form: Form
 ) -> Choices | RequestFailure:
-    """Send a request until it is answered; an answer without a verdict is not followed by another."""
+    """Send a request until it is answered. After an answer without a verdict, nothing more is sent."""
     while True:
         exchange = await online.send_until_answered(lambda: planned, form, History(run=online.state))
         if not isinstance(exchange, UnavailableRequest):

@@ -45,7 +45,7 @@ def write_exchanges_page(
     titles = {criterion.name: criterion.title for criterion in rubrics}
     comparisons = list(read_comparisons(store, seed=seed, only=only))
     if not comparisons:
-        raise StudyError("no judge has been asked anything yet; run: guard-eval judge STUDY")
+        raise StudyError("no request was sent to a judge yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
     page = render(
@@ -126,7 +126,7 @@ def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | No
 def _compare_with_people(
     votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
 ) -> dict[str, object]:
-    """Return people's votes on each criterion, their distance to the judge, and their disagreement.
+    """Return people's votes on each criterion, their distance from the judge, and their disagreement.
 
     `apart` is the largest distance of the mean votes on a criterion, and `split` the largest variance of
     people's, if a vote for text 1 is 1, one for text 2 is −1, and a tie is 0.

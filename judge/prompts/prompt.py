@@ -264,7 +264,7 @@ def describe_prompt_differences(judge: Judge) -> str | None:
 
 
 def make_blind_example(example: JudgedExample) -> BlindPair:
-    """Return an example's texts as they are shown."""
+    """Return an example's prompt and texts as a blinded pair."""
     return BlindPair(presentation=0, prompt=example.prompt, text_a=example.a, text_b=example.b)
 
 
@@ -307,14 +307,14 @@ def _write_verdict_block(
 
 @lru_cache(maxsize=64)
 def _write_leading_messages(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
-    """Return the messages before the question, which are the same in all requests of a judge."""
+    """Write the instructions and the examples, which are the same in all requests of a judge."""
     system = prompt.write_system_message(lines=lines)
     harmless = neutralise_markup(system)
     if harmless != system:
         start = next(index for index, item in enumerate(system) if item != harmless[index])
         raise StudyError(
-            f"a judge's instructions hold {shorten(system[start : start + 20])!r}, which could be taken for "
-            "a control token or for our tags; reword the prompt, or the criterion's definition"
+            f"a judge's instructions contain {shorten(system[start : start + 20])!r}, which a model could take "
+            "for a control token or for our tags. Reword the prompt, or the criterion's definition"
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_examples(prompt.examples) if prompt.examples else ():
@@ -352,5 +352,5 @@ PROMPT_VERSION = hash_paper_prompt()
 
 
 def make_block_code(blind: BlindPair, seed: int) -> str:
-    """Return the code that this comparison's verdict block must carry; see `CODE_DIGITS`."""
+    """Return the code that the tags of this comparison's verdict block must contain; see `CODE_DIGITS`."""
     return make_tag_code(blind, seed)[:CODE_DIGITS]

@@ -22,7 +22,7 @@ ENDLESS = Out({"data": [{"id": "x"}], "has_more": True})
 STEPS = ("upload", "create", "poll", "download")
 
 
-def test_one_question_is_sent_online_and_the_others_in_a_batch(run, store, pairs, server):
+def test_batch_run_sends_one_question_online_first(run, store, pairs, server):
     pairs(4)
     server.lag = 2
     counts = run(batch=True)
@@ -36,7 +36,7 @@ def test_one_question_is_sent_online_and_the_others_in_a_batch(run, store, pairs
 
 @pytest.mark.parametrize("step", ["chat", *STEPS])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
+def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
     """The server kills the run before or after a step; only the online question can be in flight."""
     pairs(4)
     process = child(batch=True)
@@ -69,7 +69,7 @@ def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run,
         *(("create", status) for status in (400, 404)),
     ],
 )
-def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step, status):
+def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, server, step, status):
     """A gateway may answer with an error although the provider has done what was asked."""
     pairs(4)
     first = Out(drop=True) if status is None else failure(status, late=True)
@@ -87,13 +87,13 @@ def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step
         ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
         ({"create": [Out(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
         ({"poll": [Out([])]}, "is not that of a Batch API"),
-        ({"poll": [failure(404)]}, "lacks the study's batch .* if that batch is gone, give"),
-        ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),
+        ({"poll": [failure(404)]}, "has no batch .* If the batch was deleted, give"),
+        ({"download": [failure(404)]}, "has no batch .* or no results of this batch"),
         ({"upload": [failure(404)]}, "has no Batch API"),
         ({"create": [failure(400, "no such model")]}, "refuses the batch .*no such model"),
     ],
 )
-def test_an_unclear_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
+def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
     pairs(4)
     server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
     server.faults |= faults
@@ -105,7 +105,7 @@ def test_an_unclear_batch_status_repeats_no_request(*, run, store, pairs, server
     assert len(server.batches) == 1 + 1
 
 
-def test_failed_batch_requests_are_counted_and_sent_again(run, store, pairs, server):
+def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
     pairs(3)
     turns = iter(range(6))  # the first is online
     outs = {2: failure(500, "oops"), 3: completion("", refusal="no"), 4: None}  # the turn of 4 never comes
@@ -124,7 +124,7 @@ def test_failed_batch_requests_are_counted_and_sent_again(run, store, pairs, ser
 
 
 @pytest.mark.parametrize(("ends", "lost"), [("completed", 5), ("expired", 0), ("cancelled", 0)])
-def test_a_request_missing_from_the_results_is_a_failure(*, run, store, pairs, server, ends, lost):
+def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, server, ends, lost):
     """What was certainly not done frees its money; the next run asks again."""
     pairs(3)
     server.ends, server.forgets = ends, True
@@ -137,7 +137,7 @@ def test_a_request_missing_from_the_results_is_a_failure(*, run, store, pairs, s
     assert run(batch=True).verdicts == 5
 
 
-def test_an_answer_without_a_body_is_paid_and_repeated_twice(run, store, pairs, server):
+def test_empty_batch_answer_is_paid_and_repeated_twice(run, store, pairs, server):
     pairs(2)
     server.act = lambda ask: Out(None, paid=True) if "number 1" in ask.words else verdict(ask)
     failures = [run(batch=True).failures for _ in range(2)]
@@ -155,7 +155,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("state", "words"), STATES.items())
-def test_batch_states_are_read_in_every_spelling(state, words):
+def test_batch_state_is_read_in_every_spelling(state, words):
     assert {read_state(word) for word in words} == {state}
 
 
@@ -169,12 +169,12 @@ TOO_LARGE = [
 
 
 @pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
-def test_is_too_large_knows_every_providers_wording(words, kind):
+def test_is_too_large_recognises_every_providers_wording(words, kind):
     assert is_too_large(words, kind)
 
 
 @pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])
-def test_a_batch_that_is_too_large_is_split_in_half(run, store, pairs, server, overfull):
+def test_too_large_batch_is_split_in_half(run, store, pairs, server, overfull):
     """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
     pairs(20)
     server.queue, server.overfull = 10, overfull
@@ -186,7 +186,7 @@ def test_a_batch_that_is_too_large_is_split_in_half(run, store, pairs, server, o
     assert run(batch=True).requests == 0
 
 
-def test_a_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
+def test_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
     pairs(3)
     server.queue, server.overfull = 0, failure(400, ENQUEUED)
     with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
@@ -194,7 +194,7 @@ def test_a_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server
     assert spent_by(store).open == 0
 
 
-def test_batches_keep_to_the_providers_size_limits(run, pairs, server, monkeypatch):
+def test_batches_respect_the_providers_size_limits(run, pairs, server, monkeypatch):
     """Without a refusal all of them are sent before the first is awaited."""
     pairs(10)
     monkeypatch.setattr(judge_batches, "MOST_BYTES", 40_000)
@@ -229,16 +229,16 @@ def test_batch_answers_are_read_in_every_result_format(run, store, pairs, server
     assert spent_by(store).unmetered == 0
 
 
-def test_a_batch_above_its_reserved_cost_ends_a_budgeted_run(run, store, pairs, server):
+def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: verdict(ask, tokens=(100, 10_000 if server.batches else 10))
-    with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
+    with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
         run(batch=True, budget_usd=1)
     assert spent_by(store).open == 0
     assert run().verdicts == 5
 
 
-def test_an_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
+def test_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
     """Whether its run lives or was killed, nobody waits for it, and the next run in batches collects it."""
     pairs(3)
     server.lag = 10**6
@@ -268,7 +268,7 @@ def _fail(line):
     [(_fail, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
     ids=["an error", "another verdict"],
 )
-def test_a_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
+def test_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
     pairs(4)
     download = BatchApi.download
 

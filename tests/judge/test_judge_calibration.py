@@ -53,7 +53,7 @@ def reader(ask):
     return completion(json.dumps({"fluency": choice, "coherence": "tie"}))
 
 
-def test_calibration_depends_on_texts_and_seed_alone(pairs):
+def test_calibration_questions_depend_only_on_texts_and_seed(pairs):
     items = make_calibration_questions(pairs, seed=3)
     assert items == make_calibration_questions(pairs[::-1], seed=3)
     assert items != make_calibration_questions(pairs, seed=4)
@@ -105,7 +105,7 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, as
     assert len({request.digest for request in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, server):
+def test_calibration_leaves_out_failed_questions(store, pairs, ask, checks, server):
     store_pairs.add(store, pairs)
     failed = []
 
@@ -127,7 +127,7 @@ def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, se
 
 
 @pytest.mark.parametrize("act", [reader, verdict])
-def test_the_report_says_that_a_judge_failed_its_calibration(study, pairs, guard_eval, server, act):
+def test_report_names_a_judge_that_fails_calibration(study, pairs, guard_eval, server, act):
     """`verdict` prefers the text shown first, whatever the texts are; `reader` is right about all of them."""
     lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
     folder = study(lines, pairs)

@@ -90,7 +90,7 @@ BILLED = [  # by a gateway: what is behind it may have done the work
     ("out", "kind", "change", "billed"),
     [(*row, rows is BILLED) for rows in (UNBILLED, BILLED) for row in rows],
 )
-def test_a_failure_says_whether_it_was_billed_and_its_remedy(*, send, server, out, kind, change, billed):
+def test_failure_states_billing_and_needed_change(*, send, server, out, kind, change, billed):
     out = replace(out, headers={"Retry-After": "7"})
     server.act = lambda _: out
     error = send()
@@ -101,7 +101,7 @@ def test_a_failure_says_whether_it_was_billed_and_its_remedy(*, send, server, ou
     assert len(server.asks) == 1  # the SDK repeats nothing
 
 
-def test_the_servers_docstring_shows_a_working_call(server, environ):
+def test_example_in_the_servers_docstring_works(server, environ):
     """The module docstring of guard_eval.servers, line by line."""
     settings = ServedModel(
         model="m",
@@ -159,7 +159,7 @@ WAITS = [  # the headers, the error, and the seconds from noon on
 
 
 @pytest.mark.parametrize(("headers", "error", "seconds"), WAITS)
-def test_read_wait_understands_every_format(headers, error, seconds):
+def test_read_wait_reads_every_format_of_headers(headers, error, seconds):
     assert read_wait({"date": NOON, **headers}, error) == (seconds and pytest.approx(seconds))
 
 
@@ -200,7 +200,7 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
         (Out(b"", 404), "usually ends in /v1"),
     ],
 )
-def test_errors_for_the_user_are_one_sentence_without_the_key(send, server, out, words):
+def test_error_for_the_user_contains_no_key(send, server, out, words):
     server.act = lambda _: out
     error = send()
     assert words in error.fatal
@@ -208,7 +208,7 @@ def test_errors_for_the_user_are_one_sentence_without_the_key(send, server, out,
     assert KEY not in repr(error)
 
 
-def test_errors_wrapped_by_a_router_are_read_from_inside(send, server):
+def test_error_inside_a_routers_error_is_read(send, server):
     """As OpenRouter wraps them: https://openrouter.ai/docs/api-reference/errors."""
     raw = json.dumps({"error": {"message": "`temperature` is not supported by this model"}})
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
@@ -237,13 +237,13 @@ def endless():
         yield serve
 
 
-def test_a_server_that_sends_blanks_forever_times_out(send, endless):
+def test_endless_blanks_from_a_server_time_out(send, endless):
     """As routers do while a model works: each byte is in time, and the answer never comes."""
     error = send(endless(1, pause=0.02), timeout=0.2)
     assert (error.kind, error.billed) == ("timeout", True)
 
 
-def test_an_endless_answer_is_not_held_in_memory(send, endless, server):
+def test_endless_answer_fills_no_memory(send, endless, server):
     error = send(endless(2**16), timeout=60)
     assert (error.kind, error.billed) == ("unreadable", True)
     assert "larger than 32 MB" in error.detail
@@ -253,7 +253,7 @@ def test_an_endless_answer_is_not_held_in_memory(send, endless, server):
 
 
 @pytest.mark.parametrize("key", ["e", "EMPTY"])
-def test_a_placeholder_key_is_not_removed_from_answers(send, server, environ, key):
+def test_short_key_is_not_removed_from_answers(send, server, environ, key):
     """A server of one's own may be given any key; the letters of a short one stand in every answer."""
     environ["JUDGE_KEY"] = key
     whole = completion('{"fluency": "A", "EMPTY": 1}')
@@ -287,7 +287,7 @@ ECHOES = {  # a key as servers may send it back
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("status", [200, 401])
-def test_a_key_is_removed_in_every_encoding(send, server, echo, status):
+def test_key_is_removed_from_answers_in_every_encoding(send, server, echo, status):
     body = f'[{{"message": "your key is {echo}"}}]'
     server.act = lambda _: Out(body.encode(), status)
     printed = repr(send())
@@ -309,7 +309,7 @@ def test_removing_a_key_from_a_hostile_answer_is_fast(fragment):
     assert redact_words(content.decode(), KEY) == content.decode()
 
 
-def test_the_key_never_appears_in_output_or_database(send, server, caplog):
+def test_key_never_appears_in_output_or_database(send, server, caplog):
     caplog.set_level(logging.DEBUG)
     printed = []
     for out in (
@@ -341,7 +341,7 @@ def certificate(tmp_path):
     return tmp_path / "certificate.pem"
 
 
-def test_an_untrusted_certificate_ends_the_run_until_trusted(send, certificate, monkeypatch):
+def test_untrusted_certificate_ends_the_run(send, certificate, monkeypatch):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_name("key.pem"))
     with contextlib.closing(FakeOpenAI(context)) as secure:
@@ -353,7 +353,7 @@ def test_an_untrusted_certificate_ends_the_run_until_trusted(send, certificate, 
         assert isinstance(send(secure.url), bytes)
 
 
-def test_a_server_that_cannot_be_reached_is_explained(send, server):
+def test_error_names_an_unreachable_server(send, server):
     error = send("http://no-such-host.invalid/v1")
     assert "the name of the host does not resolve" in error.detail
     assert "check its spelling" in error.fatal
@@ -366,7 +366,7 @@ def test_a_server_that_cannot_be_reached_is_explained(send, server):
     assert "does not speak TLS; check whether the address begins with http" in error.fatal
 
 
-def test_a_sent_request_without_a_reply_may_be_billed(send, server):
+def test_sent_request_without_reply_counts_as_billed(send, server):
     server.act = lambda _: Out(drop=True)
     error = send()
     assert "the connection was lost before the whole answer came" in error.detail

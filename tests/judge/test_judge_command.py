@@ -32,7 +32,7 @@ def own_key(study, server, monkeypatch):
     return ("--send-key", f"SECRET={server.url.removesuffix('/v1')}")
 
 
-def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_eval, server):
+def test_dry_run_shows_cost_and_request_but_sends_nothing(folder, guard_eval, server):
     ran = guard_eval("judge", "s", "--dry-run")
     assert ran.code == 0, ran
     for words in ("requests to send: 4", "online", "in a batch", "[POST /chat/completions]", "[system]"):
@@ -44,21 +44,21 @@ def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_ev
     assert record["previews"][0]["requests"] == 4
 
 
-def test_a_run_is_confirmed_and_resumes(folder, guard_eval, server, judged):
-    assert "no judge has been asked anything yet" in guard_eval("judge", "s", "--view", "v.html").refused()
+def test_judge_asks_for_confirmation_and_resumes(folder, guard_eval, server, judged):
+    assert "no request was sent to a judge yet" in guard_eval("judge", "s", "--view", "v.html").refused()
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert "4 judged, 4 requests sent, $0.00" in ran.out
     second = guard_eval("judge", "s", "--yes")
-    assert "nothing is left to ask" in second.out
+    assert "all questions have an answer" in second.out
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
     assert len(server.asks) == 4
     assert len(judged(folder)) == 4
 
 
-def test_a_judge_that_cannot_be_asked_delays_no_other(folder, study, guard_eval, server):
+def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, server):
     study(JUDGE + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
@@ -86,12 +86,12 @@ def test_a_judge_that_cannot_be_asked_delays_no_other(folder, study, guard_eval,
         (("--dry-run", "--only", "x"), "the study has no judge 'x'"),
     ],
 )
-def test_a_wrong_option_is_refused(folder, guard_eval, server, arguments, words):
+def test_judge_refuses_wrong_options(folder, guard_eval, server, arguments, words):
     assert words in guard_eval("judge", "s", "--yes", *arguments).refused()
     assert server.seen == []
 
 
-def test_a_key_is_never_sent_because_study_toml_says_so(folder, guard_eval, server, own_key):
+def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key):
     """study.toml names a server and a variable: without the user's own word nothing leaves."""
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
@@ -105,7 +105,7 @@ def test_a_key_is_never_sent_because_study_toml_says_so(folder, guard_eval, serv
     assert {request.headers["authorization"] for request in server.seen} == {"Bearer sk-the-users-own-secret"}
 
 
-def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_key, monkeypatch):
+def test_collecting_a_batch_needs_permission_for_the_key(folder, guard_eval, server, own_key, monkeypatch):
     """A calibration's batch hides no question, and no server gets a key unasked."""
     refusal = failure(404)
     server.faults["poll"] = [refusal]
@@ -121,13 +121,13 @@ def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_k
     assert len(server.seen) == requests_before
     ran = guard_eval("judge", "s", "--yes", *own_key)
     assert ran.code == 3
-    assert "3 questions are in batches; collect them by --batch, later" in ran.out
+    assert "3 questions are in batches. Collect the answers later, with --batch" in ran.out
     assert "3 judged, 0 requests" in guard_eval("judge", "s", "--yes", "--batch", *own_key).out
     monkeypatch.delenv("SECRET")
-    assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
+    assert "all questions have an answer" in guard_eval("judge", "s", "--yes").out
 
 
-def test_trusted_toml_allows_a_key_without_an_option(*, folder, guard_eval, server, tmp_path, own_key):
+def test_trusted_toml_allows_sending_a_key(*, folder, guard_eval, server, tmp_path, own_key):
     (tmp_path / "guard-eval").mkdir()
     trusted = tmp_path / "guard-eval" / "trusted.toml"
     trusted.write_text(f'[[trusted]]\nserver = "{server.url}"\nkey = "SECRET"\n')
@@ -136,7 +136,7 @@ def test_trusted_toml_allows_a_key_without_an_option(*, folder, guard_eval, serv
     assert "is not a list of servers" in guard_eval("judge", "s", "--yes", "--calibrate").err
 
 
-def test_the_price_of_long_requests_is_not_the_usual_price():
+def test_long_requests_have_their_own_price():
     """GPT-6.1 Sol: $2 and $10 a million tokens; beyond 272,000 tokens of input in a request, $4 and $15."""
     price = find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
     assert price.price_tokens(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)
@@ -144,14 +144,14 @@ def test_the_price_of_long_requests_is_not_the_usual_price():
     assert str(price).startswith("$2 in, $10 out per million tokens; in a batch $1 in, $5 out")
 
 
-def test_an_unknown_price_must_be_declared(folder, study, guard_eval):
+def test_judge_refuses_a_model_without_a_price(folder, study, guard_eval):
     study(table("far", model="nobody-knows", base_url="https://far.example/v1"))
     remedy = "unknown; set usd_per_million_tokens in study.toml"
     assert f"price: {remedy}" in guard_eval("judge", "s", "--dry-run").out
     assert f"the price of 'nobody-knows' is {remedy}" in guard_eval("judge", "s", "--yes").refused()
 
 
-def test_a_free_judge_needs_no_confirmation(guard_eval, study, pair):
+def test_free_judge_needs_no_confirmation(guard_eval, study, pair):
     study(table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
     assert "2 judged, 2 requests sent, $0.00" in guard_eval("judge", "s").out
     study(table("unlisted", model="nobody-knows"))
@@ -162,7 +162,7 @@ def test_a_free_judge_needs_no_confirmation(guard_eval, study, pair):
     assert "2 judged" in guard_eval("judge", "s").out
 
 
-def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):
+def test_preview_names_changed_settings(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))
     assert "on fluency, and is now asked about coherence;" in guard_eval("judge", "s", "--dry-run").err
@@ -172,7 +172,7 @@ def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 
-def test_a_missing_key_is_an_error_of_its_judge(guard_eval, study, pair):
+def test_missing_key_stops_only_the_judge_that_needs_it(guard_eval, study, pair):
     study(table("one", api_key_env="NOT_SET"), [pair(0)])
     ran = guard_eval("judge", "s", "--yes")
     assert (ran.code, ran.out) == (2, "")
@@ -204,7 +204,7 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
     assert len(judged(folder)) == 26
 
 
-def test_a_judge_is_asked_on_its_own_or_the_studys_criteria(guard_eval, study, pair):
+def test_judge_uses_its_own_or_the_studys_criteria(guard_eval, study, pair):
     second = table("two", criteria=["fluency", "factuality"])
     study('[annotation]\ncriteria = ["coherence"]\n' + table("one") + second, [pair(0)])
     ran = guard_eval("judge", "s", "--dry-run")
@@ -218,7 +218,7 @@ def prefer_first_texts(ask):
     return verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
 
 
-def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, server, judged):
+def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, judged):
     """Seven of seven prompts are 2/2⁷ = .016; the second round has one, and the third is not asked."""
     rounds = [1] * 6 + [2] + [3] * 5
     lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
@@ -235,11 +235,11 @@ def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, ser
     assert "over after" in status
     assert "gpt-4o-2024-11-20: all judged" in status
     requests_before = len(server.asks)
-    assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
+    assert "all questions have an answer" in guard_eval("judge", "s", "--yes").out
     assert len(server.asks) == requests_before
 
 
-def test_a_failed_question_lets_the_next_round_begin(study, pair, guard_eval, server, judged):
+def test_next_round_begins_after_a_failed_question(study, pair, guard_eval, server, judged):
     lines = f'design = "candidate"\nrounds = 2\n{JUDGE}'
     study(lines, [pair(number, round=1 + number // 2) for number in range(4)])
     server.act = lambda ask: failure(400) if "number 0" in ask.words else verdict(ask)

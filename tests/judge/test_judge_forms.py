@@ -57,7 +57,7 @@ def deaf(body):
         (routed, 7, "chat/text/max_tokens/seed/temperature", False),
     ],
 )
-def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, act, refused, form, batch):
+def test_first_two_questions_decide_the_request_form(*, run, store, pairs, server, act, refused, form, batch):
     """Hand count: each form that is refused costs a request, the best form another, every question one."""
     pairs(3)
     server.act = act
@@ -86,7 +86,7 @@ def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, a
         (failure(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
 )
-def test_an_error_for_the_user_ends_the_run_at_once(
+def test_error_for_the_user_ends_the_run_at_once(
     *, run, store, pairs, server, act, settings, words, requests_sent
 ):
     pairs(4)
@@ -98,7 +98,7 @@ def test_an_error_for_the_user_ends_the_run_at_once(
     assert (spent.requests, spent.usd, spent.held_usd) == (0, 0, 0)
 
 
-def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
+def test_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
     pairs(3)
     assert run(style="responses").verdicts == 6
     assert (server.count("responses"), server.count("chat")) == (6, 0)
@@ -107,7 +107,7 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
     assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
 
 
-def test_the_seed_depends_on_the_sample_and_not_the_order(judge, question):
+def test_request_seed_depends_on_sample_and_not_on_order(judge, question):
     def seed(asked_question, sample=0):
         body = RequestBuilder(judge, seed=1).build_body(asked_question, Form(), sample, max_output_tokens=512)
         return json.loads(body)["seed"]
@@ -133,7 +133,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
-def test_a_key_changes_with_settings_that_change_answers(judge, question, change):
+def test_request_key_changes_with_answering_settings(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
     keys = {RequestBuilder(settings, seed=1).make_key(question(), Form()) for settings in judges}
     assert len(keys) == (2 if change in OTHERS else 1)

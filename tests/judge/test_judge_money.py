@@ -16,7 +16,7 @@ PROSE = "Method A reads better to me."
 
 
 @pytest.mark.parametrize("batch", [(), ("--batch",)])
-def test_useless_answers_end_a_run_after_ten(study, pair, guard_eval, server, batch):
+def test_ten_answers_without_verdict_end_the_command(study, pair, guard_eval, server, batch):
     study(JUDGE, map(pair, range(48)))
     server.act = lambda ask: answer(ask, PROSE)
     ran = guard_eval("judge", "s", "--yes", *batch)
@@ -26,7 +26,7 @@ def test_useless_answers_end_a_run_after_ten(study, pair, guard_eval, server, ba
     assert "no verdict in 10 answers in a row" in " ".join(ran.err.split())
 
 
-def test_a_run_ends_after_a_batch_without_verdicts(run, pairs, server):
+def test_batch_without_verdicts_ends_the_run(run, pairs, server):
     pairs(20)
     server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
     with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
@@ -34,7 +34,7 @@ def test_a_run_ends_after_a_batch_without_verdicts(run, pairs, server):
     assert len(server.batches) == 1
 
 
-def test_reasoning_is_detected_by_answers_and_not_by_name(study, pair, guard_eval, server):
+def test_reasoning_is_detected_from_answers(study, pair, guard_eval, server):
     """It needs 2000 tokens to think, and says so by what it does; a second run knows it already."""
     study(JUDGE, map(pair, range(3)))
 
@@ -51,7 +51,7 @@ def test_reasoning_is_detected_by_answers_and_not_by_name(study, pair, guard_eva
     assert "4 judged, 4 requests" in guard_eval("judge", "s", "--yes").out
 
 
-def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
+def test_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     out = guard_eval("judge", "s", "--dry-run").out
     assert f"answer tokens: at most {4 * 8192:,} (8,192 each, if the model reasons)" in out
@@ -59,7 +59,7 @@ def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     assert float(expected) > 4 * 1000 * 8e-6
 
 
-def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, server):
+def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server):
     folder = study(JUDGE, map(pair, range(2)))
 
     def drops_seed(ask):

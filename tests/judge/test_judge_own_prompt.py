@@ -15,7 +15,7 @@ from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
 from judge.prompts.forms import choose_first_form
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_tag_code, make_prompt
+from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_prompt, make_tag_code
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def turns(ask):
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
-def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, server, judged, style, output):
+def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, server, judged, style, output):
     study_folder = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
     assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
     assert Counter(row.criterion for row in judged(study_folder)) == {"wit": 4, "fluency": 4}
@@ -120,7 +120,7 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     assert "temperature: 0.0" in text
 
 
-def test_turns_alternate_if_there_is_no_system_role(folder, guard_eval, server):
+def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
     def act(ask):
         if turns(ask)[0][0] == "system":
             return failure(400, "system role not supported")
@@ -135,7 +135,7 @@ def test_turns_alternate_if_there_is_no_system_role(folder, guard_eval, server):
     assert "Input prompt:" in sent[0][1]
 
 
-def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
+def test_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
     folder("")
     plain = guard_eval("judge", "s", "--dry-run").out
     folder()
@@ -160,19 +160,19 @@ def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server
     [
         (
             {"a": "first  text number\n1 "},
-            "example 2 of the judge 'gpt-4o-2024-11-20' has the name or a text of",
+            "example 2 of the judge 'gpt-4o-2024-11-20' has the id or a text of",
         ),
         ({"b": "first text number 0"}, "the study's pair "),
-        ({"id": "ca1"}, "has the name or a text of the study's pair"),
+        ({"id": "ca1"}, "has the id or a text of the study's pair"),
     ],
 )
-def test_examples_contain_no_pair_of_the_study(folder, guard_eval, server, change, says):
+def test_examples_with_texts_of_the_study_are_refused(folder, guard_eval, server, change, says):
     folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
     assert says in guard_eval("judge", "s", "--yes").refused()
     assert server.asks == []
 
 
-def test_changed_instructions_change_the_requests(folder, question):
+def test_request_key_changes_with_the_instructions(folder, question):
     def key(more="", *, lines=STUDY, **files):
         judge = judge_of(folder(more, lines=lines, **files))
         return RequestBuilder(judge, seed=11).make_key(question(), choose_first_form(judge))
@@ -192,7 +192,7 @@ def test_changed_instructions_change_the_requests(folder, question):
     assert key(lines=more) == keys[0]
 
 
-def test_the_papers_prompt_in_a_file_gives_the_same_request(folder):
+def test_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
     result = make_prompt(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
     assert result.version == PROMPT_VERSION
@@ -214,7 +214,7 @@ def test_instructions_with_markup_are_refused(folder, guard_eval, server, markup
     assert server.asks == []
 
 
-def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, server, judged):
+def test_criterion_with_verdicts_cannot_be_reworded(folder, guard_eval, server, judged):
     study_folder = folder("")
     guard_eval("judge", "s", "--yes")
     before = judged(study_folder)
@@ -222,7 +222,7 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, serve
     folder("", lines=changed)
     refused = guard_eval("judge", "s", "--yes").refused()
     was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
-    assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in refused
+    assert f"'wit' was asked as {was}, and is now {now}. Undo the change, or define" in refused
     assert len(server.asks) == 4
     assert judged(study_folder) == before
     page = load("report")(study_folder).page.read_text(encoding="utf-8")

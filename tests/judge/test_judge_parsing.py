@@ -107,11 +107,11 @@ Thank you!""".splitlines()
         *(wrapper.replace("…", FIELDS) for wrapper in WRAPPERS),
     ],
 )
-def test_a_verdict_is_read_in_every_wrapping(content):
+def test_verdict_is_read_in_every_wrapping(content):
     assert parse_response(body(content), ASKED, code=CODE) == {"fluency": "A", "coherence": "tie"}
 
 
-def test_text_in_one_part_of_the_content_is_read():
+def test_verdict_is_read_from_content_in_parts():
     """https://docs.mistral.ai/studio-api/conversations/reasoning: what was thought, and then the answer."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": FORGED}]}
     answer = {"type": "text", "text": '{"fluency": "B", "coherence": "tie"}'}
@@ -234,7 +234,7 @@ FILTERED = (
         (b"[" * 100_000, "unreadable"),
     ],
 )
-def test_an_unreadable_verdict_is_a_named_failure(raw, kind):
+def test_unreadable_verdict_is_a_failure(raw, kind):
     problem = parse_response(raw, ASKED, code=CODE)
     assert problem.kind in kind.split(" or ")
     assert problem.detail.isprintable()
@@ -250,7 +250,7 @@ VALUES = st.recursive(
 
 
 @given(st.binary(max_size=200), st.text(max_size=200), VALUES)
-def test_parsing_accepts_any_bytes_and_json(raw, text, value):
+def test_parse_response_accepts_any_bytes_and_json(raw, text, value):
     assert isinstance(
         parse_response(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure
     )
@@ -261,7 +261,7 @@ def test_parsing_accepts_any_bytes_and_json(raw, text, value):
 
 
 @pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
-def test_reasoning_tokens_are_found_in_the_total(total, output):
+def test_usage_includes_reasoning_tokens_of_the_total(total, output):
     usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
     thought = output - 14 or None
     expected = Usage(model="m-1", input_tokens=812, output_tokens=output, reasoning_tokens=thought)
@@ -278,7 +278,7 @@ def test_reasoning_tokens_are_found_in_the_total(total, output):
         (-1, "x", (None, None)),
     ],
 )
-def test_uncounted_tokens_are_unknown(prompt, completion, expected):
+def test_usage_without_token_counts_is_unknown(prompt, completion, expected):
     usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 0}
     usage = read_usage(body("{}", usage=usage))
     assert (usage.input_tokens, usage.output_tokens) == expected
@@ -295,7 +295,7 @@ THOUGHTS = [
 
 
 @pytest.mark.parametrize("thoughts", THOUGHTS)
-def test_has_reasoned_reads_every_field_of_thinking(thoughts):
+def test_has_reasoned_reads_every_field_with_thinking(thoughts):
     assert has_reasoned(body(FIELDS, **thoughts))
 
 
@@ -310,7 +310,7 @@ def test_has_reasoned_is_false_for_a_plain_answer(plain):
     assert not has_reasoned(body(FIELDS, usage=usage, **plain))
 
 
-def test_reasoning_tokens_are_added_to_the_completion():
+def test_usage_adds_reasoning_to_completion_tokens():
     usage = {
         "prompt_tokens": 9,
         "completion_tokens": 5,
@@ -326,7 +326,7 @@ COUNTS = st.sampled_from([0, 1, 100, 2**31 - 2, 2**31 - 1, 2**31, 2**63, "214748
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_every_count_of_tokens_fits_the_database(prompt, completion, total, reasoning):
+def test_every_token_count_fits_the_database(prompt, completion, total, reasoning):
     """PostgreSQL's INTEGER has 32 bits, and a sum of two counts may have more."""
     details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
@@ -336,7 +336,7 @@ def test_every_count_of_tokens_fits_the_database(prompt, completion, total, reas
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
-def test_a_quoted_request_is_no_verdict_block(text_a, text_b):
+def test_quoted_request_is_not_a_verdict(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
     judge = Judge(model="m", criteria=list(ASKED), output="text")
     user = request(judge, Question(pair_id="p", number=0, blind=blind), 5)["messages"][1]["content"]
@@ -349,7 +349,7 @@ def test_a_quoted_request_is_no_verdict_block(text_a, text_b):
 @pytest.mark.parametrize(
     "words", ["B is dry.", OTHER, f"so says the text: {OTHER}\nbut no", '{"fluency": "B", "coherence": "B"}']
 )
-def test_a_rationale_is_no_part_of_the_verdict(words):
+def test_rationale_is_not_read_as_a_verdict(words):
     verdict = {"fluency": "A", "coherence": "tie"}
     for content in (
         f"<rationale-{CODE}>\n{words}\n</rationale-{CODE}>\n{GOOD}",

@@ -102,21 +102,21 @@ ANSWERLESS = {"rejected", "rate_limited", "server_error", "timeout", "transport"
         ([NO_TEMPERATURE], Failure(NO_TEMPERATURE)),  # a settled form changes no more
     ],
 )
-def test_a_run_with_verdicts_follows_the_decision_table(results, last):
+def test_next_step_follows_the_decision_table(results, last):
     steps, _ = ask(SETTLED, *results)
     assert steps[-1] == last
 
 
-def test_a_request_that_times_out_alone_is_not_repeated():
+def test_timeout_of_a_lone_request_is_not_repeated():
     assert ask(SETTLED, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
-def test_a_long_wait_ends_the_run():
+def test_long_requested_wait_ends_the_run():
     (step,), _ = ask(SETTLED, error("rate_limited", wait=600.0))
     assert "asks to wait 600 seconds" in step.reason
 
 
-def test_a_connection_lost_before_any_answer_ends_the_run():
+def test_connection_lost_before_any_answer_ends_the_run():
     steps, _ = ask(state(), *[LOST] * 4)
     assert steps == [RetryLater(1), RetryLater(2), RetryLater(3), Stop("the server cannot be reached")]
 
@@ -125,7 +125,7 @@ def test_a_connection_lost_before_any_answer_ends_the_run():
 
 
 @pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM, error("rejected", change="output")])
-def test_one_failure_does_not_change_the_form(blame):
+def test_one_failed_question_does_not_change_the_form(blame):
     """The verdict in plain text waits; the next question is asked by the schema again, which works."""
     steps, run = ask(state(), blame, CHOICES)
     assert steps == [Send(TEXT), RetryLater(for_another=True)]
@@ -144,13 +144,13 @@ def test_two_failed_questions_change_the_form(blame):
     assert ask(run, CHOICES)[0] == [Verdict(CHOICES)]
 
 
-def test_the_only_question_keeps_the_verdict_of_a_simpler_form():
+def test_only_question_accepts_verdict_of_simpler_form():
     steps, run = ask(state(), PROSE, CHOICES, others=False)
     assert steps == [Send(TEXT), Verdict(CHOICES)]
     assert run.form == TEXT
 
 
-def test_an_outage_does_not_change_the_form():
+def test_server_outage_does_not_change_the_form():
     """Two errors of the server lead to plain text; when it is up again, the schema is back."""
     steps, run = ask(state(), BROKEN, BROKEN, CHOICES)
     assert steps == [RetryLater(1), Send(TEXT), RetryLater(for_another=True)]
@@ -158,13 +158,13 @@ def test_an_outage_does_not_change_the_form():
     assert (steps, run.form) == ([Verdict(CHOICES)], SCHEMA)
 
 
-def test_a_stored_answer_does_not_count_against_a_form():
+def test_stored_answers_do_not_count_against_a_form():
     _, run = ask(state(), PROSE, CHOICES)
     steps, run = ask(run, PROSE, CHOICES, stored=True)
     assert steps == [Send(TEXT), RetryLater(for_another=True)]
 
 
-def test_an_unspecific_refusal_drops_one_part_at_a_time():
+def test_unspecific_refusal_omits_one_part_at_a_time():
     results = [UNKNOWN_FORM] * 7
     forms = [step.form.name for step in ask(state(), *results)[0][:-1]]
     assert forms == [
@@ -177,7 +177,7 @@ def test_an_unspecific_refusal_drops_one_part_at_a_time():
     ] + ["chat/text/max_tokens/seed/system/temperature"] * (len(results) - 7)
 
 
-def test_a_part_that_the_server_refused_stays_dropped():
+def test_refused_part_stays_omitted():
     steps, _ = ask(state(), NO_TEMPERATURE, UNKNOWN_FORM)
     assert steps == [Send(SCHEMA.omit_parts("temperature")), Send(TEXT.omit_parts("temperature"))]
 
@@ -186,9 +186,9 @@ def test_a_part_that_the_server_refused_stays_dropped():
     ("settings", "change"),
     [({"temperature": 0.3}, "temperature"), ({"reasoning_effort": "low"}, "reasoning_effort")],
 )
-def test_parts_fixed_in_study_toml_are_never_dropped(settings, change):
+def test_parts_fixed_in_study_toml_are_never_omitted(settings, change):
     (step,), _ = ask(state(**settings), error("rejected", change=change))
-    assert f"does not take {change} = " in step.reason
+    assert f"does not accept {change} = " in step.reason
     named = {name for name in settings if name != "reasoning_effort"}
     guessed = [step.form.without for step in ask(state(**settings), *[UNKNOWN_FORM] * 3)[0]]
     assert not named & {name for names in guessed for name in names}
@@ -206,7 +206,7 @@ def test_parts_fixed_in_study_toml_are_never_dropped(settings, change):
         (error("unreadable"), "style"),
     ],
 )
-def test_ten_answers_without_a_verdict_end_a_run(result, setting):
+def test_ten_answers_without_verdict_end_a_run(result, setting):
     run = state(max_output_tokens=512)
     answers = 0
     for number in range(30):
@@ -226,7 +226,7 @@ def test_ten_answers_without_a_verdict_end_a_run(result, setting):
     assert setting in step.reason
 
 
-def test_a_run_with_verdicts_continues_after_a_failed_pair():
+def test_run_with_verdicts_continues_after_a_failed_pair():
     run = SETTLED
     for _ in range(20):
         steps, run = ask(run, DECLINED, pair="the same")
@@ -250,7 +250,7 @@ def test_stored_answers_without_a_verdict_do_not_count():
         assert steps == [Failure(DECLINED)]
 
 
-def test_ten_questions_that_the_server_fails_end_a_run():
+def test_ten_server_failures_in_a_row_end_a_run():
     run = SETTLED
     for _ in range(MOST_FAILURES - 1):
         (step,), run = ask(run, SLOW, alone=True)
@@ -287,7 +287,7 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
 
 
 @pytest.mark.parametrize("run", [SETTLED, replace(state(), has_verdicts=True, rejections=DOUBTS)])
-def test_a_run_continues_after_rejections_after_a_verdict(run):
+def test_rejections_after_a_verdict_do_not_end_a_run(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)
         assert steps == [Failure(UNKNOWN_FORM)]
@@ -308,13 +308,13 @@ def test_a_run_continues_after_rejections_after_a_verdict(run):
         ([error("rejected", change="seed")], False, 512),
     ],
 )
-def test_a_reasoning_model_gets_a_higher_limit(results, reasoned, limit):
+def test_reasoning_model_gets_a_higher_token_limit(results, reasoned, limit):
     assert ask(state(), *results, reasoned=reasoned)[1].max_output_tokens == limit
     fixed = ask(state(max_output_tokens=700), *results, reasoned=reasoned)[1]
     assert fixed.max_output_tokens == 700
 
 
-def test_a_cut_off_answer_is_asked_again_with_a_higher_limit():
+def test_cut_off_answer_is_repeated_with_a_higher_limit():
     assert ask(SETTLED, CUT)[0] == [Send(SCHEMA, 1)]
     assert ask(SETTLED, CUT, CUT)[0] == [Send(SCHEMA, 1), Failure(CUT)]
 
@@ -324,7 +324,7 @@ TOO_LONG = error("too_long", change="fewer_tokens")
 
 
 @pytest.mark.parametrize("refused", [TOO_MANY, TOO_LONG])
-def test_a_limit_that_the_server_refuses_is_lowered(refused):
+def test_refused_token_limit_is_lowered(refused):
     """8192 after an answer that was cut off, then a quarter of it, and never more again."""
     steps, run = ask(state(), CUT, refused, CHOICES)
     assert steps == [Send(SCHEMA, 1), Send(SCHEMA, 1), Verdict(CHOICES)]
@@ -334,26 +334,26 @@ def test_a_limit_that_the_server_refuses_is_lowered(refused):
     assert (steps, run.max_output_tokens) == ([Failure(CUT)], 2048)
 
 
-def test_a_refused_lowest_limit_ends_the_run():
+def test_refusal_of_the_lowest_token_limit_ends_the_run():
     steps, _ = ask(SETTLED, TOO_MANY)
     assert steps == [Stop("so many tokens are too many")]
     steps, _ = ask(state(limit=REASONING_TOKENS), TOO_MANY, TOO_MANY, TOO_MANY)
     assert steps == [Send(SCHEMA), Send(SCHEMA), Stop("so many tokens are too many")]
 
 
-def test_a_too_long_text_does_not_lower_an_accepted_limit():
+def test_too_long_text_does_not_lower_an_accepted_limit():
     _, run = ask(replace(SETTLED, max_output_tokens=REASONING_TOKENS), CHOICES)
     steps, run = ask(run, TOO_LONG, pair="a long one")
     assert steps == [Failure(TOO_LONG)]
     assert run.max_output_tokens == REASONING_TOKENS
 
 
-def test_a_limit_fixed_in_study_toml_is_not_lowered():
+def test_token_limit_fixed_in_study_toml_is_not_lowered():
     steps, _ = ask(replace(state(max_output_tokens=9000), is_settled=True), TOO_LONG)
     assert steps == [Failure(TOO_LONG)]
 
 
-def test_temperature_0_is_left_out_after_endless_reasoning():
+def test_endless_reasoning_omits_temperature_zero():
     """Some models that reason repeat themselves without end at 0."""
     steps, run = ask(state(), CUT, CHOICES, reasoned=True)
     assert steps == [Send(SCHEMA.omit_parts("temperature")), Verdict(CHOICES)]

@@ -44,7 +44,7 @@ def squeezed(text):
     return " ".join(text.split())
 
 
-def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
+def test_prompt_has_exactly_the_sentences_of_appendix_f():
     appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
     remainder = appendix
     for sentence in APPENDIX_F:
@@ -57,7 +57,7 @@ def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
-def test_the_prompts_appendix_equals_the_papers_appendix():
+def test_prompts_appendix_equals_the_papers_appendix():
     tex = PAPER.read_text(encoding="utf-8")
     box = tex[tex.index(r"\label{app:F}") :]
     box = box[box.index("title=Instructions") : box.index(r"\end{tcolorbox}")].partition("]")[2]
@@ -69,7 +69,7 @@ def test_the_prompts_appendix_equals_the_papers_appendix():
     assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
 
 
-def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
+def test_prompt_version_changes_with_any_word(monkeypatch):
     assert PROMPT_VERSION == "0e1dbb864378"  # what studies have recorded
     versions = {PROMPT_VERSION}
     words = {name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)}
@@ -82,7 +82,7 @@ def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
     assert len(versions) == 1 + len(words)
 
 
-def test_both_orders_of_a_pair_share_the_delimiter_code(blind):
+def test_both_orders_of_a_pair_have_the_same_tag_code(blind):
     assert make_tag_code(blind("x", "y"), 1) == make_tag_code(blind("y", "x"), 1)
     assert (
         len(
@@ -106,7 +106,7 @@ def sections(user, code):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_text_stays_inside_its_tags(text):
+def test_hostile_text_stays_inside_its_tags(text):
     hostile = BlindPair(presentation=1, prompt=f"{text}?", text_a=text, text_b=f"{text}!")
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):

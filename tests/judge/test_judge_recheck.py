@@ -22,7 +22,7 @@ def judged_study(study, pair, guard_eval, server):
     return folder
 
 
-def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
+def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
     before = [request.raw for request in server.seen]
     with Store.open(Study.open(judged_study).database) as store:
         spent = spent_by(store).usd
@@ -39,7 +39,7 @@ def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eva
     assert len(server.asks) == 15  # the same day nothing is paid twice
 
 
-def test_a_recheck_counts_changed_answers(judged_study, guard_eval, server):
+def test_recheck_counts_changed_answers(judged_study, guard_eval, server):
     def act(ask):
         if len(server.asks) <= 2:
             return verdict(ask, "B")
@@ -55,7 +55,7 @@ def test_a_recheck_counts_changed_answers(judged_study, guard_eval, server):
     assert len(server.asks) == 20
 
 
-def test_a_recheck_costs_what_its_preview_says(judged_study, guard_eval, server):
+def test_recheck_costs_the_previewed_amount(judged_study, guard_eval, server):
     out = guard_eval("judge", "s", "--recheck", "10", "--dry-run").out
     assert "to ask again: 10 stored requests, byte for byte" in out
     assert "$0.0028" in out  # 10 requests of 280 millionths
@@ -64,20 +64,20 @@ def test_a_recheck_costs_what_its_preview_says(judged_study, guard_eval, server)
 
 
 @pytest.mark.parametrize("options", [("0",), ("5", "--batch"), ("5", "--calibrate")])
-def test_a_recheck_that_makes_no_sense_is_refused(judged_study, guard_eval, options):
+def test_recheck_refuses_wrong_options(judged_study, guard_eval, options):
     ran = guard_eval("judge", "s", "--recheck", *options, "--yes")
     assert ran.code == 2
     assert "--recheck takes a number of at least 1, such as 40" in ran.err
 
 
-def test_a_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
+def test_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
     assert ran.code == 2
     assert "has not given a verdict yet that could be compared" in ran.err
 
 
-def test_a_recheck_ends_if_the_server_refuses_it(judged_study, guard_eval, server):
+def test_refused_key_ends_a_recheck(judged_study, guard_eval, server):
     server.act = lambda _: failure(401, "no such key")
     ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
     assert ran.code == 2

@@ -44,7 +44,7 @@ def test_each_pair_gets_a_verdict_in_both_orders(run, store, pairs, server):
     assert spent_by(store).usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
 
 
-def test_one_order_halves_the_requests_and_balances_sides(run, store, pairs):
+def test_one_order_halves_requests_and_balances_sides(run, store, pairs):
     pairs(10)
     assert run(orders="one").requests == 10
     first = Counter(row.shown_first for row in unblind.read_tidy_rows(store) if row.criterion == "fluency")
@@ -75,7 +75,7 @@ def faulty(server):
 
 @both
 @pytest.mark.usefixtures("faulty")
-def test_server_errors_lose_no_answer_and_repeat_no_payment(run, store, pairs, server):
+def test_server_errors_lose_no_answer_and_pay_nothing_twice(run, store, pairs, server):
     pairs(40)
     counts = run(concurrency=8)
     assert counts.verdicts + counts.failures.total() == 80
@@ -89,7 +89,7 @@ def test_server_errors_lose_no_answer_and_repeat_no_payment(run, store, pairs, s
 @both
 @pytest.mark.usefixtures("faulty")
 @pytest.mark.parametrize("budget", [0.03, 0.05, 0.1])
-def test_a_budget_is_never_exceeded_whatever_fails(run, store, pairs, server, budget):
+def test_server_errors_never_exceed_the_budget(run, store, pairs, server, budget):
     pairs(40)
     for _ in range(2):
         with contextlib.suppress(StudyError):
@@ -101,7 +101,7 @@ def test_a_budget_is_never_exceeded_whatever_fails(run, store, pairs, server, bu
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_a_used_up_budget_is_reported_and_can_be_raised(run, store, pairs, batch):
+def test_used_up_budget_ends_the_run_and_can_be_raised(run, store, pairs, batch):
     pairs(3)
     with pytest.raises(StudyError, match=r"the budget of \$0.011 is used up"):
         run(batch=batch, budget_usd=0.011)  # one request may cost $0.0098, and costs $0.00028
@@ -112,7 +112,7 @@ def test_a_used_up_budget_is_reported_and_can_be_raised(run, store, pairs, batch
     assert judged_in(store) == 6
 
 
-def test_a_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
+def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
     """The first question takes the money; then all that goes on is to read answers that were paid before."""
     pairs(6)
     questions = read_unjudged(store, judge, seed=11)
@@ -125,10 +125,10 @@ def test_a_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pa
             run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
 
 
-def test_an_unexpectedly_high_charge_ends_a_budgeted_run(run, store, pairs, server):
+def test_unexpectedly_high_cost_ends_a_run_with_budget(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: verdict(ask, tokens=(100, 10_000))
-    with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
+    with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
         run(budget_usd=1)
     assert len(server.asks) == 1
     reporter = Mock()
@@ -145,7 +145,7 @@ NO_JSON = [
 
 
 @pytest.mark.parametrize("failed", NO_JSON)
-def test_an_answer_blocked_by_the_server_is_requested_again(run, store, pairs, server, failed):
+def test_answer_blocked_by_the_server_is_requested_again(run, store, pairs, server, failed):
     """As Groq does it: nobody says what it cost, so its money stays set aside."""
     pairs(3)
     server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
@@ -160,7 +160,7 @@ def test_an_answer_blocked_by_the_server_is_requested_again(run, store, pairs, s
     assert {kind for kind, _ in run(concurrency=1, output="json_schema").failures} == {"unparseable"}
 
 
-def test_an_answer_without_token_counts_is_not_free(run, store, pairs, server):
+def test_answer_without_token_counts_is_not_free(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: verdict(ask, tokens=(0, 0))
     with pytest.raises(StudyError, match="is used up"):
@@ -170,7 +170,7 @@ def test_an_answer_without_token_counts_is_not_free(run, store, pairs, server):
     assert 0.018 < spent.usd <= 0.03
 
 
-def test_a_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, server):
+def test_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: completion("{", finish="length")
     for limit in (64, 128, 256, 512, 1024):  # more often than an unreadable answer is followed by another
@@ -181,7 +181,7 @@ def test_a_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, se
     assert run(max_output_tokens=64).requests == 0
 
 
-def test_a_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
+def test_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
     pairs(1)
     server.act = lambda ask: verdict(ask, delay=1.0)
     counts = run(concurrency=1, timeout=0.2, orders="one")
@@ -199,7 +199,7 @@ def short_lease(monkeypatch):
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_an_answer_long_after_its_lease_is_stored(run, store, pairs, server):
+def test_slow_answer_is_stored_under_a_renewed_lease(run, store, pairs, server):
     """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
     pairs(1)
     server.act = lambda ask: verdict(ask, delay=2.5)
@@ -211,7 +211,7 @@ def test_an_answer_long_after_its_lease_is_stored(run, store, pairs, server):
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_a_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, database, server):
+def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, database, server):
     """Another program locks the database while the first answer is awaited; that answer is kept."""
     if not database.startswith("sqlite"):
         pytest.skip("a lock of SQLite")
@@ -226,7 +226,7 @@ def test_a_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, datab
         return verdict(ask, delay=1.0)
 
     server.act = act
-    with pytest.raises(StudyError, match=r"another program has kept .* locked for .*, so no more is sent"):
+    with pytest.raises(StudyError, match=r"another program has locked .* for .*, so nothing more is sent"):
         run(concurrency=1)
     assert (len(server.asks), spent_by(store).answers) == (1, 1)
     locked.close()
@@ -234,7 +234,7 @@ def test_a_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, datab
     assert run(concurrency=1).requests == 3
 
 
-def test_an_error_of_all_workers_is_reported_once(run, pairs, server, caplog):
+def test_error_of_all_workers_is_reported_once(run, pairs, server, caplog):
     pairs(20)
     server.act = lambda ask: failure(401) if len(server.asks) > 1 else verdict(ask)
     with pytest.raises(StudyError, match="does not accept the key"):
@@ -243,7 +243,7 @@ def test_an_error_of_all_workers_is_reported_once(run, pairs, server, caplog):
     assert "never retrieved" not in caplog.text
 
 
-def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
+def test_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: completion("", refusal="no")
     run()
@@ -252,16 +252,16 @@ def test_a_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     assert run().requests == 0
 
 
-def test_a_budget_needs_a_price(run, pairs):
+def test_budget_needs_a_price(run, pairs):
     pairs(1)
-    with pytest.raises(StudyError, match="--budget cannot be kept"):
+    with pytest.raises(StudyError, match="--budget cannot be guaranteed"):
         run(price=None, budget_usd=1)
 
 
 @pytest.mark.parametrize(
     ("headers", "words"), [({"Retry-After": "1"}, "some wait for 1 seconds"), ({}, "some wait")]
 )
-def test_a_wait_for_a_rate_limit_is_one_line(*, run, pairs, server, headers, words):
+def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, words):
     pairs(20)
     slow = failure(429, "slow down", headers=headers)
     server.act = lambda ask: slow if 5 < len(server.asks) < 20 else verdict(ask)
@@ -274,7 +274,7 @@ def test_a_wait_for_a_rate_limit_is_one_line(*, run, pairs, server, headers, wor
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_a_server_of_two_parallel_requests_answers_all(run, pairs, server, refuses):
+def test_run_adapts_to_a_server_of_two_parallel_requests(run, pairs, server, refuses):
     """It does two requests at once, and refuses or queues the others."""
     pairs(30)
     free = threading.Semaphore(2)
@@ -294,7 +294,7 @@ def test_a_server_of_two_parallel_requests_answers_all(run, pairs, server, refus
 
 
 @both
-def test_two_processes_share_the_work_and_pay_nothing_twice(*, run, store, database, pairs, server):
+def test_two_processes_pay_nothing_twice(*, run, store, database, pairs, server):
     pairs(30)
     server.act = lambda ask: verdict(ask, delay=0.03)
     with Store.open(database) as other, ThreadPoolExecutor() as pool:
@@ -306,7 +306,7 @@ def test_two_processes_share_the_work_and_pay_nothing_twice(*, run, store, datab
 
 @both
 @pytest.mark.parametrize("share", [0.2, 0.7])
-def test_a_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs, server, child, share):
+def test_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs, server, child, share):
     pairs(40)
     server.act = lambda ask: verdict(ask, delay=0.05)
     process = child(concurrency=16)
@@ -324,7 +324,7 @@ def test_a_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs,
 
 
 @both
-def test_an_answer_after_its_lease_does_not_block_the_next_run(store, pairs, judge):
+def test_answer_after_its_lease_does_not_block_next_run(store, pairs, judge):
     pairs(1)
     rater = raters.get_or_add(store, judge.rater_name, "model")
     question, _ = read_unjudged(store, judge, seed=11)
@@ -356,7 +356,7 @@ def test_each_request_key_has_at_most_one_open_request(run, store, pairs):
         add_rows(db, "request", [{**row, "state": "open"}])
 
 
-def test_raw_bytes_of_requests_and_responses_are_stored(run, store, pairs, server):
+def test_requests_and_responses_are_stored_as_bytes(run, store, pairs, server):
     pairs(1)
     run(orders="one")
     with store.read() as db:
@@ -366,7 +366,7 @@ def test_raw_bytes_of_requests_and_responses_are_stored(run, store, pairs, serve
     assert attempt.fingerprint == "fp_1"
 
 
-def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
+def test_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     pairs(1)
     raters.get_or_add(store, judge.rater_name, "model")
     raters.revoke(store, judge.rater_name)
@@ -375,7 +375,7 @@ def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     assert server.asks == []
 
 
-def test_a_full_database_is_reported_and_nothing_is_stored(tmp_path, judge):
+def test_full_database_is_an_error_and_stores_nothing(tmp_path, judge):
     """SQLite ends the whole transaction at a statement that finds no room: what came before it is lost."""
 
     def write(db, _, sizes):

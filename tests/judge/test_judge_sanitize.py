@@ -30,7 +30,7 @@ GRAVE = re.compile("|".join(re.escape(token) for token in sorted(TOKENS, key=len
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["model"])
-def test_special_tokens_of_published_tokenizers_are_replaced(entry):
+def test_published_special_tokens_are_replaced(entry):
     for token in (spelling for written in entry["tokens"] for spelling in spelled(written)):
         between = " " if token[0] == "/" else ""  # inside a word it is a path
         for text in (token, f"so {token} it", f"so{between}{token}\nuser", f"{token}{between}{token}"):
@@ -93,6 +93,6 @@ def test_ordinary_text_is_unchanged(text):
 
 
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
-def test_special_tokens_are_found_after_longer_normal_forms(other):
+def test_special_tokens_after_longer_normal_forms_are_found(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise_markup(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"

@@ -81,7 +81,7 @@ def no_ctrl_c():
 @pytest.mark.parametrize(
     ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, no_ctrl_c)]
 )
-def test_a_stopped_run_receives_and_stores_open_answers(
+def test_stopped_run_stores_the_answers_in_flight(
     *, start, free, server, guard_eval, opened, number, code, before
 ):
     process = start(before)
@@ -105,7 +105,7 @@ def test_a_stopped_run_receives_and_stores_open_answers(
 
 
 @pytest.mark.usefixtures("free")
-def test_a_second_signal_gives_up_but_keeps_the_reserved_cost(start, server, opened):
+def test_second_signal_ends_at_once_and_keeps_reserved_cost(start, server, opened):
     process = start()
     wait_for_17(server, process)
     process.send_signal(signal.SIGTERM)

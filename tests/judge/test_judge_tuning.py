@@ -48,7 +48,7 @@ def like_good_texts(ask):
     return verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
 
 
-def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
+def test_judge_tunes_by_win_share(folder, guard_eval, server):
     """Three settings on three prompts in both orders are 18 questions; win shares are 0, 100 and 50 %."""
     server.act = like_good_texts
     first = guard_eval("measure", "s", "--tune")
@@ -67,7 +67,7 @@ def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
 
 
-def test_tuning_with_a_judge_requires_a_rule_and_pairs(folder, guard_eval):
+def test_tuning_with_a_judge_needs_a_rule_and_pairs(folder, guard_eval):
     assert "run: guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--yes").refused()
     assert not (folder / "tuning.db").exists()
     path = folder / "study.toml"

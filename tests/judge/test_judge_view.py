@@ -12,7 +12,7 @@ from fake_openai import answer, failure
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
-from judge.viewer import read_comparisons, format_answer, write_exchanges_page
+from judge.viewer import format_answer, read_comparisons, write_exchanges_page
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def judged(store, pair, server, run):
     return pairs
 
 
-def test_the_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
+def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
     assert write_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def voted(judged, store):
     return judged
 
 
-def test_people_are_compared_with_judge_and_each_other(voted, store):
+def test_page_compares_people_with_judge_and_each_other(voted, store):
     by_pair = {
         comparison["id"]: comparison for comparison in read_comparisons(store, seed=11, only={"steady"})
     }
@@ -90,7 +90,7 @@ def test_people_are_compared_with_judge_and_each_other(voted, store):
 
 
 @pytest.mark.browser
-def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_path):  # noqa: F811
+def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp_path):  # noqa: F811
     judges = [judge.model_copy(update=named) for named in JUDGES]
     write_exchanges_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
     page = chromium.new_page()
@@ -111,7 +111,7 @@ def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_p
     page.close()
 
 
-def test_the_page_shows_failures_and_verdicts_by_text(judged, store):
+def test_page_shows_verdicts_by_text_and_failures(judged, store):
     pairs = {pair.id: pair for pair in judged}
     comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for comparison in comparisons for order in comparison["orders"]}

@@ -23,7 +23,7 @@ def state(figures, *differences, **numbers):
     return compare(figures, ours(figures, **numbers), differences)["state"].iloc[0]
 
 
-def test_state_says_where_the_papers_figure_lies():
+def test_compare_says_whether_interval_has_papers_figure():
     """A number that rounds to 92.86 lies inside."""
     for low, high, expected in (
         (92.864, 93.0, "inside"),
@@ -35,7 +35,7 @@ def test_state_says_where_the_papers_figure_lies():
         assert state(GUARD, value=93.0, low=low, high=high) == expected
 
 
-def test_figures_of_another_setting_are_not_judged():
+def test_compare_does_not_judge_figures_of_another_setting():
     prompts = SettingDifference("20 prompts", "Wikinews")
     numbers = {"value": 10, "low": 9, "high": 11}
     for differences, expected in (
@@ -59,7 +59,7 @@ def test_shares_from_published_counts_equal_published_shares(printed, value, exp
     assert state(figure, value=value, is_exact=True) == expected
 
 
-def test_ticks_are_shown_as_words():
+def test_table_shows_ticks_as_words():
     judged = find_published_figures("tab:llm_with_human")
     tick = judged[judged["value"] == "yes"].head(1)
     assert [state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
@@ -87,7 +87,7 @@ def test_table_of_models_has_the_papers_groups():
     assert (tables[0].rows[0], len(tables[0].rows)) == (cells, 3)
 
 
-def test_legend_counts_figures_inside_intervals():
+def test_legend_counts_papers_figures_inside_our_intervals():
     two = pd.concat(
         [ours(GUARD, value=92.861, low=92.0, high=93.0), ours(MAIN.head(1), value=50, low=49, high=51)]
     )

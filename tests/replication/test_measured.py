@@ -46,7 +46,7 @@ def by_key(figures):
     return dict(zip(keys, figures.itertuples(), strict=True))
 
 
-def test_metrics_have_the_papers_names():
+def test_figures_of_metrics_have_the_papers_datasets():
     rows = [("wikitext", 90.5), (OVERALL, 90.5), ("book", None)]
     scores = pd.DataFrame(rows, columns=["dataset", "value"])
     figures = figures_from_metrics(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
@@ -69,7 +69,7 @@ def verdicts():
     return table.assign(dataset="book", method_a="guard", method_b=ACS, criterion="fluency")
 
 
-def test_shares_follow_hand_arithmetic():
+def test_shares_of_verdicts_equal_hand_arithmetic():
     figures = by_key(figures_from_verdicts(validate(verdicts())))
     for dataset in ("All", "BookCorpus"):
         assert figures[dataset, "guard", "people.fluency.win"].ours == 75
@@ -86,7 +86,7 @@ def test_shares_follow_hand_arithmetic():
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
-def test_simulated_raters_do_not_count_beside_people():
+def test_shares_ignore_simulated_raters_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
     figures = by_key(figures_from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
@@ -110,7 +110,7 @@ def test_simulated_raters_do_not_count_beside_people():
         ("tab:llm_with_human", 24, 0),
     ],
 )
-def test_counts_give_the_papers_tables_except_one_row(counts, label, same, differ):
+def test_published_counts_give_all_but_one_row(counts, label, same, differ):
     """The shares' row "All" is not what its own counts give: 58.00 printed, (251 + 193/2) / 600 = 57.92."""
     compared = compare(find_published_figures(label), counts(COUNTS))
     states = compared["state"].value_counts()
@@ -118,7 +118,7 @@ def test_counts_give_the_papers_tables_except_one_row(counts, label, same, diffe
     assert set(compared["dataset"][compared["state"] == "differs"]) <= {"All"}
 
 
-def test_file_without_two_strategies_is_refused(counts):
+def test_counts_need_two_strategies(counts):
     for text, message in (
         (COUNTS.replace(",88,", ",many,"), r"counts\.csv holds no counts .*whole numbers"),
         ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(guard_wins\)"),
@@ -127,7 +127,7 @@ def test_file_without_two_strategies_is_refused(counts):
             counts(text)
 
 
-def test_dataset_without_a_verdict_has_no_share(counts):
+def test_dataset_without_verdicts_has_no_share(counts):
     rows = "wikitext,fluency,0,0,0\nbook,fluency,3,1,0\n"
     figures = counts(f"dataset,criterion,guard_wins,acs_wins,ties\n{rows}")
     assert set(figures["dataset"]) == {"BookCorpus", "All"}

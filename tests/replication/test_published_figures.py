@@ -44,7 +44,7 @@ def cells_of(tex, label):
 
 
 @pytest.mark.parametrize("label", CELLS)
-def test_table_has_every_cell_of_the_paper_once(tex, label):
+def test_table_file_has_every_cell_of_the_paper_once(tex, label):
     figures = find_published_figures(label)
     printed, bold = cells_of(tex, label)
     assert figures["value"].tolist() == printed
@@ -55,7 +55,7 @@ def test_table_has_every_cell_of_the_paper_once(tex, label):
     assert all(name == "human" or str(parse(name)) == name for name in figures["strategy"])
 
 
-def test_no_table_is_missing():
+def test_every_table_of_figures_has_a_file():
     assert set(labels()) == set(CELLS)
 
 
@@ -74,7 +74,7 @@ def test_no_table_is_missing():
         ("tab:different_beam_width", ("Wikinews", "beam(beams=50)", "diversity"), "9.7", ""),
     ],
 )
-def test_figures_equal_those_read_by_eye(label, key, value, mark):
+def test_figures_equal_cells_read_by_eye(label, key, value, mark):
     figures = find_published_figures(label).set_index(["dataset", "strategy", "metric"]).sort_index()
     ((our_value, its_mark),) = figures.loc[[key], ["value", "mark"]].to_numpy()
     assert (our_value, its_mark) == (value, mark)

@@ -42,7 +42,7 @@ def _prompts(tmp_path):
         (tmp_path / "prompts" / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
 
 
-def test_every_table_and_figure_of_the_paper_is_listed(tex):
+def test_list_has_every_table_and_figure_of_the_paper(tex):
     labels = {table.label for table in paper_tables()}
     floats = re.findall(r"\\label\{((?:tab|fig):.+?)\}", tex)
     assert len(floats) == 26
@@ -54,7 +54,7 @@ def test_every_table_and_figure_of_the_paper_is_listed(tex):
     assert [row[1] for row in listed] == [table.label for table in paper_tables()]
 
 
-def test_models_and_numbers_of_prompts_equal_the_papers(tex):
+def test_experiments_use_the_papers_models_and_prompts(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
     assert {model for label in labels() for model in find_published_figures(label)["model"]} - {""} == set(
@@ -62,7 +62,7 @@ def test_models_and_numbers_of_prompts_equal_the_papers(tex):
     )
 
 
-def test_search_has_settings_that_the_appendix_prints():
+def test_search_uses_the_settings_of_the_appendix():
     settings = check_settings(find_table("search").tables(), Path())
     printed = {name for label in labels() for name in find_published_figures(label)["strategy"]}
     assert {len(tried) for tried in settings.grids.values()} == {5}
@@ -70,7 +70,7 @@ def test_search_has_settings_that_the_appendix_prints():
 
 
 @pytest.mark.usefixtures("_prompts")
-def test_search_is_written_but_not_run():
+def test_search_writes_a_study_but_runs_nothing():
     small = (*SMALL, "tuning.maximize=coherence", "tuning.prompts=1")
     forecast = replicate("search", dry_run=True, overrides=small).lines[1]
     assert "6 prompts" in forecast
@@ -128,7 +128,7 @@ def test_replicate_resumes_and_refuses_other_settings(tmp_path):
             replicate("lambda", Path("made"), **changed, overrides=overrides)
 
 
-def test_table_of_people_names_the_next_commands():
+def test_replicating_peoples_table_names_next_commands():
     result = replicate("humaneval", Path("people"), limit=1, overrides=SMALL)
     assert result.lines == ("There are no verdicts yet.",)
     assert result.next[0] == "guard-eval annotate people --invite NAME"
@@ -142,7 +142,7 @@ def test_table_of_people_names_the_next_commands():
     assert sum(shares) == pytest.approx(100)
 
 
-def test_counts_in_a_file_give_figures(tmp_path):
+def test_replicate_reads_a_file_of_counts(tmp_path):
     Path("v.csv").write_text(
         "dataset,criterion,n_judgements,guard_wins,acs_wins,ties\nwikitext,coherence,200,88,38,74\n"
     )
@@ -151,7 +151,7 @@ def test_counts_in_a_file_give_figures(tmp_path):
     assert not Path("R").exists()
 
 
-def test_dry_run_writes_nothing(tmp_path):
+def test_dry_run_of_replicate_writes_nothing(tmp_path):
     lines = replicate("llm", limit=3, overrides=SMALL, dry_run=True).lines
     assert "6 prompts, and make 24 texts of at most 8 tokens each" in lines[1]
     assert list(tmp_path.iterdir()) == []
@@ -163,7 +163,7 @@ def planned(_prompts, tmp_path):
     return lambda name, *overrides: plan_replication(find_table(name), tmp_path / "made", (), None, overrides)
 
 
-def test_contrastive_decoding_needs_an_amateur(planned):
+def test_plan_leaves_out_contrastive_decoding_without_amateur(planned):
     for overrides, included in (
         ((), True),
         (("model.name=gpt2-xl",), False),
@@ -173,7 +173,7 @@ def test_contrastive_decoding_needs_an_amateur(planned):
         assert ("contrastive_decoding" in strategies) is included
 
 
-def test_table_of_models_has_a_study_for_each_model(planned):
+def test_plan_has_one_study_for_each_model(planned):
     table = find_table("models")
     for overrides, name in (((), "Gemma-7B"), (("model.name=meta-llama/Llama-3.1-8B",), "Llama-3.1")):
         tables, _ = planned("models", *overrides)
@@ -181,7 +181,7 @@ def test_table_of_models_has_a_study_for_each_model(planned):
         assert name_model(table, Study(Path("made"), Settings.model_validate(tables))) == name
 
 
-def test_prompts_of_other_datasets_are_left_out(planned):
+def test_plan_leaves_out_prompts_of_other_datasets(planned):
     assert {prompt.dataset for prompt in planned("median")[1]} == {"Wikinews", "tales"}
 
 
@@ -196,7 +196,7 @@ def test_published_generations_are_read_as_prompts(tmp_path):
     assert (news.dataset, news.text, news.reference) == ("Wikinews", "Once", " upon")
 
 
-def test_wrong_arguments_are_refused(planned):
+def test_replicate_refuses_wrong_arguments(planned):
     Path("empty").mkdir()
     twice, verdicts = [Path("prompts"), Path("prompts")], Path("v.csv")
     for table, options, message in (
@@ -217,6 +217,6 @@ def test_wrong_arguments_are_refused(planned):
     assert not Path("out").exists()
 
 
-def test_table_that_cannot_run_names_its_place():
+def test_table_without_experiment_names_its_place():
     assert "guard-eval annotate demo-study" in replicate("form").lines[1]
     assert "guard_eval/generation/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]

@@ -33,7 +33,7 @@ def table(tmp_path, monkeypatch):
     return Path("judged.csv")
 
 
-def test_table_of_verdicts_gives_a_report_and_a_paper(run, table):
+def test_verdict_table_gives_a_report_and_a_paper(run, table):
     arguments = ("report", "judged.csv", "--set", "rater_kind=person", "--output", "out")
     ran = run(*arguments, "--paper", "--set", 'family=["quality"]')
     assert ran.code == 0, ran

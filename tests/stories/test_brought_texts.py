@@ -226,7 +226,7 @@ raters_per_pair = 2
 """
 
 
-def test_systems_of_all_three_sources_are_in_one_report(run, tmp_path):
+def test_report_compares_systems_of_all_three_sources(run, tmp_path):
     server = LlamaServer()
     folder = tmp_path / "mixed"
     folder.mkdir()

@@ -47,7 +47,7 @@ def page(chromium):
     page.close()
 
 
-def test_raters_see_no_names_and_verdicts_have_the_methods(served, visit):
+def test_raters_see_no_names_but_verdicts_have_the_methods(served, visit):
     """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
     built = served.built
     page = visit("")
