@@ -244,8 +244,8 @@ def check_criteria(store: Store, judge: Judge) -> None:
     now = set(judge.criteria)
     if before and before != now:
         raise StudyError(
-            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, but study.toml "
-            f"now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
+            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, but "
+            f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
             '(name = "…"), with which it judges all pairs'
         )
     if changed := describe_rewordings(store_settings.read_criteria(store), judge.rubric):

@@ -313,8 +313,8 @@ def _write_leading_messages(prompt: JudgePrompt, seed: int, *, lines: bool) -> t
     if harmless != system:
         start = next(index for index, item in enumerate(system) if item != harmless[index])
         raise StudyError(
-            f"a judge's instructions contain {shorten(system[start : start + 20])!r}, which a model could take "
-            "for a control token or for our tags. Reword the prompt, or the criterion's definition"
+            f"a judge's instructions contain {shorten(system[start : start + 20])!r}, which a model could "
+            "take for a control token or for our tags. Reword the prompt, or the criterion's definition"
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_examples(prompt.examples) if prompt.examples else ():

@@ -1,4 +1,4 @@
-"""Batches: what is sent is paid once, at whatever step a run ends, and what fails is counted."""
+"""Runs in batches: no request is paid for twice, and failures are counted."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from fake_openai import Out, completion, failure, verdict
-from judge_requests import end_leases, judged_in, spent_by
+from judge_requests import count_judged_presentations, end_leases, read_spending
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -29,7 +29,7 @@ def test_batch_run_sends_one_question_online_first(run, store, pairs, server):
     assert (counts.verdicts, counts.requests, dict(counts.failures)) == (8, 8, {})
     assert (server.count("chat"), server.count("create"), len(server.batches)) == (1, 1, 1)
     assert server.times_paid == {1}
-    assert spent_by(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
+    assert read_spending(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
     assert run(batch=True).requests == 0
     assert run().requests == 0
 
@@ -37,7 +37,7 @@ def test_batch_run_sends_one_question_online_first(run, store, pairs, server):
 @pytest.mark.parametrize("step", ["chat", *STEPS])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
-    """The server kills the run before or after a step; only the online question can be in flight."""
+    """Kill the run before or after a step of the server. Only the online question can be lost."""
     pairs(4)
     process = child(batch=True)
     handle = server.handle
@@ -58,7 +58,7 @@ def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child
     end_leases(store)
     counts = run(batch=True)
     assert counts.failures.total() == 0
-    assert judged_in(store) == 8
+    assert count_judged_presentations(store) == 8
     assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
 
@@ -70,7 +70,7 @@ def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child
     ],
 )
 def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, server, step, status):
-    """A gateway may answer with an error although the provider has done what was asked."""
+    """Simulate a gateway that reports an error although the provider has created the batch."""
     pairs(4)
     first = Out(drop=True) if status is None else failure(status, late=True)
     server.faults[step] = [first, failure(503), failure(429)]
@@ -100,7 +100,7 @@ def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, f
     with pytest.raises(StudyError, match=words):
         run(batch=True)
     assert run(batch=True).failures.total() == 0
-    assert judged_in(store) == 8
+    assert count_judged_presentations(store) == 8
     assert server.times_paid == {1}
     assert len(server.batches) == 1 + 1
 
@@ -116,7 +116,7 @@ def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
         failures = set(requests.read_failures(db).values())
     assert {kind for kind, _ in failures} == {"server_error", "refusal"}
     assert ("server_error", "HTTP 500: oops") in failures
-    assert spent_by(store).held_usd == 0
+    assert read_spending(store).held_usd == 0
     server.act = verdict
     counts = run(batch=True)
     assert (counts.verdicts, dict(counts.failures)) == (2, {("refusal", "no"): 1})
@@ -125,14 +125,14 @@ def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
 
 @pytest.mark.parametrize(("ends", "lost"), [("completed", 5), ("expired", 0), ("cancelled", 0)])
 def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, server, ends, lost):
-    """What was certainly not done frees its money; the next run asks again."""
+    """Check that the next run asks again, and that unsent requests reserve no money."""
     pairs(3)
     server.ends, server.forgets = ends, True
     assert run(batch=True).failures.total() == 5
     with store.read() as db:
         reasons = set(requests.read_failures(db).values())
     assert reasons == {("server_error", "the batch brought neither an answer nor an error")}
-    assert spent_by(store).lost == lost
+    assert read_spending(store).lost == lost
     server.forgets = False
     assert run(batch=True).verdicts == 5
 
@@ -175,14 +175,14 @@ def test_is_too_large_recognises_every_providers_wording(words, kind):
 
 @pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])
 def test_too_large_batch_is_split_in_half(run, store, pairs, server, overfull):
-    """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
+    """Ask 40 questions: one alone, then tries of 39, 20 and 10 requests, then batches of 10, 10 and 9."""
     pairs(20)
     server.queue, server.overfull = 10, overfull
     counts = run(batch=True)
     assert (counts.verdicts, dict(counts.failures)) == (40, {})
     assert server.times_paid == {1}
     assert server.count("create") == 2 + 4
-    assert spent_by(store).held_usd == 0
+    assert read_spending(store).held_usd == 0
     assert run(batch=True).requests == 0
 
 
@@ -191,11 +191,11 @@ def test_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
     server.queue, server.overfull = 0, failure(400, ENQUEUED)
     with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
         run(batch=True)
-    assert spent_by(store).open == 0
+    assert read_spending(store).open == 0
 
 
 def test_batches_respect_the_providers_size_limits(run, pairs, server, monkeypatch):
-    """Without a refusal all of them are sent before the first is awaited."""
+    """Check that all batches are sent before the run waits for the first batch."""
     pairs(10)
     monkeypatch.setattr(judge_batches, "MOST_BYTES", 40_000)
     monkeypatch.setattr(judge_batches, "REQUESTS_AT_ONCE", 2)
@@ -226,7 +226,7 @@ def test_batch_answers_are_read_in_every_result_format(run, store, pairs, server
     server.rewrite = rewrite
     assert run(batch=True).verdicts == 6
     assert server.times_paid == {1}
-    assert spent_by(store).unmetered == 0
+    assert read_spending(store).unmetered == 0
 
 
 def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, server):
@@ -234,12 +234,12 @@ def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, s
     server.act = lambda ask: verdict(ask, tokens=(100, 10_000 if server.batches else 10))
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
         run(batch=True, budget_usd=1)
-    assert spent_by(store).open == 0
+    assert read_spending(store).open == 0
     assert run().verdicts == 5
 
 
 def test_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
-    """Whether its run lives or was killed, nobody waits for it, and the next run in batches collects it."""
+    """Check this for a batch of a live run and of a killed run. The next run in batches collects it."""
     pairs(3)
     server.lag = 10**6
     process = child(batch=True)
@@ -258,14 +258,14 @@ def test_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, chi
     assert server.times_paid == {1}
 
 
-def _fail(line):
+def _make_error_line(line):
     error = {"response": {"status_code": 500, "body": {"error": {"message": "oops"}}}, "error": None}
     return json.dumps(json.loads(line) | error).encode()
 
 
 @pytest.mark.parametrize(
     ("repeat", "warnings"),
-    [(_fail, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
+    [(_make_error_line, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
     ids=["an error", "another verdict"],
 )
 def test_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
@@ -281,6 +281,6 @@ def test_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monke
     with progress.use_reporter(reporter):
         assert run(batch=True).verdicts == 8
     assert {row.position for row in unblind.read_tidy_rows(store)} == {"A"}
-    assert spent_by(store).answers == 8
+    assert read_spending(store).answers == 8
     assert reporter.warn.call_count == warnings
     assert run(batch=True).requests == 0

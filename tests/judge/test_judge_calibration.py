@@ -1,11 +1,11 @@
-"""Pairs whose answer is known: how they are made, asked, kept apart from the study, and read again."""
+"""Calibration: pairs with known answers are made, asked, and stored apart from the study."""
 
 import json
 from collections import Counter
 
 import pytest
 from fake_openai import completion, failure, verdict
-from judge_requests import spent_by
+from judge_requests import read_spending
 
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
@@ -26,8 +26,8 @@ def pairs(pair):
 
 
 @pytest.fixture
-def ask(store, judge, run):
-    """Calibrate the judge."""
+def calibrate(store, judge, run):
+    """Return a function that asks all calibration questions."""
 
     return lambda: run(questions=read_unanswered_questions(store, judge, seed=11))
 
@@ -41,8 +41,8 @@ def checks(store):
     return read
 
 
-def reader(ask):
-    """A judge that sees identical texts, order of words and length, and is right about all of them."""
+def answer_correctly(ask):
+    """Answer all calibration questions correctly."""
     a, b = ask.texts
     if a == b:
         choice = "tie"
@@ -86,10 +86,10 @@ def test_calibration_questions_depend_only_on_texts_and_seed(pairs):
             assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
 
 
-def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ask, checks, run, server):
+def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, calibrate, checks, run, server):
     store_pairs.add(store, pairs)
-    server.act = reader
-    counts = ask()
+    server.act = answer_correctly
+    counts = calibrate()
     assert (counts.verdicts, counts.requests, dict(counts.failures)) == (14, 14, {})
     with store.read() as db:
         assert (unblind.read_tidy_rows(store), requests.read_failures(db)) == ([], {})
@@ -97,15 +97,15 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, as
     assert {side for row in result if row["criterion"] != "fluency" for side in row["answers"]} == {"tie"}
     fluency = {row["check"]: row["answers"][-1] for row in result if row["criterion"] == "fluency"}
     assert fluency == {"identical": "tie", "shuffled": "target", "swapped": "other", "padded": "other"}
-    assert ask().requests == 0
-    spent = spent_by(store)
+    assert calibrate().requests == 0
+    spent = read_spending(store)
     assert (spent.requests, spent.answers) == (14, 14)
     assert run().requests == 4  # the study is asked all the same
     assert len(unblind.read_tidy_rows(store)) == 2 * 2 * 2
     assert len({request.digest for request in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_calibration_leaves_out_failed_questions(store, pairs, ask, checks, server):
+def test_calibration_leaves_out_failed_questions(store, pairs, calibrate, checks, server):
     store_pairs.add(store, pairs)
     failed = []
 
@@ -118,17 +118,17 @@ def test_calibration_leaves_out_failed_questions(store, pairs, ask, checks, serv
         return verdict(request)
 
     server.act = act
-    counts = ask()
+    counts = calibrate()
     assert {kind: count for (kind, _), count in counts.failures.items()} == {"refusal": 2, "server_error": 1}
     left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["asked"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
     server.act = verdict
-    assert ask().requests == 1
+    assert calibrate().requests == 1
 
 
-@pytest.mark.parametrize("act", [reader, verdict])
+@pytest.mark.parametrize("act", [answer_correctly, verdict])
 def test_report_names_a_judge_that_fails_calibration(study, pairs, guard_eval, server, act):
-    """`verdict` prefers the text shown first, whatever the texts are; `reader` is right about all of them."""
+    """Calibrate a judge that always prefers the first text, and a judge that is always right."""
     lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
     folder = study(lines, pairs)
     server.act = act

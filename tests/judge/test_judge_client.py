@@ -1,4 +1,4 @@
-"""One request to a server that answers, refuses, breaks, or cannot be reached: what comes of it, in words."""
+"""The client: answers, failures and error messages of single requests, without the key in any output."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
-from judge_requests import sent
+from judge_requests import make_request
 
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
@@ -35,19 +35,19 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def send(judge, environ, question):
-    """Send one request once and return what came of it."""
+    """Return a function that sends one request and returns the answer or the failure."""
 
-    def run(url=None, *, timeout=5):
+    def send_once(url=None, *, timeout=5):
         settings = judge if url is None else Judge(model="m", base_url=url)
 
-        async def go():
+        async def post():
             provider = replace(connect_to(settings, environ), timeout=timeout)
             async with Client(provider, concurrency=1) as client:
-                return await client.post("/chat/completions", sent(settings, question()))
+                return await client.post("/chat/completions", make_request(settings, question()))
 
-        return asyncio.run(go())
+        return asyncio.run(post())
 
-    return run
+    return send_once
 
 
 UNBILLED = [  # what the server sends, the kind of failure, and what of the request's form may help
@@ -102,7 +102,7 @@ def test_failure_states_billing_and_needed_change(*, send, server, out, kind, ch
 
 
 def test_example_in_the_servers_docstring_works(server, environ):
-    """The module docstring of guard_eval.servers, line by line."""
+    """Run the example in the docstring of guard_eval.servers."""
     settings = ServedModel(
         model="m",
         base_url=server.url,
@@ -209,7 +209,7 @@ def test_error_for_the_user_contains_no_key(send, server, out, words):
 
 
 def test_error_inside_a_routers_error_is_read(send, server):
-    """As OpenRouter wraps them: https://openrouter.ai/docs/api-reference/errors."""
+    """Use the format of OpenRouter: https://openrouter.ai/docs/api-reference/errors."""
     raw = json.dumps({"error": {"message": "`temperature` is not supported by this model"}})
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
     server.act = lambda _: Out({"error": error})
@@ -217,8 +217,8 @@ def test_error_inside_a_routers_error_is_read(send, server):
 
 
 @pytest.fixture
-def endless():
-    """Serve answers that never end: so many blanks again and again, for as long as somebody reads them."""
+def serve_endlessly():
+    """Return a function that serves blanks until the client disconnects."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve(blanks, pause=0.0):
@@ -237,14 +237,14 @@ def endless():
         yield serve
 
 
-def test_endless_blanks_from_a_server_time_out(send, endless):
-    """As routers do while a model works: each byte is in time, and the answer never comes."""
-    error = send(endless(1, pause=0.02), timeout=0.2)
+def test_endless_blanks_from_a_server_time_out(send, serve_endlessly):
+    """Simulate a router that sends blanks while a model works, and never sends an answer."""
+    error = send(serve_endlessly(1, pause=0.02), timeout=0.2)
     assert (error.kind, error.billed) == ("timeout", True)
 
 
-def test_endless_answer_fills_no_memory(send, endless, server):
-    error = send(endless(2**16), timeout=60)
+def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
+    error = send(serve_endlessly(2**16), timeout=60)
     assert (error.kind, error.billed) == ("unreadable", True)
     assert "larger than 32 MB" in error.detail
     packed = gzip.compress(b" " * (LARGEST_RESPONSE + 1))
@@ -254,7 +254,7 @@ def test_endless_answer_fills_no_memory(send, endless, server):
 
 @pytest.mark.parametrize("key", ["e", "EMPTY"])
 def test_short_key_is_not_removed_from_answers(send, server, environ, key):
-    """A server of one's own may be given any key; the letters of a short one stand in every answer."""
+    """Use short keys of private servers, whose letters are in every answer."""
     environ["JUDGE_KEY"] = key
     whole = completion('{"fluency": "A", "EMPTY": 1}')
     server.act = lambda _: whole
@@ -331,7 +331,7 @@ def test_key_never_appears_in_output_or_database(send, server, caplog):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """Make a certificate that nobody has signed but itself."""
+    """Make a self-signed certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("needs the program openssl")
     subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")

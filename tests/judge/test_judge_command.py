@@ -1,4 +1,4 @@
-"""`guard-eval judge` as a user has it: preview, price, consent, keys, budget, failures, calibration, page."""
+"""The command `guard-eval judge`: previews, prices, confirmation, keys, criteria, failures and rounds."""
 
 import json
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 JUDGE = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\ncriteria = ["fluency"]\nconcurrency = 4\n'
 
 
-def table(name, **more):
-    """Return the lines of study.toml about a judge."""
+def make_judge_table(name, **more):
+    """Return a table [[judge]] of study.toml."""
     settings = {"model": "gpt-4o", "name": name, **more}
     return "\n".join(["[[judge]]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items()), ""])
 
@@ -26,7 +26,7 @@ def folder(study, pair):
 
 @pytest.fixture
 def own_key(study, server, monkeypatch):
-    """Let study.toml name a server and a key of the user's; return what allows that."""
+    """Name a server and the user's own key in study.toml, and return the option that allows this."""
     monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
     study(f'{JUDGE}base_url = "{server.url}"\napi_key_env = "SECRET"\n')
     return ("--send-key", f"SECRET={server.url.removesuffix('/v1')}")
@@ -92,7 +92,7 @@ def test_judge_refuses_wrong_options(folder, guard_eval, server, arguments, word
 
 
 def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key):
-    """study.toml names a server and a variable: without the user's own word nothing leaves."""
+    """Check that the user must allow the server and the variable that study.toml names."""
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
     assert f"study.toml wants the key in SECRET sent to {origin}; --yes does not allow that" in words
@@ -106,7 +106,7 @@ def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key)
 
 
 def test_collecting_a_batch_needs_permission_for_the_key(folder, guard_eval, server, own_key, monkeypatch):
-    """A calibration's batch hides no question, and no server gets a key unasked."""
+    """Check that no server gets a key without permission, even if only a batch must be collected."""
     refusal = failure(404)
     server.faults["poll"] = [refusal]
     assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *own_key).code == 2
@@ -137,7 +137,7 @@ def test_trusted_toml_allows_sending_a_key(*, folder, guard_eval, server, tmp_pa
 
 
 def test_long_requests_have_their_own_price():
-    """GPT-6.1 Sol: $2 and $10 a million tokens; beyond 272,000 tokens of input in a request, $4 and $15."""
+    """Compare with GPT-6.1 Sol: $2 and $10 per million tokens; $4 and $15 from 272,000 input tokens."""
     price = find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
     assert price.price_tokens(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)
     assert price.price_tokens(272_001, 1000) == pytest.approx(0.272001 * 4 + 0.001 * 15)
@@ -145,16 +145,16 @@ def test_long_requests_have_their_own_price():
 
 
 def test_judge_refuses_a_model_without_a_price(folder, study, guard_eval):
-    study(table("far", model="nobody-knows", base_url="https://far.example/v1"))
+    study(make_judge_table("far", model="nobody-knows", base_url="https://far.example/v1"))
     remedy = "unknown; set usd_per_million_tokens in study.toml"
     assert f"price: {remedy}" in guard_eval("judge", "s", "--dry-run").out
     assert f"the price of 'nobody-knows' is {remedy}" in guard_eval("judge", "s", "--yes").refused()
 
 
 def test_free_judge_needs_no_confirmation(guard_eval, study, pair):
-    study(table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
+    study(make_judge_table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
     assert "2 judged, 2 requests sent, $0.00" in guard_eval("judge", "s").out
-    study(table("unlisted", model="nobody-knows"))
+    study(make_judge_table("unlisted", model="nobody-knows"))
     assert (
         "price: free (a server in your network, and no listed price)"
         in guard_eval("judge", "s", "--dry-run").out
@@ -173,7 +173,7 @@ def test_preview_names_changed_settings(folder, study, guard_eval):
 
 
 def test_missing_key_stops_only_the_judge_that_needs_it(guard_eval, study, pair):
-    study(table("one", api_key_env="NOT_SET"), [pair(0)])
+    study(make_judge_table("one", api_key_env="NOT_SET"), [pair(0)])
     ran = guard_eval("judge", "s", "--yes")
     assert (ran.code, ran.out) == (2, "")
     assert "NOT_SET is not set" in ran.err
@@ -188,7 +188,7 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
 
     server.act = act
     bad = [pair(number, text_a=f"unjudgeable {number}") for number in range(14)]
-    judge = table("one", orders="one", concurrency=4, criteria=["fluency"])
+    judge = make_judge_table("one", orders="one", concurrency=4, criteria=["fluency"])
     folder = study(judge, [*bad, *map(pair, range(14, 24))])
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 3, ran
@@ -205,8 +205,8 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
 
 
 def test_judge_uses_its_own_or_the_studys_criteria(guard_eval, study, pair):
-    second = table("two", criteria=["fluency", "factuality"])
-    study('[annotation]\ncriteria = ["coherence"]\n' + table("one") + second, [pair(0)])
+    second = make_judge_table("two", criteria=["fluency", "factuality"])
+    study('[annotation]\ncriteria = ["coherence"]\n' + make_judge_table("one") + second, [pair(0)])
     ran = guard_eval("judge", "s", "--dry-run")
     assert ran.code == 0, ran
     assert "criteria: coherence\n" in ran.out
@@ -214,12 +214,12 @@ def test_judge_uses_its_own_or_the_studys_criteria(guard_eval, study, pair):
 
 
 def prefer_first_texts(ask):
-    """Answer as a judge that always prefers the text of the pair's first system."""
+    """Answer like a judge that always prefers the text of the pair's first system."""
     return verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
 
 
 def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, judged):
-    """Seven of seven prompts are 2/2⁷ = .016; the second round has one, and the third is not asked."""
+    """Seven of seven prompts give p = 2/2⁷ = .016, so the judge is not asked in the third round."""
     rounds = [1] * 6 + [2] + [3] * 5
     lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
     folder = study(lines, [pair(number, round=round_number) for number, round_number in enumerate(rounds)])

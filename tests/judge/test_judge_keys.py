@@ -1,4 +1,4 @@
-"""Which key goes to which server, and by which proxy: what a stranger's study.toml can do, and what not."""
+"""Keys: which key goes to which server and through which proxy, whatever a stranger's study.toml says."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ OTHER = "other-secret-0123456789"
 OWN = {"OPENAI_API_KEY": KEY}
 
 
-def sent(base_url, environ=OWN, **more):
+def choose_key(base_url, environ=OWN, **more):
     """Return the variable and the key that would go to this address."""
     result = connect_to(Judge(model="m", base_url=base_url, **more), environ)
     return result.variable, result.key
@@ -40,7 +40,7 @@ def sent(base_url, environ=OWN, **more):
     ],
 )
 def test_key_goes_to_servers_that_the_user_names(base_url, environ):
-    assert sent(base_url, environ) == ("OPENAI_API_KEY", KEY)
+    assert choose_key(base_url, environ) == ("OPENAI_API_KEY", KEY)
 
 
 FOREIGN = """https://api.openai.com.evil.example/v1 https://evil.example/api.openai.com/v1 https://xapi.openai.com/v1
@@ -51,10 +51,10 @@ https://gate.example:8443/v1 https://gate.example/v1/elsewhere http://gate.examp
 @pytest.mark.parametrize("base_url", FOREIGN.split())
 def test_key_goes_to_no_server_that_only_the_study_names(base_url):
     environ = OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}
-    assert sent(base_url, environ) == (None, KEYLESS)
+    assert choose_key(base_url, environ) == (None, KEYLESS)
     for name in ("OPENAI_API_KEY", "openai_api_key"):
         with pytest.raises(StudyError, match=r"(?i)OPENAI_API_KEY, which goes to .* alone") as caught:
-            sent(base_url, environ | {name: KEY}, api_key_env=name)
+            choose_key(base_url, environ | {name: KEY}, api_key_env=name)
         assert KEY not in str(caught.value)
 
 
@@ -65,15 +65,15 @@ api.openai.com%2eevil.example api.openai\u3002com api.openai.c\u043em user:word@
 @pytest.mark.parametrize("host", [*AMBIGUOUS.split(), "api.openai.com\t.evil.example"])
 def test_ambiguous_server_address_is_refused(host):
     with pytest.raises(StudyError, match="the model 'm'") as caught:
-        sent(f"https://{host}/v1")
+        choose_key(f"https://{host}/v1")
     assert "word" not in str(caught.value).replace("password", "")
 
 
 def test_server_gets_only_the_key_that_its_table_names():
     environ = OWN | {"THEIR_KEY": f" {OTHER}\n"}
-    assert sent("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
+    assert choose_key("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
     with pytest.raises(StudyError, match=r"THEIR_KEY is not set .* https://far.example needs a key"):
-        sent("https://far.example/v1", OWN, api_key_env="THEIR_KEY")
+        choose_key("https://far.example/v1", OWN, api_key_env="THEIR_KEY")
     for name in ("", "A B", "1A", "A=B", "A\n", "${HOME}", "Ä"):
         with pytest.raises(ValidationError):
             Judge(model="m", api_key_env=name)
@@ -81,8 +81,8 @@ def test_server_gets_only_the_key_that_its_table_names():
 
 def test_openai_needs_a_key():
     with pytest.raises(StudyError, match="OPENAI_API_KEY is not set"):
-        sent(None, {})
-    assert sent(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
+        choose_key(None, {})
+    assert choose_key(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
 
 
 HERE = ("127.8.9.1", "[::1]", "LOCALHOST")
@@ -107,7 +107,7 @@ def test_unencrypted_key_goes_only_to_this_machine(host):
 @pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret"])
 def test_malformed_key_is_refused_and_not_printed(key):
     with pytest.raises(StudyError, match="OPENAI_API_KEY") as caught:
-        sent(None, {"OPENAI_API_KEY": key})
+        choose_key(None, {"OPENAI_API_KEY": key})
     assert "sk-" not in str(caught.value)
     assert KEY not in repr(connect_to(Judge(model="m"), OWN))
 
@@ -123,23 +123,23 @@ SECRETS |= dict.fromkeys(("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"), 
 
 @pytest.fixture
 def ask(monkeypatch, tmp_path):
-    """Ask a server as a user does whose environment is full of secrets; return what it answered."""
+    """Return a function that asks a server. The environment is full of secrets."""
     for name, value in (SECRETS | {"THEIR_KEY": OTHER}).items():
         monkeypatch.setenv(name, value)
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password NeverToBeSeen\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
-    def run(**settings):
-        async def go():
+    def ask_server(**settings):
+        async def post():
             to = connect_to(Judge(model="m", **settings), plain_http=("http://judge.invalid",))
             async with Client(to, concurrency=1) as client:
                 reply = await client.post("/chat/completions", b'{"messages": []}')
                 await client.get("/batches")
                 return reply
 
-        return asyncio.run(go())
+        return asyncio.run(post())
 
-    return run
+    return ask_server
 
 
 @pytest.mark.parametrize(("named", "key"), [(None, KEYLESS), ("THEIR_KEY", OTHER)])
@@ -173,7 +173,7 @@ def test_redirects_are_not_followed(ask, server):
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    """Let all requests go by a proxy that wants another password."""
+    """Send all requests through a proxy that refuses the password."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""A judge whose answers cannot be used is not paid for the whole study, and every form it had is reported."""
+"""Costs: a judge whose answers have no verdict is stopped, and reasoning is included in the estimate."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_batch_without_verdicts_ends_the_run(run, pairs, server):
 
 
 def test_reasoning_is_detected_from_answers(study, pair, guard_eval, server):
-    """It needs 2000 tokens to think, and says so by what it does; a second run knows it already."""
+    """Use a model that needs 2000 tokens to think. A second run uses what the first run found."""
     study(JUDGE, map(pair, range(3)))
 
     def act(ask):
@@ -62,10 +62,10 @@ def test_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
 def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server):
     folder = study(JUDGE, map(pair, range(2)))
 
-    def drops_seed(ask):
+    def refuse_seed(ask):
         return failure(400, "unknown field: seed") if "seed" in ask else verdict(ask)
 
-    server.act = drops_seed
+    server.act = refuse_seed
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
     study(JUDGE + 'output = "text"\n', map(pair, range(2, 5)))
     assert "6 judged" in guard_eval("judge", "s", "--yes").out

@@ -1,4 +1,4 @@
-"""Judges that are asked on a study's own criteria, with its own prompt, examples and a rationale."""
+"""Judges with a study's own criteria, prompt, examples and rationale."""
 
 import html
 import json
@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from fake_openai import failure, verdict
-from judge_requests import completion_body
+from judge_requests import make_completion_bytes
 
 from guard_eval.cli.commands import load
 from guard_eval.records import BlindPair
@@ -59,7 +59,7 @@ ALL = 'prompt = "prompt.txt"\nexamples = "examples.jsonl"\nrationale = true\n'
 
 @pytest.fixture
 def folder(study, pair):
-    """Make a study of two pairs whose judge has these further lines."""
+    """Return a function that makes a study of two pairs with further lines for the judge."""
     study_folder = study(STUDY, map(pair, range(2)))
 
     def make(more=ALL, *, lines=STUDY, examples=EXAMPLES, prompt=PROMPT):
@@ -70,11 +70,11 @@ def folder(study, pair):
     return make
 
 
-def judge_of(study_folder):
+def read_judge_settings(study_folder):
     return Study.open(study_folder).settings.judge[0]
 
 
-def turns(ask):
+def read_messages(ask):
     return [(message["role"], message["content"]) for message in ask.get("messages") or ask["input"]]
 
 
@@ -84,8 +84,15 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
     assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
     assert Counter(row.criterion for row in judged(study_folder)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
-    (_, system), *examples, _ = turns(ask)
-    assert [role for role, _ in turns(ask)] == ["system", "user", "assistant", "user", "assistant", "user"]
+    (_, system), *examples, _ = read_messages(ask)
+    assert [role for role, _ in read_messages(ask)] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert system.startswith(
         "You compare jokes.\n\n1. Dry wit\nHow witty the text is, and {{how}} dryly.\n\n2. Fluency\n"
         f'{CRITERIA["fluency"].definition}\n\nThere are two metrics; {{"braces": {{}}}} stay.\n'
@@ -98,7 +105,7 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
         tag = make_tag_code(blind, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in request
         choices = parse_response(
-            completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
+            make_completion_bytes(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
         )
         assert choices == {name: example["verdict"][name] for name in ("wit", "fluency")}
         assert "</method-a>" not in request
@@ -112,7 +119,7 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
     assert "Dry wit" in load("report")(study_folder).page.read_text(encoding="utf-8")
     (prompt_path,) = (study_folder / "report" / "prompts").glob(
-        f"{make_prompt(judge_of(study_folder)).version}-*.txt"
+        f"{make_prompt(read_judge_settings(study_folder)).version}-*.txt"
     )
     text = prompt_path.read_text(encoding="utf-8")
     assert f"[system]\n{system}\n\n[user]" in text
@@ -122,14 +129,14 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
 
 def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
     def act(ask):
-        if turns(ask)[0][0] == "system":
+        if read_messages(ask)[0][0] == "system":
             return failure(400, "system role not supported")
         return verdict(ask)
 
     server.act = act
     folder()
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
-    sent = turns(server.asks[-1])
+    sent = read_messages(server.asks[-1])
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0][1].startswith("You compare jokes.")
     assert "Input prompt:" in sent[0][1]
@@ -145,7 +152,7 @@ def test_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
         "examples.jsonl and a rationale before the verdict\n" in out
     )
     assert '{"rationale": "Dry.", "wit": "B", "fluency": "A"}' in out
-    assert f"prompt {make_prompt(judge_of(folder())).version})" in out
+    assert f"prompt {make_prompt(read_judge_settings(folder())).version})" in out
     sizes = [
         int(re.search(r"prompt tokens: at most ([\d,]+)", example)[1].replace(",", ""))
         for example in (plain, out)
@@ -174,7 +181,7 @@ def test_examples_with_texts_of_the_study_are_refused(folder, guard_eval, server
 
 def test_request_key_changes_with_the_instructions(folder, question):
     def key(more="", *, lines=STUDY, **files):
-        judge = judge_of(folder(more, lines=lines, **files))
+        judge = read_judge_settings(folder(more, lines=lines, **files))
         return RequestBuilder(judge, seed=11).make_key(question(), choose_first_form(judge))
 
     keys = [
@@ -194,10 +201,13 @@ def test_request_key_changes_with_the_instructions(folder, question):
 
 def test_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
-    result = make_prompt(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
+    result = make_prompt(
+        read_judge_settings(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n"))
+    )
     assert result.version == PROMPT_VERSION
     assert (
-        result.write_system_message() == make_prompt(judge_of(folder("", lines=lines))).write_system_message()
+        result.write_system_message()
+        == make_prompt(read_judge_settings(folder("", lines=lines))).write_system_message()
     )
 
 

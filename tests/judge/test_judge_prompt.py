@@ -36,19 +36,19 @@ HOSTILE = [
 ]
 
 
-def system_prompt(names, *, lines=False):
+def write_system_message(names, *, lines=False):
     return JudgePrompt(criteria=criteria(names, CRITERIA)).write_system_message(lines=lines)
 
 
-def squeezed(text):
+def normalise_spaces(text):
     return " ".join(text.split())
 
 
 def test_prompt_has_exactly_the_sentences_of_appendix_f():
-    appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
+    appendix, ours = normalise_spaces(write_system_message(tuple(CRITERIA))).split("Output Format")
     remainder = appendix
     for sentence in APPENDIX_F:
-        before, result, remainder = remainder.partition(squeezed(sentence))
+        before, result, remainder = remainder.partition(normalise_spaces(sentence))
         assert result, sentence
         assert before.strip(" -") == "", (before, sentence)  # a list's dashes alone
     assert remainder.strip() == ""
@@ -65,7 +65,7 @@ def test_prompts_appendix_equals_the_papers_appendix():
     box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
     lines = box.replace("``", "“").replace("''", "”").splitlines()
     parts = [sentence for line in lines for sentence in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)]
-    sentences = [squeezed(sentence) for sentence in parts if sentence.strip()]
+    sentences = [normalise_spaces(sentence) for sentence in parts if sentence.strip()]
     assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
 
 
@@ -96,7 +96,7 @@ def test_both_orders_of_a_pair_have_the_same_tag_code(blind):
     )
 
 
-def sections(user, code):
+def read_tagged_texts(user, code):
     result = {}
     for name in ("prompt", "method-a", "method-b"):
         opening, closing = f"<{name}-{code}>\n", f"\n</{name}-{code}>"
@@ -115,7 +115,7 @@ def test_hostile_text_stays_inside_its_tags(text):
         assert messages[0] == empty[0]
         user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
-        inside = sections(user, make_tag_code(hostile, 5))
+        inside = read_tagged_texts(user, make_tag_code(hostile, 5))
         assert inside == {name: neutralise_markup(content) for name, content in texts.items()}
         frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
         codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"

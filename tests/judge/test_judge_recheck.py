@@ -1,8 +1,8 @@
-"""Stored requests are asked again byte for byte: what changed is counted, and no verdict changes."""
+"""Recheck: stored requests are sent again, changed answers are counted, and no verdict changes."""
 
 import pytest
 from fake_openai import completion, failure, verdict
-from judge_requests import judged_in, spent_by
+from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
 from guard_eval.study import Study
@@ -25,13 +25,13 @@ def judged_study(study, pair, guard_eval, server):
 def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
     before = [request.raw for request in server.seen]
     with Store.open(Study.open(judged_study).database) as store:
-        spent = spent_by(store).usd
+        spent = read_spending(store).usd
         ran = guard_eval("judge", "s", "--recheck", "15", "--yes")
         assert ran.code == 0, ran
         assert "15 of 15 answers give the same verdicts" in ran.out
         assert "more than 18 points in any share is not plausible" in ran.out  # 1 - 0.05 ** (1 / 15)
-        assert judged_in(store) == 40
-        assert spent_by(store).usd == pytest.approx(spent + 15 * 280 / 1e6)
+        assert count_judged_presentations(store) == 40
+        assert read_spending(store).usd == pytest.approx(spent + 15 * 280 / 1e6)
     repeated = [request.raw for request in server.seen[len(before) :]]
     assert len(repeated) == len({*repeated}) == 15
     assert {*repeated} <= {*before}

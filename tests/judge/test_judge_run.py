@@ -1,4 +1,4 @@
-"""Runs over a server that fails, is killed, or is asked by several at once: nothing is paid twice or lost."""
+"""Online runs: failing servers, killed runs and parallel runs lose no answer and pay nothing twice."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 import sqlalchemy
 from fake_openai import completion, failure, verdict
-from judge_requests import end_leases, judged_in, spent_by
+from judge_requests import count_judged_presentations, end_leases, read_spending
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -41,7 +41,7 @@ def test_each_pair_gets_a_verdict_in_both_orders(run, store, pairs, server):
     assert (counts.verdicts, counts.requests, dict(counts.failures)) == (8, 8, {})
     assert Counter(row.shown_first for row in unblind.read_tidy_rows(store)) == {"guard": 8, "top_k(k=50)": 8}
     assert run().requests == 0
-    assert spent_by(store).usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
+    assert read_spending(store).usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
 
 
 def test_one_order_halves_requests_and_balances_sides(run, store, pairs):
@@ -54,7 +54,7 @@ def test_one_order_halves_requests_and_balances_sides(run, store, pairs):
 
 @pytest.fixture
 def faulty(server):
-    """Fail now and then: refuse, break, cut off before and after paying, and talk."""
+    """Make the server fail at random: refusals, errors, lost answers and answers without a verdict."""
     drawn, lock = random.Random(3), threading.Lock()
 
     def act(ask):
@@ -95,7 +95,7 @@ def test_server_errors_never_exceed_the_budget(run, store, pairs, server, budget
         with contextlib.suppress(StudyError):
             run(concurrency=8, budget_usd=budget)
     paid = (server.paid.total() + server.unseen.total()) * (100 * 2 + 10 * 8) / 1e6
-    booked = spent_by(store).usd + spent_by(store).held_usd
+    booked = read_spending(store).usd + read_spending(store).held_usd
     assert paid <= booked <= budget + 1e-9
     assert unblind.read_tidy_rows(store)
 
@@ -105,21 +105,21 @@ def test_used_up_budget_ends_the_run_and_can_be_raised(run, store, pairs, batch)
     pairs(3)
     with pytest.raises(StudyError, match=r"the budget of \$0.011 is used up"):
         run(batch=batch, budget_usd=0.011)  # one request may cost $0.0098, and costs $0.00028
-    spent, done = spent_by(store), judged_in(store)
+    spent, done = read_spending(store), count_judged_presentations(store)
     assert spent.usd + spent.held_usd <= 0.011
     assert 0 < done < 6
     assert run(batch=batch, budget_usd=1).requests == 6 - done
-    assert judged_in(store) == 6
+    assert count_judged_presentations(store) == 6
 
 
 def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
-    """The first question takes the money; then all that goes on is to read answers that were paid before."""
+    """The first question reserves the money. The other questions need only stored answers."""
     pairs(6)
     questions = read_unjudged(store, judge, seed=11)
     server.act = lambda _: completion("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
     server.act = verdict
-    spent = spent_by(store)
+    spent = read_spending(store)
     for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
         with pytest.raises(StudyError, match="is used up"):
             run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
@@ -146,12 +146,12 @@ NO_JSON = [
 
 @pytest.mark.parametrize("failed", NO_JSON)
 def test_answer_blocked_by_the_server_is_requested_again(run, store, pairs, server, failed):
-    """As Groq does it: nobody says what it cost, so its money stays set aside."""
+    """Simulate Groq, which does not say what the answer cost. The money stays reserved."""
     pairs(3)
     server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
     counts = run(concurrency=1, output="json_schema")
     assert (counts.verdicts, dict(counts.failures)) == (6, {})
-    spent = spent_by(store)
+    spent = read_spending(store)
     assert spent.answers == counts.requests > 6
     assert spent.unmetered == spent.answers - 6
     assert spent.usd > 6 * (100 * 2 + 10 * 8) / 1e6 + spent.unmetered * 512 * 8 / 1e6
@@ -165,7 +165,7 @@ def test_answer_without_token_counts_is_not_free(run, store, pairs, server):
     server.act = lambda ask: verdict(ask, tokens=(0, 0))
     with pytest.raises(StudyError, match="is used up"):
         run(budget_usd=0.03)  # one request may cost about $0.01
-    spent = spent_by(store)
+    spent = read_spending(store)
     assert (spent.answers, spent.unmetered) == (2, 2)
     assert 0.018 < spent.usd <= 0.03
 
@@ -186,7 +186,7 @@ def test_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
     server.act = lambda ask: verdict(ask, delay=1.0)
     counts = run(concurrency=1, timeout=0.2, orders="one")
     assert [kind for kind, _ in counts.failures] == ["timeout"]
-    spent = spent_by(store)
+    spent = read_spending(store)
     assert (counts.requests, spent.lost) == (1, 1)
     assert spent.held_usd > 0  # the server may ask for its money
     assert run(concurrency=1, timeout=20.0, orders="one").verdicts == 1
@@ -200,19 +200,19 @@ def short_lease(monkeypatch):
 
 @pytest.mark.usefixtures("short_lease")
 def test_slow_answer_is_stored_under_a_renewed_lease(run, store, pairs, server):
-    """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
+    """An answer takes four times the lease. The lease is renewed, so no other run counts it as lost."""
     pairs(1)
     server.act = lambda ask: verdict(ask, delay=2.5)
     other = threading.Timer(1.5, run, kwargs={"orders": "one"})
     other.start()
     counts = run(orders="one")
     other.join()
-    assert (counts.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
+    assert (counts.verdicts, server.count("chat"), read_spending(store).lost) == (1, 1, 0)
 
 
 @pytest.mark.usefixtures("short_lease")
 def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, database, server):
-    """Another program locks the database while the first answer is awaited; that answer is kept."""
+    """Another program locks the database during the first request. The answer is stored."""
     if not database.startswith("sqlite"):
         pytest.skip("a lock of SQLite")
     pairs(2)
@@ -228,7 +228,7 @@ def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, databas
     server.act = act
     with pytest.raises(StudyError, match=r"another program has locked .* for .*, so nothing more is sent"):
         run(concurrency=1)
-    assert (len(server.asks), spent_by(store).answers) == (1, 1)
+    assert (len(server.asks), read_spending(store).answers) == (1, 1)
     locked.close()
     server.act = verdict
     assert run(concurrency=1).requests == 3
@@ -275,7 +275,7 @@ def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, w
 
 @pytest.mark.parametrize("refuses", [True, False])
 def test_run_adapts_to_a_server_of_two_parallel_requests(run, pairs, server, refuses):
-    """It does two requests at once, and refuses or queues the others."""
+    """Simulate a server that answers two requests at once, and refuses or queues the others."""
     pairs(30)
     free = threading.Semaphore(2)
 
@@ -319,7 +319,7 @@ def test_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs, s
     end_leases(store)
     counts = run(concurrency=16)
     assert counts.failures.total() == 0
-    assert judged_in(store) == 80
+    assert count_judged_presentations(store) == 80
     assert sum(count - 1 for count in server.paid.values()) <= 16
 
 
@@ -376,7 +376,7 @@ def test_revoked_judge_is_not_asked(run, store, pairs, judge, server):
 
 
 def test_full_database_is_an_error_and_stores_nothing(tmp_path, judge):
-    """SQLite ends the whole transaction at a statement that finds no room: what came before it is lost."""
+    """SQLite cancels the whole transaction if the disk is full, also the statements before the error."""
 
     def write(db, _, sizes):
         for size in sizes:

@@ -1,4 +1,4 @@
-"""A judge chooses a setting: by its win share against the baseline, on prompts and in a database apart."""
+"""Tuning by a judge: the setting with the highest win share against the baseline is chosen."""
 
 import json
 
@@ -24,7 +24,7 @@ model = "gpt-4o-2024-11-20"
 criteria = ["fluency"]
 """
 TEXTS = {"plain": "ordinary", "top_p(p=0.8)": "poor", "top_p(p=0.9)": "good", "top_p(p=0.95)": "ordinary"}
-"""What the texts of each system are, which the judge below likes or not."""
+"""The first word of each system's texts. The simulated judge likes some words more than others."""
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def folder(tmp_path):
     return folder
 
 
-def like_good_texts(ask):
+def prefer_good_texts(ask):
     ranks = [("poor", "ordinary", "good").index(text.split()[0]) for text in ask.texts]
     return verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
 
 
 def test_judge_tunes_by_win_share(folder, guard_eval, server):
-    """Three settings on three prompts in both orders are 18 questions; win shares are 0, 100 and 50 %."""
-    server.act = like_good_texts
+    """Three settings on three prompts in both orders give 18 questions. Win shares are 0, 100 and 50 %."""
+    server.act = prefer_good_texts
     first = guard_eval("measure", "s", "--tune")
     assert "9 judgments of settings against the baseline are missing" in first.out
     assert "guard-eval judge s --tune" in first.out

@@ -1,4 +1,4 @@
-"""The page of exchanges: all that was asked and answered, no method's name, and nothing foreign that runs."""
+"""The page of exchanges shows all requests and answers, names no method, and runs no foreign script."""
 
 import json
 import re
@@ -24,8 +24,8 @@ REFUSED, PROSE, HOSTILE_PAIR = 5, 6, 3
 JUDGES = ({"model": "steady"}, {"model": "always-a", "name": "a judge <img src=x>"})
 
 
-def act(ask):
-    """Judge as the model's name says: always the same text, or always the one that stands first."""
+def answer_by_model_name(ask):
+    """Answer as the model's name says: always prefer the same text, or always the text shown first."""
     if ask["model"] == "always-a":
         return answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
     if f"prompt number {REFUSED}" in ask.words:
@@ -39,8 +39,8 @@ def act(ask):
 
 @pytest.fixture
 def judged(store, pair, server, run):
-    """Twelve pairs, one of them hostile, that two judges have seen in both orders."""
-    server.act = act
+    """Let two judges compare twelve pairs in both orders. One pair is hostile."""
+    server.act = answer_by_model_name
     pairs = [pair(number) for number in range(12)]
     hostile = {name: getattr(pairs[HOSTILE_PAIR], name) + HOSTILE for name in ("prompt", "text_a")}
     pairs[HOSTILE_PAIR] = replace(pairs[HOSTILE_PAIR], **hostile)
@@ -67,7 +67,7 @@ def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_pa
 
 @pytest.fixture
 def voted(judged, store):
-    """On pair 0 both people and the judge prefer the first text, on pair 1 one person, on others nobody."""
+    """Add votes of two people: both agree with the judge on pair 0, one on pair 1, and none on pair 2."""
     plan = HandOutPlan(seed=1, slots=2, lease=timedelta(minutes=5))
     for rater, sides in (("ann", "ab"), ("ben", "aa")):
         person = raters.get_or_add(store, rater, "person")
