@@ -162,7 +162,7 @@ def plan_study(
     Raises:
         StudyError: There are too few raters for a result about raters in general.
     """
-    needs = [_find_need(design, count) for count in raters]
+    needs = [_compute_need(design, count) for count in raters]
     enough = [need.items for need in needs if need.items is not None]
     largest = 1.4 * max(enough) if enough else 1000
     if design.judge_r is not None:
@@ -187,9 +187,9 @@ def plan_study(
     )
 
 
-def _find_need(design: Design, raters: int) -> Need:
+def _compute_need(design: Design, raters: int) -> Need:
     items = find_items_needed(design, raters)
-    simpler = design.for_these_raters_alone()
+    simpler = design.restrict_to_these_raters()
     return Need(
         raters=raters,
         items=items,
@@ -242,7 +242,7 @@ def _make_table(
 ) -> Table:
     """Return the needs as a table. Further columns give the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
-    is_wider = design != design.for_these_raters_alone()
+    is_wider = design != design.restrict_to_these_raters()
     if is_wider:
         heads.append("These raters alone" if design.judge_r is None else "Without the judge")
     heads += [f"{size} items" for size in items]

@@ -38,7 +38,7 @@ class Pilot:
     results: int
 
     @property
-    def items(self) -> float:
+    def relative_size(self) -> float:
         """Return a number proportional to the items that 5 raters need: (1 − ties) (1 + 4 ICC)."""
         return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
@@ -84,7 +84,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
         )
         for criterion in criteria
     ]
-    return max(pilots, key=lambda pilot: pilot.items)
+    return max(pilots, key=lambda pilot: pilot.relative_size)
 
 
 def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:

@@ -99,7 +99,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
             f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "
             f"{study.command('annotate')}"
         )
-    verdicts = _pseudonymise(rows, pairs, {rater.name.casefold() for rater in people})
+    verdicts = _pseudonymise_verdicts(rows, pairs, {rater.name.casefold() for rater in people})
     judged = {row.pair_id for row in verdicts}
     texts = [asdict(pair) for pair in pairs if pair.id in judged]
     for text in texts:
@@ -107,10 +107,10 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declare_report(study, verdicts)),
+        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
         schema_name(FILE_NAME): schema_file(TableSettings, FILE_NAME).decode(),
     }
-    _check_private(study, people, allow, files)
+    _check_for_names_and_keys(study, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
     # The folder gets its final name when it is complete, so an interrupted command leaves no such folder.
@@ -119,7 +119,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         for name, content in files.items():
             write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
         report(making / "verdicts.csv", output=making / "report")
-        card = _write_card(
+        card = _write_dataset_card(
             making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded
         )
         write_whole(making / "README.md", card.encode())
@@ -136,7 +136,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
+def _pseudonymise_verdicts(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
     """Replace raters by pseudonyms. Sort verdicts, so that their order reveals neither times nor raters."""
     pseudonyms = _choose_pseudonyms(rows, names)
     positions = {pair.id: pair.position for pair in pairs}
@@ -171,7 +171,7 @@ def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, st
     return {row.rater: people.get(row.rater, row.rater) for row in rows}
 
 
-def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
+def _write_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
     """Return README.md, the dataset card. The card quotes the report in the folder."""
     pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
     kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
@@ -189,7 +189,7 @@ def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **value
     )
 
 
-def _check_private(
+def _check_for_names_and_keys(
     study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
 ) -> None:
     """Check that no text of the study names a person or holds a key, and that no published file holds a key.
@@ -249,7 +249,7 @@ def _list_owner_texts(system: System) -> list[object]:
     return [system.name, served, system.body]
 
 
-def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
+def _make_report_settings(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
     """Return the content of report.toml for verdicts.csv: the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}

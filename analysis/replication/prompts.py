@@ -27,10 +27,10 @@ _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 @functools.cache
-def name_dataset(name: str) -> str:
+def find_paper_dataset(name: str) -> str:
     """Return the paper's name of a dataset. A dataset that is not in the paper keeps its own name.
 
-    >>> name_dataset("wikitext"), name_dataset("book"), name_dataset("tales")
+    >>> find_paper_dataset("wikitext"), find_paper_dataset("book"), find_paper_dataset("tales")
     ('Wikitext', 'BookCorpus', 'tales')
     """
     plain = "".join(filter(str.isalnum, name.casefold()))
@@ -62,7 +62,7 @@ def choose_prompts(
             f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
             f"into {USUAL}/: {WHERE}"
         )
-    per_dataset = table.tables()["pairs"]["per_dataset"] if table.asks else len(prompts)
+    per_dataset = table.make_study_tables()["pairs"]["per_dataset"] if table.asks else len(prompts)
     return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
 
 
@@ -81,10 +81,10 @@ def read_prompt_files(paths: Sequence[Path]) -> list[Prompt]:
         if path.is_dir():
             files = [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]
         for file in files:
-            dataset = name_dataset(file.stem.split("_")[0].split("-")[0])
+            dataset = find_paper_dataset(file.stem.split("_")[0].split("-")[0])
             for prompt in read_prompts(file, dataset=dataset if dataset in ALIASES else None):
                 name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
                 if name in prompts:
                     raise StudyError(f"two prompts have the id {name!r}; name each file once, or change one")
-                prompts[name] = replace(prompt, id=name, dataset=name_dataset(prompt.dataset))
+                prompts[name] = replace(prompt, id=name, dataset=find_paper_dataset(prompt.dataset))
     return list(prompts.values())

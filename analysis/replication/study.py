@@ -36,7 +36,7 @@ def plan_replication(
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
     """
-    tables = apply_overrides(table.tables(), overrides)
+    tables = apply_overrides(table.make_study_tables(), overrides)
     model = tables["model"]
     generation = tables["generation"]
     metrics = tables["metrics"]
@@ -87,7 +87,7 @@ def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt])
     return Study.open(folder)
 
 
-def name_model(table: PaperTable, study: Study) -> str:
+def find_paper_model(table: PaperTable, study: Study) -> str:
     """Return the paper's name of the study's model. For other models, return the table's first model."""
     names = (name for name in table.models if MODELS[name] == study.settings.model.name)
     return next(names, table.models[0])
@@ -100,8 +100,8 @@ def find_differences(table: PaperTable, study: Study) -> list[SettingDifference]
     the settings of contrastive decoding and adaptive decoding, and seeds.
     """
     settings = study.settings
-    papers = table.tables()
-    model = MODELS[name_model(table, study)]
+    papers = table.make_study_tables()
+    model = MODELS[find_paper_model(table, study)]
     used = settings.model.name
     tokens = settings.generation.max_new_tokens
     papers_tokens = papers["generation"]["max_new_tokens"]

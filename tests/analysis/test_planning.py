@@ -172,7 +172,7 @@ def test_power_from_three_methods_corrects_for_comparisons(tmp_path):
     listed("pair_id method_a method_b rater verdict", rows).to_csv(path, index=False)
     planned = power(from_=path, share=0.6, icc=0.5, raters="2").design
     assert planned.results == 3
-    assert planned.level == pytest.approx(0.05 / 3)
+    assert planned.error_rate == pytest.approx(0.05 / 3)
 
 
 def test_plan_table_answer_and_numbers_agree():

@@ -24,7 +24,7 @@ from paper_data import (
 )
 from scipy import stats
 
-from analysis.replication.paper import find_table
+from analysis.replication.paper import find_paper_table
 from analysis.stats.printed import can_be_shares, nearest_percentage, possible_counts
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def test_judge_available(claim):
     last = max(ends[name] for name in models)
     claim.fails(f"none of {len(models)} models called gpt-4 is on sale after {last}")
     assert last == "2026-10-23"
-    model = find_table("llm").tables()["judge"][0]["model"]
+    model = find_paper_table("llm").make_study_tables()["judge"][0]["model"]
     assert model == "gpt-6.1-sol"
     assert model in get_args(chat_model.ChatModel)
 

@@ -11,13 +11,13 @@ from analysis.replication.command import replicate
 from analysis.replication.paper import (
     MODELS,
     PROMPTS,
+    find_paper_table,
     find_published_figures,
-    find_table,
-    labels,
-    paper_tables,
+    list_figure_labels,
+    read_paper_tables,
 )
 from analysis.replication.prompts import read_prompt_files
-from analysis.replication.study import name_model, plan_replication
+from analysis.replication.study import find_paper_model, plan_replication
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings
@@ -26,7 +26,7 @@ from guard_eval.study.settings import Settings
 pytestmark = pytest.mark.slow
 
 SMALL = ("model.name=bundled", "generation.max_new_tokens=8")
-RUN = [table for table in paper_tables() if table.experiment]
+RUN = [table for table in read_paper_tables() if table.experiment]
 
 
 @pytest.fixture(autouse=True)
@@ -43,28 +43,28 @@ def _prompts(tmp_path):
 
 
 def test_list_has_every_table_and_figure_of_the_paper(tex):
-    labels = {table.label for table in paper_tables()}
+    labels = {table.label for table in read_paper_tables()}
     floats = re.findall(r"\\label\{((?:tab|fig):.+?)\}", tex)
     assert len(floats) == 26
     assert set(floats) == {label for label in labels if not label.startswith("app:")}
     algorithms = re.findall(r"\\begin\{breakablealgorithm\}", tex)
     boxes = re.findall(r"\\begin\{tcolorbox\}", tex)
-    assert len(paper_tables()) == len(floats) + len(algorithms) + len(boxes)
+    assert len(read_paper_tables()) == len(floats) + len(algorithms) + len(boxes)
     listed = replicate().tables[0].rows
-    assert [row[1] for row in listed] == [table.label for table in paper_tables()]
+    assert [row[1] for row in listed] == [table.label for table in read_paper_tables()]
 
 
 def test_experiments_use_the_papers_models_and_prompts(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
-    assert {model for label in labels() for model in find_published_figures(label)["model"]} - {""} == set(
-        MODELS
-    )
+    assert {model for label in list_figure_labels() for model in find_published_figures(label)["model"]} - {
+        ""
+    } == set(MODELS)
 
 
 def test_search_uses_the_settings_of_the_appendix():
-    settings = check_settings(find_table("search").tables(), Path())
-    printed = {name for label in labels() for name in find_published_figures(label)["strategy"]}
+    settings = check_settings(find_paper_table("search").make_study_tables(), Path())
+    printed = {name for label in list_figure_labels() for name in find_published_figures(label)["strategy"]}
     assert {len(tried) for tried in settings.grids.values()} == {5}
     assert set(settings.systems) <= printed
 
@@ -82,7 +82,10 @@ def test_search_writes_a_study_but_runs_nothing():
 
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
 def test_experiment_has_the_strategies_of_its_table(table):
-    settings, figures = Settings.model_validate(table.tables()), find_published_figures(table.label)
+    settings, figures = (
+        Settings.model_validate(table.make_study_tables()),
+        find_published_figures(table.label),
+    )
     assert settings.model.name == MODELS[table.models[0]]
     assert settings.generation.max_new_tokens == 256
     if table.asks:
@@ -160,7 +163,9 @@ def test_dry_run_of_replicate_writes_nothing(tmp_path):
 @pytest.fixture
 def planned(_prompts, tmp_path):
     """Return a function that plans the study of a table."""
-    return lambda name, *overrides: plan_replication(find_table(name), tmp_path / "made", (), None, overrides)
+    return lambda name, *overrides: plan_replication(
+        find_paper_table(name), tmp_path / "made", (), None, overrides
+    )
 
 
 def test_plan_leaves_out_contrastive_decoding_without_amateur(planned):
@@ -174,11 +179,11 @@ def test_plan_leaves_out_contrastive_decoding_without_amateur(planned):
 
 
 def test_plan_has_one_study_for_each_model(planned):
-    table = find_table("models")
+    table = find_paper_table("models")
     for overrides, name in (((), "Gemma-7B"), (("model.name=meta-llama/Llama-3.1-8B",), "Llama-3.1")):
         tables, _ = planned("models", *overrides)
         assert tables["model"]["name"] == MODELS[name]
-        assert name_model(table, Study(Path("made"), Settings.model_validate(tables))) == name
+        assert find_paper_model(table, Study(Path("made"), Settings.model_validate(tables))) == name
 
 
 def test_plan_leaves_out_prompts_of_other_datasets(planned):
