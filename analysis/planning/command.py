@@ -116,7 +116,7 @@ def power(
         StudyError: A value is impossible, the pilot cannot be read, or the file cannot be written.
     """
     if output is not None and output.suffix.lower() not in FORMATS:
-        raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
+        raise StudyError(f"{output}: the name of a figure must end in {', '.join(FORMATS)}")
     pilot = None if from_ is None else read_pilot(from_, overrides)
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}

@@ -68,7 +68,7 @@ class Design:
         modes = {"--rater-sd": self.rater_sd, "--margin": self.margin, "--judge-r": self.judge_r}
         chosen = [option for option, value in modes.items() if value is not None]
         if len(chosen) > 1:
-            raise StudyError(f"{' and '.join(chosen)} are different plans; leave all but one of them out")
+            raise StudyError(f"{' and '.join(chosen)} are different plans. Give only one of these options")
 
     @property
     def distance_from_half(self) -> float:
@@ -188,8 +188,8 @@ def _compute_random_raters_power(
     """
     if raters < FEWEST_RATERS:
         raise StudyError(
-            f"{raters} raters: a plan for other raters like these takes at least {FEWEST_RATERS}; give "
-            "--raters 3,5,10,20"
+            f"{raters} raters are too few for a result about raters in general: at least {FEWEST_RATERS} are "
+            "needed. Give --raters 3,5,10,20"
         )
     between_items = design.icc * design.rating_variance
     residual = design.rating_variance - between_items - rater_sd**2

@@ -73,7 +73,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
     """
     frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
-        raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
+        raise StudyError("all raters of the pilot are simulated. Name a pilot with people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
     cells = list(group_by_result(scored.scores_by_kind))

@@ -86,7 +86,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     target = folder.resolve()
     if target == Path.cwd():
         raise StudyError(
-            "publish replaces the folder that you name, so it cannot be the current folder; name another"
+            "publish cannot write into the current folder, because it replaces the whole folder. Name "
+            "another folder"
         )
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
@@ -96,8 +97,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         pairs = store_pairs.read(store)
     if not rows:
         raise StudyError(
-            f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "
-            f"{study.command('annotate')}"
+            f"{study.folder} has no verdicts yet. Collect verdicts with: {study.command('annotate')}"
         )
     verdicts = _pseudonymise_verdicts(rows, pairs, {rater.name.casefold() for rater in people})
     judged = {row.pair_id for row in verdicts}
@@ -192,7 +192,7 @@ def _write_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow],
 def _check_for_names_and_keys(
     study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
 ) -> None:
-    """Check that no text of the study names a person or holds a key, and that no published file holds a key.
+    """Check that no setting contains a person's name or a key, and that no published file contains a key.
 
     Raises:
         StudyError: A name or a key was found. The message lists all of them.
@@ -230,16 +230,16 @@ def _check_for_names_and_keys(
             repr(name) for name in names - harmless if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
         ]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
-        problems += [f"{setting} holds {word}" for word in words]
+        problems += [f"{setting} contains {word}" for word in words]
     key_variables = (keyed.api_key_env or "" for keyed in (*settings.judge, *settings.system))
     for variable in (*_SECRET_VARIABLES, *key_variables):
         value = os.environ.get(variable, "")
         searched = (typed | files).items() if len(value) > 7 else ()
-        problems += [f"{name} holds the value of {variable}" for name, text in searched if value in text]
+        problems += [f"{name} contains the value of {variable}" for name, text in searched if value in text]
     if problems:
         raise StudyError(
-            f"{study.folder} would be published with a rater's name or a key, so nothing was; change these "
-            "settings, or let a harmless name through with --allow NAME:\n  " + "\n  ".join(problems)
+            f"{study.folder} contains a rater's name or a key, so nothing was published. Change these "
+            "settings, or allow a harmless name with --allow NAME:\n  " + "\n  ".join(problems)
         )
 
 

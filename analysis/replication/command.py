@@ -107,7 +107,7 @@ def replicate(
     if verdicts is not None:
         unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
         if named := [name for name, value in unused.items() if value]:
-            raise StudyError(f"--verdicts runs nothing, so {named[0]} has no effect; leave one of them out")
+            raise StudyError(f"{named[0]} has no effect with --verdicts. Leave one of these options out")
         return _compare_verdicts(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
@@ -166,14 +166,14 @@ def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Rep
     """Compare the paper's figures with a file of verdicts or of counts of verdicts."""
     if not table.asks:
         raise StudyError(
-            f"{table.label} is not a table of verdicts; guard-eval replicate lists those that are"
+            f"{table.label} is not a table of verdicts. To list the tables, run: guard-eval replicate"
         )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
     ours = read_count_figures(path, who=who)
     if ours is None:
         ours = make_verdict_figures(read_verdicts(path, rater_kind=kind))
-    note = f"from {path.name}; nothing is known of its setting but what the file says"
+    note = f"from {path.name}; the setting of its experiment is unknown"
     return _show_comparison(table, folder, ours, [], [note])
 
 
@@ -203,7 +203,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
                 next=tuple(following),
             )
         if all(row.rater_kind in SIMULATED for row in rows):
-            notes.append("SIMULATED raters: no person rated")
+            notes.append("All raters are SIMULATED")
         ours = make_verdict_figures(make_verdict_table(rows))
     else:
         measured = load("measure")(study)
@@ -237,8 +237,8 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     compared = compare_figures(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
-            f"no verdict belongs to {table.label}: {table.title}; check that the column rater_kind says who "
-            "judged"
+            f"no verdict belongs to {table.label}: {table.title}. Check the kinds of raters in the column "
+            "rater_kind"
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"

@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.replication.prompts import find_paper_dataset
 from analysis.scores.scores import rater_scores
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
@@ -51,7 +51,7 @@ def make_verdict_figures(verdicts: pd.DataFrame) -> pd.DataFrame:
     table = table.astype(object)
     names = {name: table[name].map(_parse_strategy_name) for name in ("method_a", "method_b", "verdict")}
     names["dataset"] = table["dataset"].map(find_paper_dataset)
-    scores = rater_scores(validate(table.assign(**names)))
+    scores = rater_scores(check_verdicts(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
         who=scores["rater_kind"].map(WHO),
         wins=(scores["net"] > 0).astype(int),
@@ -133,8 +133,8 @@ def read_count_figures(path: Path, *, who: str) -> pd.DataFrame | None:
     are_whole_numbers = set(table[["ties", *wins]].dtypes) == {np.dtype(int)}
     if len(wins) != 2 or not are_whole_numbers:
         raise StudyError(
-            f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
-            "criterion, and as whole numbers ties and NAME_wins for either strategy"
+            f"{path} has no counts for two strategies (found: {', '.join(wins) or 'none'}). It needs the "
+            "columns dataset and criterion, and whole numbers in ties and in NAME_wins for both strategies"
         )
     first, second = (_parse_strategy_name(name.removesuffix("_wins")) for name in wins)
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})

@@ -24,7 +24,7 @@ from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import apply_overrides, read_toml
-from guard_eval.texts.new import prompt_lines
+from guard_eval.texts.new import format_prompts
 from guard_eval.texts.prompts import read_study_prompts
 
 
@@ -74,15 +74,15 @@ def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt])
     """
     settings = folder / "study.toml"
     prompts_path = folder / "prompts.jsonl"
-    lines = prompt_lines(prompts)
+    lines = format_prompts(prompts)
     if not settings.exists():
         write_whole(prompts_path, lines, make_folder=True)
         write_study_toml(folder, tomli_w.dumps(tables).encode())
         progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
     elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
         raise StudyError(
-            f"{folder} holds a replication with other settings or prompts; name another FOLDER, or leave the "
-            "options out to go on with it"
+            f"{folder} has a replication with other settings or prompts. Name another folder, or leave the "
+            "options out to continue the replication"
         )
     return Study.open(folder)
 

@@ -8,7 +8,7 @@ import pytest
 from analysis.replication.compare import KEYS, compare_figures
 from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_count_figures
 from analysis.replication.paper import find_published_figures
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
@@ -70,7 +70,7 @@ def verdicts():
 
 
 def test_shares_of_verdicts_equal_hand_arithmetic():
-    figures = by_key(make_verdict_figures(validate(verdicts())))
+    figures = by_key(make_verdict_figures(check_verdicts(verdicts())))
     for dataset in ("All", "BookCorpus"):
         assert figures[dataset, "guard", "people.fluency.win"].ours == 75
         assert figures[dataset, "guard", "people.fluency.tie"].ours == 25
@@ -78,18 +78,20 @@ def test_shares_of_verdicts_equal_hand_arithmetic():
         assert figures[dataset, ACS, "people.fluency.share"].ours == 12.5
         assert figures[dataset, "guard", "judge.fluency.win"].ours == 50
         assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
-    for_guard = by_key(make_verdict_figures(validate(verdicts().replace({"verdict": {ACS: "guard"}}))))
+    for_guard = by_key(make_verdict_figures(check_verdicts(verdicts().replace({"verdict": {ACS: "guard"}}))))
     assert for_guard["All", ACS, "both.fluency.agree"].ours == 1
     win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
-    one_prompt = by_key(make_verdict_figures(validate(verdicts().assign(prompt_id="p"))))
+    one_prompt = by_key(make_verdict_figures(check_verdicts(verdicts().assign(prompt_id="p"))))
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
 def test_shares_ignore_simulated_raters_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
-    figures = by_key(make_verdict_figures(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
+    figures = by_key(
+        make_verdict_figures(check_verdicts(pd.concat([verdicts(), simulated], ignore_index=True)))
+    )
     assert figures["All", "guard", "people.fluency.win"].ours == 75
     judge = verdicts()[4:].assign(shown_first="guard", presentation=1)
     both_orders = pd.concat(
@@ -120,7 +122,7 @@ def test_published_counts_give_all_but_one_row(counts, label, same, differ):
 
 def test_counts_need_two_strategies(counts):
     for text, message in (
-        (COUNTS.replace(",88,", ",many,"), r"counts\.csv holds no counts .*whole numbers"),
+        (COUNTS.replace(",88,", ",many,"), r"counts\.csv has no counts .*whole numbers"),
         ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(guard_wins\)"),
     ):
         with pytest.raises(StudyError, match=message):

@@ -127,7 +127,7 @@ def test_replicate_resumes_and_refuses_other_settings(tmp_path):
     assert second.figures.equals(result.figures)
     assert page.read_bytes() == before
     for changed in ({**options, "limit": 2}, {**options, "prompts": [Path("tales.jsonl")]}):
-        with pytest.raises(StudyError, match="made holds a replication with other settings or prompts"):
+        with pytest.raises(StudyError, match="made has a replication with other settings or prompts"):
             replicate("lambda", Path("made"), **changed, overrides=overrides)
 
 
@@ -139,7 +139,7 @@ def test_replicating_peoples_table_names_next_commands():
     assert any("would make 0" in line for line in replicate("humaneval", Path("people"), dry_run=True).lines)
     simulate(Study.open(Path("people")))
     result = replicate("humaneval-counts", Path("people"))
-    assert "SIMULATED raters: no person rated" in result.lines
+    assert "All raters are SIMULATED" in result.lines
     assert result.lines[1].startswith("OTHER SETTING: model bundled, where we take Qwen/Qwen2.5-7B")
     shares = result.figures["ours"][result.figures["dataset"] == "All"][:3]
     assert sum(shares) == pytest.approx(100)
@@ -212,7 +212,7 @@ def test_replicate_refuses_wrong_arguments(planned):
         (
             "main",
             {"verdicts": verdicts},
-            "not a table of verdicts; guard-eval replicate lists those that are",
+            "not a table of verdicts. To list the tables, run: guard-eval replicate",
         ),
         ("llm", {"verdicts": verdicts}, "v.csv"),
         ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect; leave one of them out"),
