@@ -6,7 +6,7 @@ import time
 from unittest.mock import Mock
 
 import pytest
-from fake_openai import Out, completion, failure, verdict
+from fake_openai import Response, make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, end_leases, read_spending
 
 from guard_eval import progress
@@ -18,7 +18,7 @@ from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow
 
-ENDLESS = Out({"data": [{"id": "x"}], "has_more": True})
+ENDLESS = Response({"data": [{"id": "x"}], "has_more": True})
 STEPS = ("upload", "create", "poll", "download")
 
 
@@ -49,7 +49,7 @@ def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child
     def handle_or_kill(method, path, raw, headers):
         if server.step(method, path)[0] == step and when == "before" and process.poll() is None:
             kill()
-            return failure(503)
+            return make_error(503)
         return handle(method, path, raw, headers)
 
     server.handle = handle_or_kill
@@ -72,8 +72,8 @@ def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child
 def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, server, step, status):
     """Simulate a gateway that reports an error although the provider has created the batch."""
     pairs(4)
-    first = Out(drop=True) if status is None else failure(status, late=True)
-    server.faults[step] = [first, failure(503), failure(429)]
+    first = Response(drop=True) if status is None else make_error(status, late=True)
+    server.faults[step] = [first, make_error(503), make_error(429)]
     assert run(batch=True).verdicts == 8
     assert len(server.batches) == 1
     assert server.times_paid == {1}
@@ -82,15 +82,18 @@ def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, se
 @pytest.mark.parametrize(
     ("faults", "words"),
     [
-        ({"create": [Out(drop=True)], "list": [Out([])]}, "is not that of a Batch API"),
-        ({"create": [Out(drop=True)], "list": [failure(404)]}, "connection was lost"),
-        ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
-        ({"create": [Out(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
-        ({"poll": [Out([])]}, "is not that of a Batch API"),
-        ({"poll": [failure(404)]}, "has no batch .* If the batch was deleted, give"),
-        ({"download": [failure(404)]}, "has no batch .* or no results of this batch"),
-        ({"upload": [failure(404)]}, "has no Batch API"),
-        ({"create": [failure(400, "no such model")]}, "refuses the batch .*no such model"),
+        ({"create": [Response(drop=True)], "list": [Response([])]}, "is not that of a Batch API"),
+        ({"create": [Response(drop=True)], "list": [make_error(404)]}, "connection was lost"),
+        (
+            {"create": [Response(drop=True)], "list": [Response({"data": {}})]},
+            "is not that of a Batch API",
+        ),
+        ({"create": [Response(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
+        ({"poll": [Response([])]}, "is not that of a Batch API"),
+        ({"poll": [make_error(404)]}, "has no batch .* If the batch was deleted, give"),
+        ({"download": [make_error(404)]}, "has no batch .* or no results of this batch"),
+        ({"upload": [make_error(404)]}, "has no Batch API"),
+        ({"create": [make_error(400, "no such model")]}, "refuses the batch .*no such model"),
     ],
 )
 def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
@@ -108,8 +111,12 @@ def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, f
 def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
     pairs(3)
     turns = iter(range(6))  # the first is online
-    outs = {2: failure(500, "oops"), 3: completion("", refusal="no"), 4: None}  # the turn of 4 never comes
-    server.act = lambda ask: outs.get(next(turns), verdict(ask))
+    outs = {
+        2: make_error(500, "oops"),
+        3: make_chat_answer("", refusal="no"),
+        4: None,
+    }  # the turn of 4 never comes
+    server.act = lambda ask: outs.get(next(turns), make_verdict(ask))
     counts = run(batch=True)
     assert (counts.verdicts, counts.failures.total()) == (3, 3)
     with store.read() as db:
@@ -117,7 +124,7 @@ def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
     assert {kind for kind, _ in failures} == {"server_error", "refusal"}
     assert ("server_error", "HTTP 500: oops") in failures
     assert read_spending(store).held_usd == 0
-    server.act = verdict
+    server.act = make_verdict
     counts = run(batch=True)
     assert (counts.verdicts, dict(counts.failures)) == (2, {("refusal", "no"): 1})
     assert server.times_paid == {1}
@@ -131,7 +138,7 @@ def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, s
     assert run(batch=True).failures.total() == 5
     with store.read() as db:
         reasons = set(requests.read_failures(db).values())
-    assert reasons == {("server_error", "the batch brought neither an answer nor an error")}
+    assert reasons == {("server_error", "the batch has neither an answer nor an error")}
     assert read_spending(store).lost == lost
     server.forgets = False
     assert run(batch=True).verdicts == 5
@@ -139,7 +146,7 @@ def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, s
 
 def test_empty_batch_answer_is_paid_and_repeated_twice(run, store, pairs, server):
     pairs(2)
-    server.act = lambda ask: Out(None, paid=True) if "number 1" in ask.words else verdict(ask)
+    server.act = lambda ask: Response(None, paid=True) if "number 1" in ask.words else make_verdict(ask)
     failures = [run(batch=True).failures for _ in range(2)]
     assert failures[0] == failures[1]
     assert {kind for kind, _ in failures[0]} == {"unreadable"}
@@ -173,7 +180,7 @@ def test_is_too_large_recognises_every_providers_wording(words, kind):
     assert is_too_large(words, kind)
 
 
-@pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])
+@pytest.mark.parametrize("overfull", [None, make_error(429, ENQUEUED, code="token_limit_exceeded")])
 def test_too_large_batch_is_split_in_half(run, store, pairs, server, overfull):
     """Ask 40 questions: one alone, then tries of 39, 20 and 10 requests, then batches of 10, 10 and 9."""
     pairs(20)
@@ -188,7 +195,7 @@ def test_too_large_batch_is_split_in_half(run, store, pairs, server, overfull):
 
 def test_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
     pairs(3)
-    server.queue, server.overfull = 0, failure(400, ENQUEUED)
+    server.queue, server.overfull = 0, make_error(400, ENQUEUED)
     with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
         run(batch=True)
     assert read_spending(store).open == 0
@@ -231,7 +238,7 @@ def test_batch_answers_are_read_in_every_result_format(run, store, pairs, server
 
 def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, server):
     pairs(3)
-    server.act = lambda ask: verdict(ask, tokens=(100, 10_000 if server.batches else 10))
+    server.act = lambda ask: make_verdict(ask, tokens=(100, 10_000 if server.batches else 10))
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
         run(batch=True, budget_usd=1)
     assert read_spending(store).open == 0

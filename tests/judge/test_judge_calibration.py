@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from fake_openai import completion, failure, verdict
+from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import read_spending
 
 from guard_eval.store import pairs as store_pairs
@@ -50,7 +50,7 @@ def answer_correctly(ask):
         choice = "A" if a.startswith(("The fox ran", "A hen sat")) else "B"
     else:
         choice = "B" if len(a) > len(b) else "A"
-    return completion(json.dumps({"fluency": choice, "coherence": "tie"}))
+    return make_chat_answer(json.dumps({"fluency": choice, "coherence": "tie"}))
 
 
 def test_calibration_questions_depend_only_on_texts_and_seed(pairs):
@@ -111,22 +111,22 @@ def test_calibration_leaves_out_failed_questions(store, pairs, calibrate, checks
 
     def act(request):
         if request.texts[0] == request.texts[1]:
-            return completion("", refusal="no")
+            return make_chat_answer("", refusal="no")
         if not failed or request.texts in failed:
             failed.append(request.texts)
-            return failure(500)
-        return verdict(request)
+            return make_error(500)
+        return make_verdict(request)
 
     server.act = act
     counts = calibrate()
     assert {kind: count for (kind, _), count in counts.failures.items()} == {"refusal": 2, "server_error": 1}
     left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["asked"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
-    server.act = verdict
+    server.act = make_verdict
     assert calibrate().requests == 1
 
 
-@pytest.mark.parametrize("act", [answer_correctly, verdict])
+@pytest.mark.parametrize("act", [answer_correctly, make_verdict])
 def test_report_names_a_judge_that_fails_calibration(study, pairs, guard_eval, server, act):
     """Calibrate a judge that always prefers the first text, and a judge that is always right."""
     lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
@@ -141,5 +141,5 @@ def test_report_names_a_judge_that_fails_calibration(study, pairs, guard_eval, s
         ", preferred a text to its own words in disorder in 0 of 2 checks and gave one verdict on both "
         "orders of a pair in 0 of 2 checks."
     )
-    assert (failed in answer) == (act is verdict)
-    assert ("failed its calibration" in answer) == (act is verdict)
+    assert (failed in answer) == (act is make_verdict)
+    assert ("failed its calibration" in answer) == (act is make_verdict)

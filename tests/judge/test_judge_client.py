@@ -16,7 +16,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from fake_openai import KEY, FakeOpenAI, Out, completion, failure
+from fake_openai import KEY, FakeOpenAI, Response, make_chat_answer, make_error
 from judge_requests import make_request
 
 from guard_eval.servers.answers import read_answer, read_usage
@@ -51,38 +51,38 @@ def send(judge, environ, question):
 
 
 UNBILLED = [  # what the server sends, the kind of failure, and what of the request's form may help
-    (failure(404, param="response_format"), "rejected", "output"),
-    (failure(400, "Failed to initialize samplers"), "rejected", "output"),
-    (failure(400, "`temperature` is deprecated for this model."), "rejected", "temperature"),
-    (failure(400, "Unsupported parameter: 'max_tokens'"), "rejected", "limit"),
-    (failure(400, "System role not supported"), "rejected", "system"),
-    (failure(422, "extra fields not permitted: seed"), "rejected", "seed"),
-    (failure(404, "only supported in v1/responses"), "rejected", "responses"),
-    (failure(400, "bad temperature", param="temperature"), "rejected", "guess"),
-    (failure(422, "what?"), "rejected", "guess"),
-    (failure(400, "max_" * 100_000), "rejected", "guess"),  # no pattern is tried on all of it
-    (failure(400, "`temperature` may only be set to 1 when thinking is on"), "rejected", "temperature"),
-    (failure(400, "temperature must be strictly positive"), "rejected", "temperature"),
-    (failure(400, "extraneous key [seed] is not permitted"), "rejected", "seed"),
-    (failure(400, "max_tokens must be at least 16"), "rejected", None),
-    (failure(400, code="context_length_exceeded"), "too_long", "fewer_tokens"),
-    (failure(400, "This model's maximum context length is 8192 tokens"), "too_long", "fewer_tokens"),
-    (failure(413), "too_long", None),
-    (failure(400, code="content_filter"), "content_filter", None),
-    (failure(403, "Your input was flagged (violence)"), "content_filter", None),
-    (failure(409), "server_error", None),
-    (failure(500), "server_error", "guess"),
-    (failure(503), "server_error", None),
-    (failure(429), "rate_limited", None),
-    (failure(403, "You have exceeded a secondary rate limit"), "rate_limited", None),
-    (Out({"error": {"message": "slow", "code": 429}}), "rate_limited", None),
-    (Out({"error": {"message": "upstream"}}), "server_error", "guess"),
-    (Out({"error": "?"}), "server_error", "guess"),
+    (make_error(404, param="response_format"), "rejected", "output"),
+    (make_error(400, "Failed to initialize samplers"), "rejected", "output"),
+    (make_error(400, "`temperature` is deprecated for this model."), "rejected", "temperature"),
+    (make_error(400, "Unsupported parameter: 'max_tokens'"), "rejected", "limit"),
+    (make_error(400, "System role not supported"), "rejected", "system"),
+    (make_error(422, "extra fields not permitted: seed"), "rejected", "seed"),
+    (make_error(404, "only supported in v1/responses"), "rejected", "responses"),
+    (make_error(400, "bad temperature", param="temperature"), "rejected", "guess"),
+    (make_error(422, "what?"), "rejected", "guess"),
+    (make_error(400, "max_" * 100_000), "rejected", "guess"),  # no pattern is tried on all of it
+    (make_error(400, "`temperature` may only be set to 1 when thinking is on"), "rejected", "temperature"),
+    (make_error(400, "temperature must be strictly positive"), "rejected", "temperature"),
+    (make_error(400, "extraneous key [seed] is not permitted"), "rejected", "seed"),
+    (make_error(400, "max_tokens must be at least 16"), "rejected", None),
+    (make_error(400, code="context_length_exceeded"), "too_long", "fewer_tokens"),
+    (make_error(400, "This model's maximum context length is 8192 tokens"), "too_long", "fewer_tokens"),
+    (make_error(413), "too_long", None),
+    (make_error(400, code="content_filter"), "content_filter", None),
+    (make_error(403, "Your input was flagged (violence)"), "content_filter", None),
+    (make_error(409), "server_error", None),
+    (make_error(500), "server_error", "guess"),
+    (make_error(503), "server_error", None),
+    (make_error(429), "rate_limited", None),
+    (make_error(403, "You have exceeded a secondary rate limit"), "rate_limited", None),
+    (Response({"error": {"message": "slow", "code": 429}}), "rate_limited", None),
+    (Response({"error": {"message": "upstream"}}), "server_error", "guess"),
+    (Response({"error": "?"}), "server_error", "guess"),
 ]
 BILLED = [  # by a gateway: what is behind it may have done the work
-    (failure(408), "server_error", None),
-    (failure(502), "server_error", None),
-    (failure(504), "timeout", None),
+    (make_error(408), "server_error", None),
+    (make_error(502), "server_error", None),
+    (make_error(504), "timeout", None),
 ]
 
 
@@ -109,7 +109,7 @@ def test_example_in_the_servers_docstring_works(server, environ):
         api_key_env="JUDGE_KEY",
         usd_per_million_tokens=[2, 8],
     )
-    whole = completion("<think>hm</think>Once upon a time")
+    whole = make_chat_answer("<think>hm</think>Once upon a time")
     server.act = lambda _: whole
     chosen = connect_to(settings, environ)
     assert may_send_keys([chosen], {(find_origin(server.url), "JUDGE_KEY")})
@@ -169,35 +169,44 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        (failure(401, f"Incorrect API key provided: {KEY}"), "JUDGE_KEY"),
-        (failure(401, "wrong region; use eu.example"), "wrong region; use eu.example"),
-        (failure(403, f"{KEY} may not"), "HTTP 403"),
-        (failure(403, code="unsupported_country_region_territory"), "does not serve this country"),
-        (failure(400, "User location is not supported for the API use."), "does not serve this country"),
-        (failure(403, "Model m is not available in your region."), "does not serve this country"),
-        (failure(403, "Access denied from your location"), "does not serve this country"),
-        (failure(403, "blocked because of geographic restrictions"), "does not serve this country"),
-        (failure(400, "max_tokens is too large: 8192; at most 4096 are supported"), "set fewer tokens"),
-        (failure(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "set fewer tokens"),
-        (failure(403, "Request this model at https://x.example"), "Request this model at https://x.example"),
-        (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
-        (failure(404, "Deployment not found"), "has no model"),
-        (failure(404, "The API deployment for this resource does not exist."), "has no model"),
-        (failure(402, "Insufficient Balance"), "no credit left"),
-        (failure(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"), "Buy more at /credits"),
-        (failure(403, "Sorry, your account balance is insufficient"), "no credit left"),
-        (failure(429, kind="insufficient_quota"), "no credit left"),
-        (failure(400, code="billing_hard_limit_reached"), "no credit left"),
-        (Out(**WEB), "base_url"),
-        (Out(status=404, **WEB), "base_url"),
-        (Out(status=403, **WEB | {"body": b"<html><title>Just a moment</title>"}), "page (Just a moment)"),
-        (Out(status=308, headers={"Location": "https://new.example/v1"}), "https://new.example/v1"),
-        (Out({"error": "Unexpected endpoint or method. (POST /chat/completions)"}), "usually ends in /v1"),
-        (Out({"detail": "Not Found"}, 404), "usually ends in /v1"),
-        (Out(b"404 page not found", 404), "usually ends in /v1"),
-        (failure(404, "Resource not found"), "usually ends in /v1"),
-        (failure(404, "File Not Found", kind="not_found_error"), "usually ends in /v1"),
-        (Out(b"", 404), "usually ends in /v1"),
+        (make_error(401, f"Incorrect API key provided: {KEY}"), "JUDGE_KEY"),
+        (make_error(401, "wrong region; use eu.example"), "wrong region; use eu.example"),
+        (make_error(403, f"{KEY} may not"), "HTTP 403"),
+        (make_error(403, code="unsupported_country_region_territory"), "does not serve this country"),
+        (make_error(400, "User location is not supported for the API use."), "does not serve this country"),
+        (make_error(403, "Model m is not available in your region."), "does not serve this country"),
+        (make_error(403, "Access denied from your location"), "does not serve this country"),
+        (make_error(403, "blocked because of geographic restrictions"), "does not serve this country"),
+        (make_error(400, "max_tokens is too large: 8192; at most 4096 are supported"), "set fewer tokens"),
+        (make_error(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "set fewer tokens"),
+        (
+            make_error(403, "Request this model at https://x.example"),
+            "Request this model at https://x.example",
+        ),
+        (make_error(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
+        (make_error(404, "Deployment not found"), "has no model"),
+        (make_error(404, "The API deployment for this resource does not exist."), "has no model"),
+        (make_error(402, "Insufficient Balance"), "no credit left"),
+        (make_error(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"), "Buy more at /credits"),
+        (make_error(403, "Sorry, your account balance is insufficient"), "no credit left"),
+        (make_error(429, kind="insufficient_quota"), "no credit left"),
+        (make_error(400, code="billing_hard_limit_reached"), "no credit left"),
+        (Response(**WEB), "base_url"),
+        (Response(status=404, **WEB), "base_url"),
+        (
+            Response(status=403, **WEB | {"body": b"<html><title>Just a moment</title>"}),
+            "page (Just a moment)",
+        ),
+        (Response(status=308, headers={"Location": "https://new.example/v1"}), "https://new.example/v1"),
+        (
+            Response({"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+            "usually ends in /v1",
+        ),
+        (Response({"detail": "Not Found"}, 404), "usually ends in /v1"),
+        (Response(b"404 page not found", 404), "usually ends in /v1"),
+        (make_error(404, "Resource not found"), "usually ends in /v1"),
+        (make_error(404, "File Not Found", kind="not_found_error"), "usually ends in /v1"),
+        (Response(b"", 404), "usually ends in /v1"),
     ],
 )
 def test_error_for_the_user_contains_no_key(send, server, out, words):
@@ -212,7 +221,7 @@ def test_error_inside_a_routers_error_is_read(send, server):
     """Use the format of OpenRouter: https://openrouter.ai/docs/api-reference/errors."""
     raw = json.dumps({"error": {"message": "`temperature` is not supported by this model"}})
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
-    server.act = lambda _: Out({"error": error})
+    server.act = lambda _: Response({"error": error})
     assert (send().change, "`temperature` is not supported" in send().detail) == ("temperature", True)
 
 
@@ -248,7 +257,7 @@ def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
     assert (error.kind, error.billed) == ("unreadable", True)
     assert "larger than 32 MB" in error.detail
     packed = gzip.compress(b" " * (LARGEST_RESPONSE + 1))
-    server.act = lambda _: Out(body=packed, headers={"Content-Encoding": "gzip"})
+    server.act = lambda _: Response(body=packed, headers={"Content-Encoding": "gzip"})
     assert send().kind == "unreadable"
 
 
@@ -256,7 +265,7 @@ def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
 def test_short_key_is_not_removed_from_answers(send, server, environ, key):
     """Use short keys of private servers, whose letters are in every answer."""
     environ["JUDGE_KEY"] = key
-    whole = completion('{"fluency": "A", "EMPTY": 1}')
+    whole = make_chat_answer('{"fluency": "A", "EMPTY": 1}')
     server.act = lambda _: whole
     assert json.loads(send()) == whole.body
 
@@ -289,7 +298,7 @@ ECHOES = {  # a key as servers may send it back
 @pytest.mark.parametrize("status", [200, 401])
 def test_key_is_removed_from_answers_in_every_encoding(send, server, echo, status):
     body = f'[{{"message": "your key is {echo}"}}]'
-    server.act = lambda _: Out(body.encode(), status)
+    server.act = lambda _: Response(body.encode(), status)
     printed = repr(send())
     assert "[key]" in printed
     seen = re.sub(r"[^a-z0-9]|u200b", "", printed.lower())
@@ -313,11 +322,11 @@ def test_key_never_appears_in_output_or_database(send, server, caplog):
     caplog.set_level(logging.DEBUG)
     printed = []
     for out in (
-        failure(500, message=KEY, headers={"x-request-id": KEY}),
-        failure(400, message=f"key {KEY} and sk-abc***xyz", code="x"),
-        failure(401, message=f"no key …{KEY[-12:]}", code="x"),
-        Out(drop=True),
-        completion(f"your key is {KEY}", headers={"x-request-id": f"{KEY}-1"}),
+        make_error(500, message=KEY, headers={"x-request-id": KEY}),
+        make_error(400, message=f"key {KEY} and sk-abc***xyz", code="x"),
+        make_error(401, message=f"no key …{KEY[-12:]}", code="x"),
+        Response(drop=True),
+        make_chat_answer(f"your key is {KEY}", headers={"x-request-id": f"{KEY}-1"}),
     ):
         server.act = lambda _, out=out: out
         printed.append(repr(send()))
@@ -367,7 +376,7 @@ def test_error_names_an_unreachable_server(send, server):
 
 
 def test_sent_request_without_reply_counts_as_billed(send, server):
-    server.act = lambda _: Out(drop=True)
+    server.act = lambda _: Response(drop=True)
     error = send()
     assert "the connection was lost before the whole answer came" in error.detail
     assert (error.kind, error.billed) == ("transport", True)

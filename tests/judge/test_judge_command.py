@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_openai import KEY, failure, verdict
+from fake_openai import KEY, make_error, make_verdict
 
 from guard_eval.servers.price import find_price
 from guard_eval.study.judge_settings import Judge
@@ -63,7 +63,7 @@ def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, 
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
     study(JUDGE + '[[judge]]\nmodel = "local"\nname = "second"\n')
-    server.act = lambda ask: failure(401) if ask["model"] != "local" else verdict(ask)
+    server.act = lambda ask: make_error(401) if ask["model"] != "local" else make_verdict(ask)
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 2
     assert "does not accept the key" in ran.err
@@ -107,7 +107,7 @@ def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key)
 
 def test_collecting_a_batch_needs_permission_for_the_key(folder, guard_eval, server, own_key, monkeypatch):
     """Check that no server gets a key without permission, even if only a batch must be collected."""
-    refusal = failure(404)
+    refusal = make_error(404)
     server.faults["poll"] = [refusal]
     assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *own_key).code == 2
     assert "requests to send: 4" in guard_eval("judge", "s", "--dry-run").out
@@ -183,8 +183,8 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
 
     def act(ask):
         words = f"request {len(server.asks)} of a{id(ask)}"
-        too_long = failure(400, words, code="context_length_exceeded")
-        return too_long if "unjudgeable" in ask.words else verdict(ask)
+        too_long = make_error(400, words, code="context_length_exceeded")
+        return too_long if "unjudgeable" in ask.words else make_verdict(ask)
 
     server.act = act
     bad = [pair(number, text_a=f"unjudgeable {number}") for number in range(14)]
@@ -215,7 +215,7 @@ def test_judge_uses_its_own_or_the_studys_criteria(guard_eval, study, pair):
 
 def prefer_first_texts(ask):
     """Answer like a judge that always prefers the text of the pair's first system."""
-    return verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
+    return make_verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
 
 
 def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, judged):
@@ -242,10 +242,10 @@ def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, j
 def test_next_round_begins_after_a_failed_question(study, pair, guard_eval, server, judged):
     lines = f'design = "candidate"\nrounds = 2\n{JUDGE}'
     study(lines, [pair(number, round=1 + number // 2) for number in range(4)])
-    server.act = lambda ask: failure(400) if "number 0" in ask.words else verdict(ask)
+    server.act = lambda ask: make_error(400) if "number 0" in ask.words else make_verdict(ask)
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 3
     assert "6 judged" in ran.out
     assert "over after 2 of 2 rounds" in guard_eval("status", "s").out
-    server.act = verdict
+    server.act = make_verdict
     assert "2 judged" in guard_eval("judge", "s", "--yes").out  # asked again, and counted today

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_openai import answer, failure, verdict
+from fake_openai import make_answer, make_error, make_verdict
 from judge_requests import read_spending
 
 from guard_eval.errors import StudyError
@@ -22,7 +22,9 @@ MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_compl
 
 def refuse_fields(*fields, status=400, words, param=None):
     """Return a server's reaction that refuses requests with one of these fields."""
-    return lambda body: failure(status, words, param=param) if set(fields) & set(body) else verdict(body)
+    return lambda body: (
+        make_error(status, words, param=param) if set(fields) & set(body) else make_verdict(body)
+    )
 
 
 ELSEWHERE = "This model is only supported in v1/responses and not in v1/chat/completions."
@@ -36,15 +38,17 @@ def refuse_newer_fields(body):
     """Refuse each field that the first servers of this kind did not accept."""
     for name in ("response_format", "seed", "temperature"):
         if name in body:
-            return failure(400, f"Unrecognized request argument supplied: {name}", param=name)
+            return make_error(400, f"Unrecognized request argument supplied: {name}", param=name)
     if any(message["role"] == "system" for message in body["messages"]):
-        return failure(400, "System role not supported")
-    return verdict(body)
+        return make_error(400, "System role not supported")
+    return make_verdict(body)
 
 
 def ignore_schema(body):
     """Accept any form, and answer in prose unless the prompt asks for a block."""
-    return answer(body, "Method A reads better to me.") if "response_format" in body else verdict(body)
+    return (
+        make_answer(body, "Method A reads better to me.") if "response_format" in body else make_verdict(body)
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,14 +80,19 @@ def test_first_two_questions_decide_the_request_form(*, run, store, pairs, serve
     [
         (only_elsewhere, {"style": "chat"}, r"study\.toml", 1),
         (refuse_newer_fields, {"output": "json_schema"}, r"study\.toml", 1),
-        (failure(404, "no such thing"), {}, r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 8),
         (
-            failure(404, "No endpoints found for it"),
+            make_error(404, "no such thing"),
+            {},
+            r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing",
+            8,
+        ),
+        (
+            make_error(404, "No endpoints found for it"),
             {},
             r"no provider behind .* for it",
             8,
         ),
-        (failure(401, "bad"), {}, "JUDGE_KEY", 1),
+        (make_error(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
 )
 def test_error_for_the_user_ends_the_run_at_once(

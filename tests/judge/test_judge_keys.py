@@ -6,7 +6,7 @@ import contextlib
 import os
 
 import pytest
-from fake_openai import KEY, FakeOpenAI, Out
+from fake_openai import KEY, FakeOpenAI, Response
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
@@ -162,7 +162,7 @@ def test_study_headers_are_sent(ask, server):
 def test_redirects_are_not_followed(ask, server):
     with contextlib.closing(FakeOpenAI()) as another:
         for status in (301, 302, 303, 307, 308):
-            server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
+            server.faults["chat"] = [Response(None, status, {"Location": f"{another.url}/chat/completions"})]
             error = ask(base_url=server.url, api_key_env="THEIR_KEY")
             words = (
                 f"another address (HTTP {status}: to {another.url}/chat/completions), which is not followed"
@@ -180,7 +180,7 @@ def proxy(server, monkeypatch):
     address = server.url.removesuffix("/v1").replace("//", f"//{USER}@")
     for name in ("ALL_PROXY", "http_proxy"):
         monkeypatch.setenv(name, address)
-    server.faults["unknown"] = [Out(status=407)]
+    server.faults["unknown"] = [Response(status=407)]
     return server
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from fake_openai import answer, completion, failure, verdict
+from fake_openai import make_answer, make_chat_answer, make_error, make_verdict
 
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
@@ -18,7 +18,7 @@ PROSE = "Method A reads better to me."
 @pytest.mark.parametrize("batch", [(), ("--batch",)])
 def test_ten_answers_without_verdict_end_the_command(study, pair, guard_eval, server, batch):
     study(JUDGE, map(pair, range(48)))
-    server.act = lambda ask: answer(ask, PROSE)
+    server.act = lambda ask: make_answer(ask, PROSE)
     ran = guard_eval("judge", "s", "--yes", *batch)
     assert ran.code == 2, ran
     assert len(server.asks) == server.paid.total() == 10
@@ -28,7 +28,7 @@ def test_ten_answers_without_verdict_end_the_command(study, pair, guard_eval, se
 
 def test_batch_without_verdicts_ends_the_run(run, pairs, server):
     pairs(20)
-    server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
+    server.act = lambda ask: make_chat_answer(PROSE) if server.batches else make_verdict(ask)
     with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
         run(batch=True)
     assert len(server.batches) == 1
@@ -40,8 +40,8 @@ def test_reasoning_is_detected_from_answers(study, pair, guard_eval, server):
 
     def act(ask):
         if ask["max_tokens"] < 2000:
-            return answer(ask, "<think>Let me compare", finish="length")
-        return verdict(ask)
+            return make_answer(ask, "<think>Let me compare", finish="length")
+        return make_verdict(ask)
 
     server.act = act
     assert "6 judged, 7 requests" in guard_eval("judge", "s", "--yes").out
@@ -63,7 +63,7 @@ def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server)
     folder = study(JUDGE, map(pair, range(2)))
 
     def refuse_seed(ask):
-        return failure(400, "unknown field: seed") if "seed" in ask else verdict(ask)
+        return make_error(400, "unknown field: seed") if "seed" in ask else make_verdict(ask)
 
     server.act = refuse_seed
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
@@ -85,7 +85,7 @@ def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server)
 
 def test_second_run_uses_the_request_form_of_the_first(run, pairs, store, pair, server):
     pairs(3)
-    server.act = lambda ask: verdict(ask) if ask.form == "text" else failure(422, "what?")
+    server.act = lambda ask: make_verdict(ask) if ask.form == "text" else make_error(422, "what?")
     assert run().verdicts == 6
     refused = len(server.asks) - 6
     pairs(6)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 import pytest
-from fake_openai import failure, verdict
+from fake_openai import make_error, make_verdict
 from judge_requests import make_completion_bytes
 
 from guard_eval.cli.commands import load
@@ -130,8 +130,8 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
 def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
     def act(ask):
         if read_messages(ask)[0][0] == "system":
-            return failure(400, "system role not supported")
-        return verdict(ask)
+            return make_error(400, "system role not supported")
+        return make_verdict(ask)
 
     server.act = act
     folder()

@@ -1,7 +1,7 @@
 """Recheck: stored requests are sent again, changed answers are counted, and no verdict changes."""
 
 import pytest
-from fake_openai import completion, failure, verdict
+from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
@@ -42,15 +42,15 @@ def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval,
 def test_recheck_counts_changed_answers(judged_study, guard_eval, server):
     def act(ask):
         if len(server.asks) <= 2:
-            return verdict(ask, "B")
-        return completion("I cannot say") if len(server.asks) == 3 else verdict(ask)
+            return make_verdict(ask, "B")
+        return make_chat_answer("I cannot say") if len(server.asks) == 3 else make_verdict(ask)
 
     server.act = act
     out = guard_eval("judge", "s", "--recheck", "20", "--yes").out
     points = round(100 * compute_upper_limit_of_changes(2, 19))
     assert "17 of 19 answers give the same verdicts; a change of more than " in " ".join(out.split())
     assert f"{points} points" in out
-    assert "1 brought no verdict this time" in " ".join(out.split())
+    assert "1 gave no verdict this time" in " ".join(out.split())
     assert guard_eval("judge", "s", "--yes").code == 0
     assert len(server.asks) == 20
 
@@ -78,7 +78,7 @@ def test_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
 
 
 def test_refused_key_ends_a_recheck(judged_study, guard_eval, server):
-    server.act = lambda _: failure(401, "no such key")
+    server.act = lambda _: make_error(401, "no such key")
     ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
     assert ran.code == 2
     assert "does not accept the key" in ran.err

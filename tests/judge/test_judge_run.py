@@ -16,7 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 import sqlalchemy
-from fake_openai import completion, failure, verdict
+from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, end_leases, read_spending
 
 from guard_eval import progress
@@ -59,13 +59,13 @@ def faulty(server):
 
     def act(ask):
         outs = [
-            failure(429, "slow down", headers={"Retry-After": "0.02"}),
-            failure(500, "oops"),
-            failure(503, "oops", drop=True),
-            verdict(ask, drop=True),
-            failure(504, "gateway"),
-            completion("I like the first one"),
-            verdict(ask, delay=0.01),
+            make_error(429, "slow down", headers={"Retry-After": "0.02"}),
+            make_error(500, "oops"),
+            make_error(503, "oops", drop=True),
+            make_verdict(ask, drop=True),
+            make_error(504, "gateway"),
+            make_chat_answer("I like the first one"),
+            make_verdict(ask, delay=0.01),
         ]
         with lock:
             return drawn.choices(outs, [5, 5, 3, 3, 2, 6, 76])[0]
@@ -116,9 +116,9 @@ def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pair
     """The first question reserves the money. The other questions need only stored answers."""
     pairs(6)
     questions = read_unjudged(store, judge, seed=11)
-    server.act = lambda _: completion("A, I guess")
+    server.act = lambda _: make_chat_answer("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
-    server.act = verdict
+    server.act = make_verdict
     spent = read_spending(store)
     for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
         with pytest.raises(StudyError, match="is used up"):
@@ -127,7 +127,7 @@ def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pair
 
 def test_unexpectedly_high_cost_ends_a_run_with_budget(run, store, pairs, server):
     pairs(3)
-    server.act = lambda ask: verdict(ask, tokens=(100, 10_000))
+    server.act = lambda ask: make_verdict(ask, tokens=(100, 10_000))
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
         run(budget_usd=1)
     assert len(server.asks) == 1
@@ -139,8 +139,8 @@ def test_unexpectedly_high_cost_ends_a_run_with_budget(run, store, pairs, server
 
 
 NO_JSON = [
-    failure(400, "Please adjust your prompt.", code="json_validate_failed", kind="invalid_request_error"),
-    failure(200, "Failed to generate JSON. Please adjust your prompt."),
+    make_error(400, "Please adjust your prompt.", code="json_validate_failed", kind="invalid_request_error"),
+    make_error(200, "Failed to generate JSON. Please adjust your prompt."),
 ]
 
 
@@ -148,7 +148,7 @@ NO_JSON = [
 def test_answer_blocked_by_the_server_is_requested_again(run, store, pairs, server, failed):
     """Simulate Groq, which does not say what the answer cost. The money stays reserved."""
     pairs(3)
-    server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
+    server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else make_verdict(ask)
     counts = run(concurrency=1, output="json_schema")
     assert (counts.verdicts, dict(counts.failures)) == (6, {})
     spent = read_spending(store)
@@ -162,7 +162,7 @@ def test_answer_blocked_by_the_server_is_requested_again(run, store, pairs, serv
 
 def test_answer_without_token_counts_is_not_free(run, store, pairs, server):
     pairs(3)
-    server.act = lambda ask: verdict(ask, tokens=(0, 0))
+    server.act = lambda ask: make_verdict(ask, tokens=(0, 0))
     with pytest.raises(StudyError, match="is used up"):
         run(budget_usd=0.03)  # one request may cost about $0.01
     spent = read_spending(store)
@@ -172,10 +172,10 @@ def test_answer_without_token_counts_is_not_free(run, store, pairs, server):
 
 def test_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, server):
     pairs(1)
-    server.act = lambda _: completion("{", finish="length")
+    server.act = lambda _: make_chat_answer("{", finish="length")
     for limit in (64, 128, 256, 512, 1024):  # more often than an unreadable answer is followed by another
         assert [kind for kind, _ in run(max_output_tokens=limit).failures] == ["truncated"]
-    server.act = verdict
+    server.act = make_verdict
     assert run(max_output_tokens=1024).requests == 0
     assert run(max_output_tokens=2048).verdicts == 2
     assert run(max_output_tokens=64).requests == 0
@@ -183,7 +183,7 @@ def test_run_repeats_cut_off_answers_with_a_higher_limit(run, store, pairs, serv
 
 def test_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
     pairs(1)
-    server.act = lambda ask: verdict(ask, delay=1.0)
+    server.act = lambda ask: make_verdict(ask, delay=1.0)
     counts = run(concurrency=1, timeout=0.2, orders="one")
     assert [kind for kind, _ in counts.failures] == ["timeout"]
     spent = read_spending(store)
@@ -202,7 +202,7 @@ def short_lease(monkeypatch):
 def test_slow_answer_is_stored_under_a_renewed_lease(run, store, pairs, server):
     """An answer takes four times the lease. The lease is renewed, so no other run counts it as lost."""
     pairs(1)
-    server.act = lambda ask: verdict(ask, delay=2.5)
+    server.act = lambda ask: make_verdict(ask, delay=2.5)
     other = threading.Timer(1.5, run, kwargs={"orders": "one"})
     other.start()
     counts = run(orders="one")
@@ -223,20 +223,20 @@ def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, databas
     def act(ask):
         locked.execute("BEGIN IMMEDIATE")
         threading.Timer(2.0, locked.rollback).start()
-        return verdict(ask, delay=1.0)
+        return make_verdict(ask, delay=1.0)
 
     server.act = act
     with pytest.raises(StudyError, match=r"another program has locked .* for .*, so nothing more is sent"):
         run(concurrency=1)
     assert (len(server.asks), read_spending(store).answers) == (1, 1)
     locked.close()
-    server.act = verdict
+    server.act = make_verdict
     assert run(concurrency=1).requests == 3
 
 
 def test_error_of_all_workers_is_reported_once(run, pairs, server, caplog):
     pairs(20)
-    server.act = lambda ask: failure(401) if len(server.asks) > 1 else verdict(ask)
+    server.act = lambda ask: make_error(401) if len(server.asks) > 1 else make_verdict(ask)
     with pytest.raises(StudyError, match="does not accept the key"):
         run(concurrency=8)
     gc.collect()
@@ -245,7 +245,7 @@ def test_error_of_all_workers_is_reported_once(run, pairs, server, caplog):
 
 def test_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     pairs(1)
-    server.act = lambda _: completion("", refusal="no")
+    server.act = lambda _: make_chat_answer("", refusal="no")
     run()
     with store.write() as (db, _):
         query("UPDATE request SET state = 'lost'")(db)
@@ -263,8 +263,8 @@ def test_budget_needs_a_price(run, pairs):
 )
 def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, words):
     pairs(20)
-    slow = failure(429, "slow down", headers=headers)
-    server.act = lambda ask: slow if 5 < len(server.asks) < 20 else verdict(ask)
+    slow = make_error(429, "slow down", headers=headers)
+    server.act = lambda ask: slow if 5 < len(server.asks) < 20 else make_verdict(ask)
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
@@ -281,10 +281,10 @@ def test_run_adapts_to_a_server_of_two_parallel_requests(run, pairs, server, ref
 
     def act(ask):
         if not free.acquire(blocking=not refuses):
-            return failure(429, "too many")
+            return make_error(429, "too many")
         time.sleep(0.02)
         free.release()
-        return verdict(ask)
+        return make_verdict(ask)
 
     server.act = act
     counts = run(concurrency=32, timeout=20.0)
@@ -296,7 +296,7 @@ def test_run_adapts_to_a_server_of_two_parallel_requests(run, pairs, server, ref
 @both
 def test_two_processes_pay_nothing_twice(*, run, store, database, pairs, server):
     pairs(30)
-    server.act = lambda ask: verdict(ask, delay=0.03)
+    server.act = lambda ask: make_verdict(ask, delay=0.03)
     with Store.open(database) as other, ThreadPoolExecutor() as pool:
         ledgers = list(pool.map(lambda entry: run(entry, concurrency=4), (store, other)))
     assert server.times_paid == {1}
@@ -308,7 +308,7 @@ def test_two_processes_pay_nothing_twice(*, run, store, database, pairs, server)
 @pytest.mark.parametrize("share", [0.2, 0.7])
 def test_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs, server, child, share):
     pairs(40)
-    server.act = lambda ask: verdict(ask, delay=0.05)
+    server.act = lambda ask: make_verdict(ask, delay=0.05)
     process = child(concurrency=16)
     while server.paid.total() < 80 * share:
         assert process.poll() is None, process.stderr.read()

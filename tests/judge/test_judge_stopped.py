@@ -7,8 +7,8 @@ import threading
 import time
 
 import pytest
-from command_line import environment
-from fake_openai import KEY, verdict
+from command_line import make_environment
+from fake_openai import KEY, make_verdict
 from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
@@ -39,7 +39,7 @@ def free(server):
     def act(ask):
         if len(server.asks) > 1:
             free.wait(60)
-        return verdict(ask)
+        return make_verdict(ask)
 
     server.act = act
     yield free
@@ -58,7 +58,7 @@ def start(folder, server, spawn):
     """Return a function that starts the command in a new process."""
 
     def start_command(before=None):
-        variables = environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1")
+        variables = make_environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1")
         arguments = ("-m", "guard_eval", "judge", folder, "--yes")
         return spawn(*arguments, env=variables, stdin=subprocess.DEVNULL, preexec_fn=before)
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_openai import verdict
+from fake_openai import make_verdict
 
 from guard_eval.study import Study
 
@@ -45,7 +45,7 @@ def folder(tmp_path):
 
 def prefer_good_texts(ask):
     ranks = [("poor", "ordinary", "good").index(text.split()[0]) for text in ask.texts]
-    return verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
+    return make_verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
 
 
 def test_judge_tunes_by_win_share(folder, guard_eval, server):

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from app_study import chromium, shared_browser  # noqa: F401
-from fake_openai import answer, failure
+from fake_openai import make_answer, make_error
 
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
@@ -27,14 +27,14 @@ JUDGES = ({"model": "steady"}, {"model": "always-a", "name": "a judge <img src=x
 def answer_by_model_name(ask):
     """Answer as the model's name says: always prefer the same text, or always the text shown first."""
     if ask["model"] == "always-a":
-        return answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
+        return make_answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
     if f"prompt number {REFUSED}" in ask.words:
-        return failure(400, f"no such text {HOSTILE}", code="content_filter")
+        return make_error(400, f"no such text {HOSTILE}", code="content_filter")
     if f"prompt number {PROSE}" in ask.words:
-        return answer(ask, f"I would rather not. {HOSTILE}")
+        return make_answer(ask, f"I would rather not. {HOSTILE}")
     fluency = "A" if ask.texts[0].startswith("first") else "B"
     thought = f"<think>I think {HOSTILE} of it.</think>"
-    return answer(ask, thought + json.dumps({"fluency": fluency, "coherence": "tie"}))
+    return make_answer(ask, thought + json.dumps({"fluency": fluency, "coherence": "tie"}))
 
 
 @pytest.fixture

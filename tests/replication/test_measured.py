@@ -1,4 +1,4 @@
-"""Our figures for a table: from metrics, from verdicts and from counts of them."""
+"""Our figures for a table of the paper: from metrics, from verdicts, and from counts of verdicts."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_figures_of_metrics_have_the_papers_datasets():
 
 
 def verdicts():
-    """Two pairs, two raters each: three for GUARD and a tie; a judge for ACS and for GUARD."""
+    """Make four ratings of two pairs by people (3 for GUARD, a tie) and two by a judge (ACS, GUARD)."""
     rows = [
         ("p1", "r1", "guard", "person"),
         ("p1", "r2", "guard", "person"),

@@ -1,4 +1,4 @@
-"""The transcribed tables hold every figure that the paper's TeX prints, and no other."""
+"""The transcribed tables have exactly the figures in the TeX source of the paper."""
 
 import re
 
@@ -27,8 +27,8 @@ CELLS = {
 """Rows × columns, counted by hand."""
 
 
-def cells_of(tex, label):
-    """Return what is printed in a table's cells of figures, and how many of them in bold: another parser."""
+def parse_cells(tex, label):
+    """Return the printed figures of a table, and the number of bold figures, with an independent parser."""
     before = tex[: tex.index(f"\\label{{{label}}}")]
     body = before[before.rindex(r"\begin{tabular}") : before.rindex(r"\end{tabular}")]
     cells = [cell.strip() for cell in re.split(r"&|\\\\|\\midrule|\\hline", body)]
@@ -46,7 +46,7 @@ def cells_of(tex, label):
 @pytest.mark.parametrize("label", CELLS)
 def test_table_file_has_every_cell_of_the_paper_once(tex, label):
     figures = find_published_figures(label)
-    printed, bold = cells_of(tex, label)
+    printed, bold = parse_cells(tex, label)
     assert figures["value"].tolist() == printed
     assert (figures["mark"] == "bold").sum() == bold
     assert len(figures) == CELLS[label]

@@ -1,4 +1,4 @@
-"""`replicate`: from a table's name to the table beside the paper's, with the bundled model."""
+"""The command `replicate`: from the name of a table to our figures beside the paper's."""
 
 import json
 import re
@@ -100,7 +100,7 @@ def test_experiment_has_the_strategies_of_its_table(table):
 
 
 def test_replicate_resumes_and_refuses_other_settings(tmp_path):
-    """Texts of two datasets under the paper's names: laid out, generated, compared; again, nothing."""
+    """Generate and compare texts of two datasets. A second run generates nothing."""
     lines = '{"prompt": "Once there was"}\n{"prompt": "The storm had"}\n'
     Path("wikitext.jsonl").write_text(lines)
     Path("tales.jsonl").write_text(lines)
@@ -191,7 +191,7 @@ def test_plan_leaves_out_prompts_of_other_datasets(planned):
 
 
 def test_published_generations_are_read_as_prompts(tmp_path):
-    """A list of prefix_text and reference_text, and contrastive decoding's lines of lists."""
+    """Read a list with prefix_text and reference_text, and the format of contrastive decoding."""
     rows = [{"prefix_text": "Once", "reference_text": " upon", "generated_result": {"0": " more"}}]
     (tmp_path / "book_contrastive_gpt2-xl_256.json").write_text(json.dumps(rows))
     line = [{"ended": True, "gen_text": "Once more", "gold_ref": "Once upon", "prompt": "Once"}]

@@ -1,12 +1,12 @@
-"""A judge's process ends by kill -9, and runs again: only what was in flight is paid twice."""
+"""A judge is killed with kill -9 and runs again: only the requests in flight are paid for twice."""
 
 import itertools
 import subprocess
 import threading
 
 import pytest
-from command_line import command, environment
-from fake_openai import KEY, FakeOpenAI, verdict
+from command_line import make_command, make_environment
+from fake_openai import KEY, FakeOpenAI, make_verdict
 from judge_requests import end_leases
 
 from guard_eval.store import Store, unblind
@@ -18,7 +18,7 @@ ANSWERED, IN_FLIGHT, REQUESTS = 3, 2, 6
 
 @pytest.fixture
 def server():
-    """A server that answers three requests at once, and the others when `free` is set."""
+    """Serve three requests at once, and the others after `free` is set."""
     server = FakeOpenAI()
     server.free, server.waiting = threading.Event(), threading.Semaphore(0)
     numbers = itertools.count()
@@ -27,7 +27,7 @@ def server():
         if next(numbers) >= ANSWERED:
             server.waiting.release()
             server.free.wait(60)
-        return verdict(ask)
+        return make_verdict(ask)
 
     server.act = act
     yield server
@@ -36,10 +36,10 @@ def server():
 
 
 def test_killed_judge_does_not_repeat_stored_requests(server, paired, typed):
-    arguments = command("judge", "small", "--yes", "--set", f"judge[1].concurrency={IN_FLIGHT}")
+    arguments = make_command("judge", "small", "--yes", "--set", f"judge[1].concurrency={IN_FLIGHT}")
     account = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
     process = subprocess.Popen(
-        arguments, cwd=paired.parent, env=environment(**account), stderr=subprocess.DEVNULL
+        arguments, cwd=paired.parent, env=make_environment(**account), stderr=subprocess.DEVNULL
     )
     for _ in range(IN_FLIGHT):
         assert server.waiting.acquire(timeout=120), "the run did not get that far"
