@@ -85,6 +85,6 @@ def read_prompt_files(paths: Sequence[Path]) -> list[Prompt]:
             for prompt in read_prompts(file, dataset=dataset if dataset in ALIASES else None):
                 name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
                 if name in prompts:
-                    raise StudyError(f"two prompts have the id {name!r}. Name each file only once")
+                    raise StudyError(f"two prompts have the id {name!r}. Change one, or name each file once")
                 prompts[name] = replace(prompt, id=name, dataset=find_paper_dataset(prompt.dataset))
     return list(prompts.values())

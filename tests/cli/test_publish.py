@@ -146,7 +146,7 @@ REFUSED = [
     ("question=What does Quentin Überall like?", "question contains 'Quentin Überall'"),
     ('criteria={wit={title="Wit", definition="as marge defines it"}}', "criteria contains 'marge'"),
     ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria contains 'marge'"),
-    ("question=sk-abc123def456ghi789jkl?", "question holds sk-a…"),
+    ("question=sk-abc123def456ghi789jkl?", "question contains sk-a…"),
     ("model.name=models/marge", "model.name contains 'marge'"),
 ]
 

@@ -165,10 +165,10 @@ def test_free_judge_needs_no_confirmation(guard_eval, study, pair):
 def test_preview_names_changed_settings(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))
-    assert "on fluency, and is now asked about coherence;" in guard_eval("judge", "s", "--dry-run").err
+    assert "on fluency, but study.toml now names coherence." in guard_eval("judge", "s", "--dry-run").err
     study(JUDGE + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
-    assert "has verdicts from other settings" in " ".join(ran.err.split())
+    assert "has verdicts with other settings" in " ".join(ran.err.split())
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 
@@ -226,7 +226,7 @@ def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, j
     server.act = prefer_first_texts
     preview = guard_eval("judge", "s", "--dry-run").out
     assert "requests to send: 24" in preview
-    assert "These are the most requests that are sent: a comparison stops when it is decided." in preview
+    assert "Fewer requests may be sent, because a comparison stops when it is decided." in preview
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert f"{len(server.asks)} judged" in ran.out

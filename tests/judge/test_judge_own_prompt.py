@@ -219,8 +219,8 @@ def test_instructions_with_markup_are_refused(folder, guard_eval, server, markup
     ):
         folder(more, **changed)
         words = guard_eval("judge", "s", "--yes").refused()
-        assert "a judge's instructions hold '" in words
-        assert "reword the prompt" in words
+        assert "a judge's instructions contain '" in words
+        assert "Reword the prompt" in words
     assert server.asks == []
 
 

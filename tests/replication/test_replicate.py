@@ -207,7 +207,7 @@ def test_replicate_refuses_wrong_arguments(planned):
     for table, options, message in (
         ("lamda", {}, r"no table or figure 'lamda': did you mean 'lambda'\?"),
         ("main", {"prompts": [Path("empty")]}, r"no prompts of Wikitext.*data_from_CD_repo/benchmarks"),
-        ("main", {"prompts": twice}, "two prompts have the id '.*name each file"),
+        ("main", {"prompts": twice}, "two prompts have the id '.*Change one, or name each file"),
         ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
         (
             "main",
@@ -215,7 +215,7 @@ def test_replicate_refuses_wrong_arguments(planned):
             "not a table of verdicts. To list the tables, run: guard-eval replicate",
         ),
         ("llm", {"verdicts": verdicts}, "v.csv"),
-        ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect; leave one of them out"),
+        ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect with --verdicts. Leave one"),
     ):
         with pytest.raises(StudyError, match=message):
             replicate(table, Path("out"), **options)
