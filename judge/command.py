@@ -89,8 +89,8 @@ def judge(
         study: The study's folder.
         dry_run: Show one request and the cost of all; send nothing.
         yes: Do not ask before spending money. This is for scripts.
-        budget: The highest cost of all judges of the study together, over all runs, in US dollars. Default:
-            the command asks.
+        budget: The highest cost of all judges together, over all runs, in US dollars. Runs with --tune have a
+            budget of their own. Default: the command asks.
         only: Run only the judge with this name, or with this model.
         batch: Use the Batch API: half the price at OpenAI, with answers within a day.
         calibrate: Judge pairs whose answers are known, made from the study's texts.
@@ -123,7 +123,14 @@ def judge(
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
         command = JudgeCommand(
-            study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate, recheck=recheck
+            study,
+            store,
+            budget,
+            parse_send_key(send_key),
+            batch=batch,
+            calibrate=calibrate,
+            recheck=recheck,
+            tune=tune,
         )
         previews = command.preview_judges(judges)
         if dry_run or not command.confirm_requests(previews, yes=yes):
@@ -132,9 +139,9 @@ def judge(
             words = [word for name, value in chosen if value for word in (name, value)]
             words += ["--batch"] * batch + ["--calibrate"] * calibrate + ["--tune"] * tune
             words += ["--recheck", str(recheck)] if recheck else []
-            result = replace(
-                command.show_previews(previews, example=dry_run), next=(study.command("judge", *words),)
-            )
+            is_done = bool(previews) and not any(preview.requests or preview.open for preview in previews)
+            following = pairing if tune and is_done else study.command("judge", *words)
+            result = replace(command.show_previews(previews, example=dry_run), next=(following,))
         else:
             command.ask_judges(previews)
             result = command.summarize_run()
@@ -167,6 +174,7 @@ class JudgeCommand:
         batch: Whether to use the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: The number of stored requests to send again, if any.
+        tune: Whether the judges choose settings. These runs have a database and a budget of their own.
         servers: The judges' servers, by the judges' names.
         counts: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
@@ -180,6 +188,7 @@ class JudgeCommand:
     batch: bool
     calibrate: bool
     recheck: int | None
+    tune: bool
     servers: dict[str, Server] = field(default_factory=dict)
     counts: dict[str, RunCounts] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
@@ -254,7 +263,7 @@ class JudgeCommand:
             raise StudyError("there is no terminal to confirm the cost in. To send the requests, add --yes")
         progress.show(self.show_previews(previews, example=False))
         if self.budget is not None:
-            cost = f"for never more than {show_usd(self.budget)} over all runs"
+            cost = f"for never more than {show_usd(self.budget)} over all runs{' with --tune' * self.tune}"
         else:
             costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
             expected, worst = (show_usd(sum(preview)) for preview in zip(*costs, strict=True))

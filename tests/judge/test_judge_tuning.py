@@ -48,14 +48,20 @@ def prefer_good_texts(ask):
     return make_verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
 
 
-def test_judge_tunes_by_win_share(folder, guard_eval, server):
+def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
     """Three settings on three prompts in both orders give 18 questions. Win shares are 0, 100 and 50 %."""
     server.act = prefer_good_texts
     first = guard_eval("measure", "s", "--tune")
     assert "9 judgments of settings against the baseline are missing" in first.out
     assert "guard-eval judge s --tune" in first.out
     assert "run: guard-eval measure s --tune" not in guard_eval("judge", "s", "--tune", "--dry-run").out
-    assert "18 judged" in guard_eval("judge", "s", "--tune", "--yes").out
+    questions = []
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdin.isatty", lambda: True)
+        patch.setattr("guard_eval.progress.confirm", lambda question: not questions.append(question))
+        assert "18 judged" in guard_eval("judge", "s", "--tune", "--budget", "1").out
+    assert questions == ["Send 18 requests, for never more than $1.00 over all runs with --tune?"]
+    assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
     study = Study.open(folder)
@@ -64,7 +70,8 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server):
     assert study.choice.described_selection == "the judge chose the settings on 3 prompts apart"
     assert study.settings.pairs.compare == [["plain", "top_p(p=0.9)"]]
     assert "2 pairs, 2 new" in guard_eval("pair", "s").out  # their verdicts are in another database
-    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+    # The 18 requests of the tuning do not count in this budget.
+    assert "4 judged" in guard_eval("judge", "s", "--yes", "--budget", "0.093").out
 
 
 def test_tuning_with_a_judge_needs_a_rule_and_pairs(folder, guard_eval):
