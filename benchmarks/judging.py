@@ -37,7 +37,7 @@ from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
-from judge.biller import RunCounts
+from judge.journal import RunCounts
 from judge.prompts.forms import choose_first_form
 from judge.questions import RequestBuilder, read_unjudged
 from judge.run import OnlineRun

@@ -41,8 +41,8 @@ from guard_eval.store.judging.requests import (
     ReservedRequest,
     UnavailableRequest,
 )
-from judge.biller import RunCounts
 from judge.decide import MOST_FRUITLESS, Failure, stop_after_unreadable_answers
+from judge.journal import RunCounts
 from judge.run import OnlineRun, PendingQuestion, make_failed_result
 
 REQUESTS_AT_ONCE = 200
@@ -62,14 +62,12 @@ class BatchRun:
     Attributes:
         online: Asks the first questions online, and contains the parts that online runs and batches share.
         journal: Writes to the store.
-        biller: Prices requests and answers.
         server: The judge's server.
     """
 
     def __init__(self, online: OnlineRun) -> None:
         self.online = online
         self.journal = online.journal
-        self.biller = online.biller
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
         self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
@@ -84,7 +82,7 @@ class BatchRun:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
         asyncio.run(self._ask_rounds(rounds))
-        return self.biller.counts
+        return self.journal.counts
 
     async def _ask_rounds(self, rounds: Iterable[Sequence[Question]]) -> None:
         online = self.online
@@ -108,7 +106,7 @@ class BatchRun:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
         """
         online = self.online
-        counts = self.biller.counts
+        counts = self.journal.counts
         verdicts = counts.verdicts
         most_requests = self._most_requests
         self._batch_of = {}
@@ -165,7 +163,7 @@ class BatchRun:
                 reserved = self.journal.reserve_batch(planned, name)
                 if UnavailableRequest("budget") in reserved:
                     self._release_reserved_costs(name)
-                    raise self.biller.explain_used_up_budget(
+                    raise self.journal.explain_used_up_budget(
                         planned[reserved.index(UnavailableRequest("budget"))]
                     )
                 for request, outcome in zip(planned, reserved, strict=True):
@@ -256,7 +254,7 @@ class BatchRun:
                 "without --batch"
             ) from None
         self._update_requests(name, provider_id=provider_id)
-        self.biller.counts.requests += size
+        self.journal.counts.requests += size
         progress.notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
 
@@ -325,7 +323,7 @@ class BatchRun:
             if key in settled and settled[key].state == "answered":  # the first answer stays
                 repeated |= {key} if error is None else set()
             elif error is None:
-                settled[key] = self.biller.price_answer(row, line, batch=True)
+                settled[key] = self.journal.price_answer(row, line, batch=True)
             else:
                 settled[key] = make_failed_result(row, error)
                 self._errors[key] = error
@@ -338,4 +336,4 @@ class BatchRun:
             requests.settle_requests(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
-                self.biller.add_cost(answer, rows[key][1])
+                self.journal.add_cost(answer, rows[key][1])

@@ -32,7 +32,7 @@ from judge.recheck import draw_attempts, preview_recheck, resend_requests
 from judge.viewer import write_exchanges_page
 
 if TYPE_CHECKING:
-    from judge.biller import RunCounts
+    from judge.journal import RunCounts
 
 _REASONS = 5
 """The number of reasons that are printed for each kind of failure."""

@@ -1,23 +1,48 @@
-"""Write the requests and verdicts of a run to the store."""
+"""Write one run to the store: reserve the costs of requests, price their answers, and save the verdicts."""
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
 
 from sqlalchemy import Connection
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.failures import RequestFailure
+from guard_eval.records import BILLION
+from guard_eval.servers.answers import read_usage
+from guard_eval.servers.failures import FailureKind, RequestFailure
+from guard_eval.servers.price import REMEDY, Price
 from guard_eval.store import Store, raters
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import calibration, requests
 from guard_eval.store.judging.group_commit import GroupCommit
-from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, Reservation
+from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, RequestResult, Reservation
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
+from judge.prompts.parsing import Choices
+
+
+@dataclass(kw_only=True)
+class RunCounts:
+    """The counts of one judge's run.
+
+    Attributes:
+        requests: HTTP requests sent, repeated ones included.
+        verdicts: Questions that got a verdict.
+        in_batches: Questions whose request is in another run's batch.
+        failures: Questions without a verdict, by kind and sentence.
+        cost: The cost of the answers, in billionths of a US dollar.
+    """
+
+    requests: int = 0
+    verdicts: int = 0
+    in_batches: int = 0
+    failures: Counter[tuple[FailureKind, str]] = field(default_factory=Counter)
+    cost: int = 0
 
 
 class Journal:
@@ -28,33 +53,84 @@ class Journal:
         rater: The judge as a rater.
         run: The name of the run in the store.
         settings: A hash (64 digits) of all settings that change the judge's requests.
+        counts: The counts of the run.
     """
 
-    def __init__(self, store: Store, judge: Judge, *, settings: str, limit: int | None) -> None:
+    def __init__(
+        self, store: Store, judge: Judge, *, settings: str, price: Price | None, budget_usd: float | None
+    ) -> None:
         """Check that the judge may rate, and store the wording of its criteria.
 
         Args:
             store: The study's database.
             judge: The study's settings for the judge.
             settings: A hash (64 digits) of all settings that change the judge's requests.
-            limit: The highest total cost of all requests of the study, in billionths of a US dollar.
+            price: The price of the judge's tokens; None if it is unknown.
+            budget_usd: The highest total cost of all requests in the store; None for no limit.
 
         Raises:
-            StudyError: The judge is revoked or excluded.
+            StudyError: The judge is revoked or excluded, or the budget cannot be guaranteed.
         """
+        if budget_usd is not None and (price is None or price.assumed):
+            raise StudyError(
+                f"--budget cannot be guaranteed for {judge.model!r}, because its price is unknown; {REMEDY}, "
+                "or leave --budget out"
+            )
         self.store = store
         self.rater = raters.get_or_add(store, judge.rater_name, "model")
         self.settings = settings
         self.run = secrets.token_hex(8)
-        self._limit = limit
+        self.counts = RunCounts()
+        self._price = price
+        self._limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
+        self._has_warned = False  # about an answer that cost more than its reserved amount
         self.write = GroupCommit(store).write
         with store.read() as db:
             requests.check_judge(db, self.rater)
         store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
 
+    def compute_highest_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
+        """Return the highest cost of a request; None if its price is unknown."""
+        return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
+
+    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
+        """Return the values that complete an answer's row. Of the answer, only the token counts are read."""
+        usage = read_usage(body)
+        cost = None if self._price is None else self._price.cost(usage, batch=batch)
+        return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
+
+    def add_cost(self, settled: RequestResult, reserved: int | None) -> None:
+        """Add the cost of a stored answer, or the reserved amount if unknown, in billionths of a US dollar.
+
+        Raises:
+            StudyError: There is a budget, and the answer cost more than the reserved amount.
+        """
+        expected = reserved or 0
+        cost = expected if settled.cost is None else settled.cost
+        self.counts.cost += cost
+        if cost <= expected or self._has_warned:
+            return
+        self._has_warned = True
+        words = (
+            f"a response cost ${cost / BILLION:.4f}, but at most ${expected / BILLION:.4f} was expected: "
+            f"the server ignores the token limit (it sent {settled.usage.output_tokens} tokens)"
+        )
+        if self._limit is not None:
+            raise StudyError(f"{words}. No budget can be guaranteed with this server; run without --budget")
+        progress.warn(words)
+
+    def explain_used_up_budget(self, planned: PlannedRequest) -> StudyError:
+        """Return the error that ends the run if the budget does not allow another request."""
+        return StudyError(
+            f"the budget of ${(self._limit or 0) / BILLION:g} is used up: the next request can cost "
+            f"${(planned.cost or 0) / BILLION:.4f}, and less than that is left. All answers are saved. To "
+            "continue, run the command again with a larger --budget"
+        )
+
     async def reserve_request(self, planned: PlannedRequest) -> Reservation:
         """Reserve the cost of a request, if it may be sent now."""
-        return cast("Reservation", await self.write(self._reserve_requests, planned))
+        reservation: Reservation = await self.write(self._reserve_requests, planned)
+        return reservation
 
     def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
         """Reserve the costs of a batch's requests."""
@@ -78,12 +154,12 @@ class Journal:
         if question.check is None:
             await self.write(self._save_verdicts, (question, verdict.choices))
         else:
-            await self.write(self._save_check_answers, (question, verdict.choices))
+            await self.write(self._save_answers, (question, verdict.choices))
 
-    def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
+    def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[tuple[Question, Choices]]) -> None:
         save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
-    def _save_check_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
+    def _save_answers(self, db: Connection, now: datetime, answers: list[tuple[Question, Choices]]) -> None:
         calibration.keep_answers(db, now, self.settings, answers)
 
     async def keep_renewing_lease(self) -> None:

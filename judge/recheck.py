@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
@@ -36,7 +37,6 @@ from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview
-from judge.prompts.parsing import Choices
 
 if TYPE_CHECKING:
     from judge.run import OnlineRun
@@ -146,11 +146,17 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
     while queue and not online.workers.is_stopped:
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
-        planned = _plan_request(online, attempt)
+        plan = partial(_plan_request, online, attempt)
+        exchange = await online.send_until_answered(plan, form, History(run=online.state))
+        if isinstance(exchange, UnavailableRequest):
+            queue.append(attempt)
+            await online.workers.pause(online.workers.pace * POLL_SECONDS)
+            continue
+        history, _ = exchange
         response = attempt.response or b""
         stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
-        before = online.builder.read_answer(planned.question, form, stored).result
-        now = await _resend_until_answered(online, planned, form)
+        before = online.builder.read_answer(attempt.question, form, stored).result
+        now = history.replies[-1].result
         if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
             outcomes["failed"] += 1
         else:
@@ -166,19 +172,5 @@ def _plan_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
         instruction=attempt.instruction,
         body=attempt.sent,
         max_output_tokens=attempt.max_output_tokens,
-        cost=online.biller.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
+        cost=online.journal.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
     )
-
-
-async def _resend_until_answered(
-    online: OnlineRun, planned: PlannedRequest, form: Form
-) -> Choices | RequestFailure:
-    """Send a request until it is answered. After an answer without a verdict, nothing more is sent."""
-    while True:
-        exchange = await online.send_until_answered(lambda: planned, form, History(run=online.state))
-        if not isinstance(exchange, UnavailableRequest):
-            history, _ = exchange
-            return history.replies[-1].result
-        if online.workers.is_stopped or exchange.reason == "batch":
-            return RequestFailure(kind="transport", detail="the request was not sent")
-        await online.workers.pause(online.workers.pace * POLL_SECONDS)

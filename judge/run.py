@@ -34,7 +34,6 @@ from guard_eval.store.judging.requests import (
 )
 from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
-from judge.biller import Biller, RunCounts
 from judge.decide import (
     Failure,
     History,
@@ -47,7 +46,7 @@ from judge.decide import (
     next_step,
     record_reply,
 )
-from judge.journal import Journal
+from judge.journal import Journal, RunCounts
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
@@ -70,7 +69,6 @@ class OnlineRun:
         server: The judge's server, with the key that goes there.
         builder: Makes the requests and reads the answers.
         journal: Writes to the store.
-        biller: Prices requests and answers.
         workers: Send the requests.
         state: The state of the judge's run.
     """
@@ -106,9 +104,10 @@ class OnlineRun:
         self.server = server
         self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
-        self.biller = Biller(judge, price, budget_usd)
-        self.counts = self.biller.counts
-        self.journal = Journal(store, judge, settings=self.builder.settings, limit=self.biller.limit)
+        self.journal = Journal(
+            store, judge, settings=self.builder.settings, price=price, budget_usd=budget_usd
+        )
+        self.counts = self.journal.counts
         self.state = self.builder.make_run_state(store)
         self._store = store
         self._advance = advance
@@ -268,7 +267,7 @@ class OnlineRun:
             instruction=self._store_instruction(send.form),
             body=body,
             max_output_tokens=tokens,
-            cost=self.biller.compute_highest_cost(body, tokens, batch=batch),
+            cost=self.journal.compute_highest_cost(body, tokens, batch=batch),
         )
 
     def _store_instruction(self, form: Form) -> str:
@@ -299,7 +298,7 @@ class OnlineRun:
                 case AnsweredRequest():
                     return self.builder.read_answer(planned.question, form, reservation)
                 case UnavailableRequest("budget"):
-                    raise self.biller.explain_used_up_budget(planned)
+                    raise self.journal.explain_used_up_budget(planned)
                 case UnavailableRequest():
                     return reservation
             return await self._post_request(planned, form, reservation.row, let_go_at)
@@ -311,9 +310,9 @@ class OnlineRun:
             self.client.post(PATHS[form.interface], planned.body), let_go_at
         )
         if isinstance(result, bytes):
-            settled = self.biller.price_answer(row, result)
+            settled = self.journal.price_answer(row, result)
             await self.journal.write(requests.settle_requests, settled)
-            self.biller.add_cost(settled, planned.cost)
+            self.journal.add_cost(settled, planned.cost)
             answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read_answer(planned.question, form, answer, is_new=True)
         await self.journal.write(requests.settle_requests, make_failed_result(row, result))
