@@ -79,23 +79,22 @@ def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, se
     assert server.times_paid == {1}
 
 
-@pytest.mark.parametrize(
-    ("faults", "words"),
-    [
-        ({"create": [Response(drop=True)], "list": [Response([])]}, "is not that of a Batch API"),
-        ({"create": [Response(drop=True)], "list": [make_error(404)]}, "connection was lost"),
-        (
-            {"create": [Response(drop=True)], "list": [Response({"data": {}})]},
-            "is not that of a Batch API",
-        ),
-        ({"create": [Response(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
-        ({"poll": [Response([])]}, "is not that of a Batch API"),
-        ({"poll": [make_error(404)]}, "has no batch .* If the batch was deleted, give"),
-        ({"download": [make_error(404)]}, "has no batch .* or no results of this batch"),
-        ({"upload": [make_error(404)]}, "has no Batch API"),
-        ({"create": [make_error(400, "no such model")]}, "refuses the batch .*no such model"),
-    ],
-)
+LOST = Response(drop=True)
+FAULTS = [
+    ({"create": [LOST], "list": [make_error(404)]}, "connection was lost"),
+    *(
+        ({"create": [LOST], "list": listed}, "is not that of a Batch API")
+        for listed in ([Response([])], [Response({"data": {}})], [ENDLESS] * 2)
+    ),
+    ({"poll": [Response([])]}, "is not that of a Batch API"),
+    ({"poll": [make_error(404)]}, "has no batch .* If the batch was deleted, give"),
+    ({"download": [make_error(404)]}, "has no batch .* or no results of this batch"),
+    ({"upload": [make_error(404)]}, "has no Batch API"),
+    ({"create": [make_error(400, "no such model")]}, "refuses the batch .*no such model"),
+]
+
+
+@pytest.mark.parametrize(("faults", "words"), FAULTS)
 def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
     pairs(4)
     server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
@@ -111,11 +110,8 @@ def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, f
 def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
     pairs(3)
     turns = iter(range(6))  # the first is online
-    outs = {
-        2: make_error(500, "oops"),
-        3: make_chat_answer("", refusal="no"),
-        4: None,
-    }  # the turn of 4 never comes
+    # request 4 is never processed
+    outs = {2: make_error(500, "oops"), 3: make_chat_answer("", refusal="no"), 4: None}
     server.act = lambda ask: outs.get(next(turns), make_verdict(ask))
     counts = run(batch=True)
     assert (counts.verdicts, counts.failures.total()) == (3, 3)

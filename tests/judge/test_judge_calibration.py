@@ -62,28 +62,29 @@ def test_calibration_questions_depend_only_on_texts_and_seed(pairs):
     }  # fmt: skip
     assert len({item.pair_id for item in items}) == 2
     assert {item.blind.presentation for item in items} == {0}
-    of = {item.id: item for item in pairs}
+    pairs_by_id = {pair.id: pair for pair in pairs}
     for item in items:
-        pair, blind = of[item.pair_id], item.blind
-        texts = {pair.text_a, pair.text_b}
-        target, other = (
-            (blind.text_a, blind.text_b) if item.check.target == "A" else (blind.text_b, blind.text_a)
-        )
-        assert blind.prompt == pair.prompt
-        if item.check.check == "identical":
-            assert target == other
-            assert target in texts
-        elif item.check.check == "swapped":
-            assert (target, other) == (pair.text_a, pair.text_b)
-        elif item.check.check == "shuffled":
-            assert target in texts
-            assert other != target
-            assert sorted(other.split()) == sorted(target.split())
-        else:
-            assert other in texts
-            assert target.startswith(other)
-            assert len(target) > 1.3 * len(other)
-            assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
+        pair = pairs_by_id[item.pair_id]
+        texts = [pair.text_a, pair.text_b]
+        target, other = item.blind.text_a, item.blind.text_b
+        if item.check.target == "B":
+            target, other = other, target
+        assert item.blind.prompt == pair.prompt
+        match item.check.check:
+            case "identical":
+                assert target == other
+                assert target in texts
+            case "swapped":
+                assert [target, other] == texts
+            case "shuffled":
+                assert target in texts
+                assert target != other
+                assert sorted(other.split()) == sorted(target.split())
+            case "padded":
+                assert other in texts
+                assert target.startswith(other)
+                assert len(target) > 1.3 * len(other)
+                assert sum(sentence in target for sentence in FILLER) == 2
 
 
 def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, calibrate, checks, run, server):

@@ -76,6 +76,9 @@ def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, 
     )
 
 
+NO_RECHECKS = [("0",), ("5", "--batch"), ("5", "--calibrate")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -84,6 +87,8 @@ def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, 
         (("--send-key", "https://x"), "write a variable and a server"),
         (("--send-key", "A=ftp://x"), "write a variable and a server"),
         (("--dry-run", "--only", "x"), "the study has no judge 'x'"),
+        *((("--recheck", *more), "--recheck takes a number of at least 1") for more in NO_RECHECKS),
+        (("--recheck", "5"), "has not given a verdict yet that could be compared"),
     ],
 )
 def test_judge_refuses_wrong_options(folder, guard_eval, server, arguments, words):
@@ -170,13 +175,6 @@ def test_preview_names_changed_settings(folder, study, guard_eval):
     ran = guard_eval("judge", "s", "--dry-run")
     assert "has verdicts with other settings" in " ".join(ran.err.split())
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
-
-
-def test_missing_key_stops_only_the_judge_that_needs_it(guard_eval, study, pair):
-    study(make_judge_table("one", api_key_env="NOT_SET"), [pair(0)])
-    ran = guard_eval("judge", "s", "--yes")
-    assert (ran.code, ran.out) == (2, "")
-    assert "NOT_SET is not set" in ran.err
 
 
 def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pair, judged):

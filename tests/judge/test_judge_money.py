@@ -15,17 +15,6 @@ JUDGE += 'usd_per_million_tokens = [2, 8]\ncriteria = ["fluency"]\nconcurrency =
 PROSE = "Method A reads better to me."
 
 
-@pytest.mark.parametrize("batch", [(), ("--batch",)])
-def test_ten_answers_without_verdict_end_the_command(study, pair, guard_eval, server, batch):
-    study(JUDGE, map(pair, range(48)))
-    server.act = lambda ask: make_answer(ask, PROSE)
-    ran = guard_eval("judge", "s", "--yes", *batch)
-    assert ran.code == 2, ran
-    assert len(server.asks) == server.paid.total() == 10
-    assert server.batches == {}
-    assert "no verdict in 10 answers in a row" in " ".join(ran.err.split())
-
-
 def test_batch_without_verdicts_ends_the_run(run, pairs, server):
     pairs(20)
     server.act = lambda ask: make_chat_answer(PROSE) if server.batches else make_verdict(ask)

@@ -85,14 +85,8 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
     assert Counter(row.criterion for row in judged(study_folder)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
     (_, system), *examples, _ = read_messages(ask)
-    assert [role for role, _ in read_messages(ask)] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
+    roles = [role for role, _ in read_messages(ask)]
+    assert roles == ["system", *("user", "assistant") * 2, "user"]
     assert system.startswith(
         "You compare jokes.\n\n1. Dry wit\nHow witty the text is, and {{how}} dryly.\n\n2. Fluency\n"
         f'{CRITERIA["fluency"].definition}\n\nThere are two metrics; {{"braces": {{}}}} stay.\n'
@@ -201,14 +195,12 @@ def test_request_key_changes_with_the_instructions(folder, question):
 
 def test_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
-    result = make_prompt(
-        read_judge_settings(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n"))
+    from_file, default = (
+        make_prompt(read_judge_settings(folder(more, lines=lines, prompt=f"{APPENDIX_F}\n")))
+        for more in ('prompt = "prompt.txt"\n', "")
     )
-    assert result.version == PROMPT_VERSION
-    assert (
-        result.write_system_message()
-        == make_prompt(read_judge_settings(folder("", lines=lines))).write_system_message()
-    )
+    assert from_file.version == PROMPT_VERSION
+    assert from_file.write_system_message() == default.write_system_message()
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])

@@ -271,66 +271,52 @@ def test_parse_response_accepts_any_bytes_and_json(raw, text, value):
             assert isinstance(read_usage(data), Usage)
 
 
-@pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
-def test_usage_includes_reasoning_tokens_of_the_total(total, output):
-    usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
-    thought = output - 14 or None
-    expected = Usage(model="m-1", input_tokens=812, output_tokens=output, reasoning_tokens=thought)
-    assert read_usage(make_response("{}", usage=usage)) == expected
+REASONED = {"completion_tokens_details": {"reasoning_tokens": 100}}
+USAGES = [  # prompt, completion, other counts; input, output, reasoning
+    (812, 14, {}, (812, 14, None)),
+    (812, 14, {"total_tokens": 826}, (812, 14, None)),
+    (812, 14, {"total_tokens": 1200}, (812, 388, 374)),
+    (812, 14, {"total_tokens": 3}, (812, 14, None)),
+    (9, 5, REASONED, (9, 105, 100)),
+    (0, 0, {"total_tokens": 0}, (None, None, None)),
+    (0, 14, {"total_tokens": 0}, (None, 14, None)),
+    (812, 0, {"total_tokens": 0}, (812, None, None)),
+    ("812", 14.0, {"total_tokens": 0}, (812, 14, None)),
+    (-1, "x", {"total_tokens": 0}, (None, None, None)),
+]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "completion", "expected"),
-    [
-        (0, 0, (None, None)),
-        (0, 14, (None, 14)),
-        (812, 0, (812, None)),
-        ("812", 14.0, (812, 14)),
-        (-1, "x", (None, None)),
-    ],
-)
-def test_usage_without_token_counts_is_unknown(prompt, completion, expected):
-    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 0}
-    usage = read_usage(make_response("{}", usage=usage))
-    assert (usage.input_tokens, usage.output_tokens) == expected
+@pytest.mark.parametrize(("prompt", "completion", "more", "expected"), USAGES)
+def test_usage_reads_prompt_output_and_reasoning_tokens(prompt, completion, more, expected):
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion, **more}
+    usage = read_usage(make_response("{}", usage=counts))
+    assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens) == expected
+    assert usage.model == "m-1"
 
 
+def test_withheld_answer_has_no_output_tokens():
+    usage = {"prompt_tokens": 9, "completion_tokens": 0}
+    assert read_usage(make_response("", finish="content_filter", usage=usage)).output_tokens == 0
+
+
+PLAIN = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
 THOUGHTS = [
     {"usage": {"completion_tokens_details": {"reasoning_tokens": 7}}},
-    {"usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 40}},
+    {"usage": PLAIN | {"total_tokens": 40}},
     {"reasoning_content": "hm"},
     {"reasoning": "hm"},
     {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
     {"thinking": "hm"},
+    {"content": "<think>hm</think>A"},
+    {"content": [{"type": "thinking", "thinking": []}]},
 ]
+NO_THOUGHTS = [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "no"}]
 
 
-@pytest.mark.parametrize("thoughts", THOUGHTS)
-def test_has_reasoned_reads_every_field_with_thinking(thoughts):
-    assert has_reasoned(make_response(FIELDS, **thoughts))
-
-
-@pytest.mark.parametrize("content", ["<think>hm</think>A", [{"type": "thinking", "thinking": []}]])
-def test_has_reasoned_finds_thinking_in_the_content(content):
-    assert has_reasoned(make_response(content))
-
-
-@pytest.mark.parametrize("plain", [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "no"}])
-def test_has_reasoned_is_false_for_a_plain_answer(plain):
-    usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
-    assert not has_reasoned(make_response(FIELDS, usage=usage, **plain))
-
-
-def test_usage_adds_reasoning_to_completion_tokens():
-    usage = {
-        "prompt_tokens": 9,
-        "completion_tokens": 5,
-        "completion_tokens_details": {"reasoning_tokens": 100},
-    }
-    assert read_usage(make_response("{}", usage=usage)).output_tokens == 105
-    assert read_usage(
-        make_response("", finish="content_filter", usage={"prompt_tokens": 9, "completion_tokens": 0})
-    ) == Usage(model="m-1", input_tokens=9, output_tokens=0)
+@pytest.mark.parametrize("fields", [*THOUGHTS, *NO_THOUGHTS])
+def test_has_reasoned_reads_every_field_with_thinking(fields):
+    response = make_response(**{"content": FIELDS, "usage": PLAIN} | fields)
+    assert has_reasoned(response) == (fields in THOUGHTS)
 
 
 COUNTS = st.sampled_from([0, 1, 100, 2**31 - 2, 2**31 - 1, 2**31, 2**63, "2147483647", 2.0**31])

@@ -197,6 +197,15 @@ def test_parts_fixed_in_study_toml_are_never_omitted(settings, change):
 # Money: answers that cannot be used
 
 
+def repeat_result(run, result, **more):
+    """Give all requests of a question this result; return the last step, the state and the count."""
+    for count in range(1, 20):
+        steps, after = ask(run, *[result] * count, **more)
+        if not isinstance(steps[-1], Send):
+            return steps[-1], after, count
+    pytest.fail("the question is asked without an end")
+
+
 @pytest.mark.parametrize(
     ("result", "setting"),
     [
@@ -210,15 +219,8 @@ def test_ten_answers_without_verdict_end_a_run(result, setting):
     run = make_state(max_output_tokens=512)
     answers = 0
     for number in range(30):
-        history = History(run=run, pair_id=f"p{number}", has_others=True)
-        step = next_step(history, run.form)
-        while isinstance(step, Send):
-            form = step.form
-            answers += 1
-            reply = Reply(form=form, result=result, max_output_tokens=512, answered=True, is_new=True)
-            history = record_reply(history, reply)
-            step = next_step(history, form)
-        run = history.run
+        step, run, count = repeat_result(run, result, pair=f"p{number}")
+        answers += count
         if isinstance(step, Stop):
             break
     assert answers == MOST_FRUITLESS == 10
@@ -261,15 +263,6 @@ def test_ten_server_failures_in_a_row_end_a_run():
     assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
-def reject_all_requests(run, rejected):
-    """Reject all requests of a question; return the last step, the run's state and the number of requests."""
-    for count in range(1, 20):
-        steps, after = ask(run, *[rejected] * count)
-        if not isinstance(steps[-1], Send):
-            return steps[-1], after, count
-    pytest.fail("the question is asked without an end")
-
-
 @pytest.mark.parametrize(
     ("rejected", "requests"),
     [(UNKNOWN_FORM, [8, 8] + [1] * 8), (make_failure("rejected"), [1] * 10)],
@@ -279,7 +272,7 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     run = make_state()
     counts = []
     for _ in range(MOST_FAILURES):
-        step, run, count = reject_all_requests(run, rejected)
+        step, run, count = repeat_result(run, rejected)
         counts.append(count)
         run = finish_question(run, step) if isinstance(step, Failure) else run
     assert counts == requests

@@ -1,7 +1,7 @@
 """Recheck: stored requests are sent again, changed answers are counted, and no verdict changes."""
 
 import pytest
-from fake_openai import make_chat_answer, make_error, make_verdict
+from fake_openai import make_chat_answer, make_verdict
 from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
@@ -61,24 +61,3 @@ def test_recheck_costs_the_previewed_amount(judged_study, guard_eval, server):
     assert "$0.0028" in out  # 10 requests of 280 millionths
     assert "--recheck 10" in out
     assert server.asks == []
-
-
-@pytest.mark.parametrize("options", [("0",), ("5", "--batch"), ("5", "--calibrate")])
-def test_recheck_refuses_wrong_options(judged_study, guard_eval, options):
-    ran = guard_eval("judge", "s", "--recheck", *options, "--yes")
-    assert ran.code == 2
-    assert "--recheck takes a number of at least 1, such as 40" in ran.err
-
-
-def test_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
-    study(JUDGE, map(pair, range(2)))
-    ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
-    assert ran.code == 2
-    assert "has not given a verdict yet that could be compared" in ran.err
-
-
-def test_refused_key_ends_a_recheck(judged_study, guard_eval, server):
-    server.act = lambda _: make_error(401, "no such key")
-    ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
-    assert ran.code == 2
-    assert "does not accept the key" in ran.err
