@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_signs
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
-from analysis.stats.proportion import unit_proportion
+from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import RaterKind
@@ -306,7 +306,7 @@ def _describe_criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
                 ties=1 - len(hits) / len(group),
                 same=raw_agreement(counts),
                 kappa=fleiss_kappa(counts, level=LEVEL),
-                first=unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
+                first=estimate_proportion(hits, np.arange(len(hits)), level=LEVEL),
             )
         )
     return tuple(states)
@@ -357,7 +357,7 @@ def _describe_raters(
                 pace=pace,
                 ties=count["ties"] / count["choices"] if count["choices"] else None,
                 same=count["same"] / count["compared"] if count["compared"] else None,
-                first=unit_proportion(np.arange(leaning) < to_a, np.arange(leaning), level=LEVEL),
+                first=estimate_proportion(np.arange(leaning) < to_a, np.arange(leaning), level=LEVEL),
                 gold=count["gold"],
                 gold_failed=count["gold_failed"],
                 repeats=count["repeats"],

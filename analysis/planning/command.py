@@ -118,9 +118,17 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure must end in {', '.join(FORMATS)}")
     pilot = None if from_ is None else read_pilot(from_, overrides)
+    room = 1.0 if margin is not None else 2 * min(share, 1 - share)
+    if pilot is not None and ties is None and pilot.ties >= room:
+        raise StudyError(
+            f"{from_}: {percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
+            f"{percent(room, 0)}; give --ties"
+        )
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
-    values: dict[str, Any] = of_pilot | {name: value for name, value in options.items() if value is not None}
+    values: dict[str, Any] = {
+        name: value for name, value in (*of_pilot.items(), *options.items()) if value is not None
+    }
     design = Design(
         share=share,
         alpha=alpha,

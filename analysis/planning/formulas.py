@@ -14,7 +14,7 @@ from dataclasses import replace
 from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
 
-from analysis.stats.assisted import PRIOR_UNITS, effective_items
+from analysis.stats.assisted import PRIOR_UNITS, count_effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -168,7 +168,7 @@ def _compute_equivalence_power(
     """Return the power of two one-sided tests if the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     If nearly all ratings are ties, the standard error is that of a share at the margin, with only ties and
-    wins (`stats.equivalence.conservative_error`).
+    wins (`stats.equivalence.compute_conservative_error`).
     """
     least = margin * (1 - 2 * margin) / 2
     growth = math.sqrt(max(1.0, least / design.rating_variance))
@@ -207,7 +207,7 @@ def _compute_assisted_power(
     raters: int,
 ) -> float:
     """Return the power of the t test of people's share, assisted by a judge (`stats.assisted`)."""
-    worth = effective_items(items, design.judged, judge_r)
+    worth = count_effective_items(items, design.judged, judge_r)
     variance = design.item_variance(raters) * (items / worth + PRIOR_UNITS / items) / (items + PRIOR_UNITS)
     return _compute_t_power(design, math.sqrt(variance), items - 1)
 

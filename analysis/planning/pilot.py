@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.reports.command import read_table_evidence
-from analysis.scores.scores import ResultKey, ScoredVerdicts, group_by_result, item_numbers
+from analysis.scores.scores import ResultKey, ScoredVerdicts, find_item_numbers, group_by_result
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -93,14 +93,14 @@ def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], result
     estimates = []
     pairs = 0
     for _, rows in cells:
-        item, first = item_numbers(rows)
+        item, first = find_item_numbers(rows)
         pairs += len(first)
         estimate = intraclass_correlation(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
         estimates.append((estimate, int((np.bincount(item) >= 2).sum())))
     rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
     ties = float((scores["net"] == 0).mean())
     icc = None
-    agreed = estimates[0][0].note
+    agreed = f"{estimates[0][0].note}, so the plan uses --icc or its default"
     if rated_twice:
         values, sizes = zip(*rated_twice, strict=True)
         mean = float(np.average(values, weights=sizes))

@@ -1,6 +1,7 @@
 """Describe a study on one page: its plan, the hashes that prove it, and what was collected.
 
-Written before the first verdict, the page is a preregistration: `compare_plan` says what differs later.
+Written before the first verdict, the page is a preregistration: `compare_with_written_plan` names later
+differences.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.replication.prompts import find_paper_dataset
-from analysis.scores.scores import rater_scores
+from analysis.scores.scores import score_raters
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio
@@ -51,7 +51,7 @@ def make_verdict_figures(verdicts: pd.DataFrame) -> pd.DataFrame:
     table = table.astype(object)
     names = {name: table[name].map(_parse_strategy_name) for name in ("method_a", "method_b", "verdict")}
     names["dataset"] = table["dataset"].map(find_paper_dataset)
-    scores = rater_scores(check_verdicts(table.assign(**names)))
+    scores = score_raters(check_verdicts(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
         who=scores["rater_kind"].map(WHO),
         wins=(scores["net"] > 0).astype(int),

@@ -8,18 +8,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.verdicts.table import (
-    HEADINGS,
-    METHODS,
-    NO,
-    YES,
-    Table,
-    is_missing_word,
-    refuse_rows,
-    simplify_heading,
-)
+from analysis.verdicts.table import HEADINGS, METHODS, NO, YES, Table, is_missing_word, refuse_rows
 from analysis.verdicts.words import find_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 

@@ -37,9 +37,10 @@ from analysis.verdicts.files import Record, VerdictFile, convert_to_cell
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import is_about_sides
-from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, simplify_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word
 from analysis.verdicts.words import find_meaning, is_model_name
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE, content_id
 
 ItemRecords = Mapping[str, Mapping[str, Any]]

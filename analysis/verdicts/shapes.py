@@ -21,8 +21,6 @@ from analysis.verdicts.table import (
     Table,
     convert_to_texts,
     is_missing_word,
-    simplify_heading,
-    split_heading_words,
 )
 from analysis.verdicts.words import (
     TIED,
@@ -35,6 +33,7 @@ from analysis.verdicts.words import (
     names_side,
 )
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, plural
 

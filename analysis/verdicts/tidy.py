@@ -19,9 +19,10 @@ from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table, simplify_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.files.headings import simplify_heading
 from guard_eval.reporting.words import and_list
 
 _KINDS = ("pair_id", "rater", "criterion")
@@ -127,7 +128,9 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
-        if heading and not table.has_columns(heading):
+        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*heading.split(",")):
+            table.join_columns(heading)
+        elif heading and not table.has_columns(heading):
             raise StudyError(
                 f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
             )
@@ -241,7 +244,7 @@ def _keep_answers(table: Table) -> None:
 
 def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
     """Refuse a list or an object in a column that is read."""
-    used = {name for role in table.roles for name in role.column.split(", ")}
+    used = {name for role in table.roles if role.role != "filter" for name in role.column.split(", ")}
     for name, where in frame.attrs.get(NESTED, {}).items():
         if name in used | KNOWN:
             raise StudyError(

@@ -67,7 +67,7 @@ def test_panel_averages_samples_of_a_judge_first():
     assert scores_of(judged(**many), "mean")[0]["p0"] == pytest.approx(mean, abs=1e-8)
 
 
-def test_report_has_a_row_and_a_sentence_of_the_panel(tmp_path):
+def test_report_shows_and_describes_the_panel(tmp_path):
     path = tmp_path / "v.csv"
     THREE.to_csv(path, index=False)
     report(path, output=tmp_path / "panel", overrides=["panel=mean"])
@@ -78,7 +78,7 @@ def test_report_has_a_row_and_a_sentence_of_the_panel(tmp_path):
     assert "has no score of 1\u00a0pair that a member lacks" in page
 
 
-def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
+def test_panel_of_real_judges_excludes_simulated_judges(tmp_path):
     made_up = judged(s=["yy"] * 6).assign(rater_kind="simulated_model")
     path = tmp_path / "v.csv"
     pd.concat([THREE.astype(object), made_up.astype(object)]).to_csv(path, index=False)

@@ -104,6 +104,16 @@ def test_pilot_follows_hand_arithmetic():
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
 
+def test_pilot_with_one_rating_a_pair_has_the_default_icc(tmp_path):
+    path = tmp_path / "pilot.csv"
+    verdicts_of([(f"p{n}", "Ada", "c", "tie", "person") for n in range(4)]).to_csv(path)
+    planned = power(from_=path, ties=0.5)
+    assert planned.design.icc == Design().icc
+    assert "no item was rated twice, so the plan uses --icc or its default" in planned.lines[0]
+    with pytest.raises(StudyError, match=r"pilot.csv: 100.% of the ratings are ties.*90.%; give --ties"):
+        power(from_=path)
+
+
 def test_pilot_and_report_read_the_same_verdicts(tmp_path):
     """Two pairs of a table whose columns and words report.toml declares: 2 of 4 ratings are ties."""
     rows = ["item,one,other,who,better", "1,guard,acs,ann,L", "1,guard,acs,bob,L"]

@@ -34,7 +34,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
         (
             GOOD + "1,e,x,y,carl,coherence,x\n",
-            r"'1' has more than one dataset \('d', 'e'; lines 2.*ids of its",
+            "pair_id '1' has 2 values of dataset. If ids .* --set columns.pair_id=dataset,pair_id",
         ),
         (f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,robot\n", "rater_kind 'robot' is unknown on line 2"),
         (

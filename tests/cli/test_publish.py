@@ -12,7 +12,7 @@ from factories import make_pair
 from analysis.publication.describe import describe
 from analysis.publication.publish import publish
 from analysis.reports.command import report
-from analysis.reports.preregistration import compare_plan
+from analysis.reports.preregistration import compare_with_written_plan
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, handout, verdicts
@@ -222,11 +222,11 @@ def test_plan_from_before_the_first_verdict_is_published(tmp_path):
     assert drawn == hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
     assert "it is a preregistration" in text
     assert "greedy" in text
-    [sentence] = compare_plan(study, pairs)
+    [sentence] = compare_with_written_plan(study, pairs)
     assert "the settings of people are unchanged; the pairs are unchanged." in sentence
     assert describe(study).path.read_text(encoding="utf-8") == text
     changed = Study.open(study.folder, ["analysis.alpha=0.01"])
-    [sentence] = compare_plan(changed, pairs[1:])
+    [sentence] = compare_with_written_plan(changed, pairs[1:])
     assert f"the settings of people DIFFER ({people[:16]} there, " in sentence
     assert sentence.count("DIFFER") == 2
     with pytest.raises(StudyError, match="an existing plan is not replaced"):
@@ -242,11 +242,11 @@ def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):
     assert "Raters: 3 person." in text
     assert "it is a preregistration" not in text
     (study.folder / "description.md").rename(study.folder / "plan.md")
-    assert compare_plan(study, []) == (
+    assert compare_with_written_plan(study, []) == (
         "plan.md was written when 36 verdicts existed, so it is no preregistration.",
     )
     (study.folder / "plan.md").write_text("I plan.")
-    assert "holds no hash" in compare_plan(study, [])[0]
+    assert "holds no hash" in compare_with_written_plan(study, [])[0]
 
 
 @pytest.mark.parametrize("written", ["verdicts.csv", "README.md"])

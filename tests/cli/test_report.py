@@ -76,7 +76,7 @@ REFUSED = {
     "correction=bonferroni": "holm",
     "famly=[]": "family",
     "rater_kind=robot": "person",
-    "unit=prompt": "the table names none",
+    "unit=prompt": "the table does not name the prompts",
     "nonsense": "this names no setting",
 }
 
@@ -93,7 +93,7 @@ def test_declarations_of_tables_are_refused_for_a_study(paired):
         report(paired, overrides=["rater_kind=model"])
     with pytest.raises(StudyError, match="no verdicts yet"):
         report(paired)
-    with pytest.raises(StudyError, match="name a study"):
+    with pytest.raises(StudyError, match="no study and no table is named"):
         report()
 
 
@@ -178,5 +178,5 @@ def test_study_splits_by_prompts_and_traces(paired):
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: the verdicts have a column of this name"):
+        with pytest.raises(StudyError, match=f"--by {name}: this column of the verdicts"):
             report(paired, by=(name,))

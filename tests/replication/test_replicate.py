@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from analysis.replication.command import replicate
 from analysis.replication.paper import (
     MODELS,
@@ -137,7 +137,7 @@ def test_replicating_peoples_table_names_next_commands():
     assert result.next[0] == "guard-eval annotate people --invite NAME"
     assert not any("judge" in line for line in result.next)  # this table asks people alone
     assert any("would make 0" in line for line in replicate("humaneval", Path("people"), dry_run=True).lines)
-    simulate(Study.open(Path("people")))
+    simulate_verdicts(Study.open(Path("people")))
     result = replicate("humaneval-counts", Path("people"))
     assert "All raters are SIMULATED" in result.lines
     assert result.lines[1].startswith("OTHER SETTING: model bundled, where we take Qwen/Qwen2.5-7B")

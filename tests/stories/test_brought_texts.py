@@ -11,7 +11,7 @@ from app_browser import DESKTOP, Wire, begin, pick, save, serving, where
 from fake_openai import KEY, FakeOpenAI
 from llama_server import LlamaServer
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from analysis.publication.publish import publish
 from analysis.reports.command import report
 from guard_eval.reporting.writing import write_whole
@@ -244,7 +244,7 @@ def test_report_compares_systems_of_all_three_sources(run, tmp_path):
     assert run("measure", "mixed").code == 0
     assert "12 pairs, 12 new" in run("pair", "mixed").out
     assert "12 of 12" in run("status", "mixed").out
-    simulate(Study.open(folder))
+    simulate_verdicts(Study.open(folder))
     assert run("report", "mixed").code == 0
     assert run("describe", "mixed").code == 0
     page = (folder / "description.md").read_text()

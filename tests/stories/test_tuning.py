@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from guard_eval.study import Study
 from guard_eval.texts.continuations import read_continuations
 
@@ -87,7 +87,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     assert measured.code == 0, measured
     assert "texts: 20, strategies: 5" in measured.out
     assert "16 pairs, 16 new" in run("pair", "tuned").out
-    simulate(study)
+    simulate_verdicts(study)
     reported = run("report", "tuned")
     assert reported.code == 0, reported
     page = (folder / "report" / "index.html").read_text()
