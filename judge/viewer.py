@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, pvariance
-from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, TIE, Choice, Pair, content_id
+from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, content_id
 from guard_eval.reporting.escaping import Escaped, escape_invisible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -69,7 +68,7 @@ _Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
 """The requests, grouped by position of the pair, judge and sample, and then by number of the question."""
 
 
-def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
+def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[JsonObject]:
     """Yield a comparison for the page for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -153,7 +152,7 @@ def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
 
 def _describe_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
-) -> dict[str, Any]:
+) -> JsonObject:
     sides = "ab" if attempts[0].question.first == "a" else "ba"
     first, second = (names[side] for side in sides)
     letters = {"A": first, "B": second, "tie": "tie"}

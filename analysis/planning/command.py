@@ -7,7 +7,7 @@ from dataclasses import field
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_po
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
+from guard_eval.records import JsonObject
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_standalone_svg
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
@@ -126,7 +127,7 @@ def power(
         )
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
-    values: dict[str, Any] = {
+    values: JsonObject = {
         name: value for name, value in (*of_pilot.items(), *options.items()) if value is not None
     }
     design = Design(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -32,7 +31,7 @@ from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.generation.strategies import read_grid
-from guard_eval.records import SIMULATED, Prompt, RaterKind
+from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -129,7 +128,7 @@ def replicate(
 def _describe_planned_study(
     table: PaperTable,
     folder: Path,
-    tables: Mapping[str, Any],
+    tables: JsonObject,
     prompts: Sequence[Prompt],
 ) -> str:
     """Describe the study that would be written, with the number of texts."""

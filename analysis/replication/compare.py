@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -80,10 +80,10 @@ def compare_figures(
         "below": high < number - half_unit,
     }
     compared["state"] = np.select(list(states.values()), list(states), default="inside")
-    return compared.assign(cell=[_format_figure(figure) for figure in compared.to_dict("records")])
+    return compared.assign(cell=[_format_figure(figure) for _, figure in compared.iterrows()])
 
 
-def _format_figure(figure: Mapping[Hashable, Any]) -> str:
+def _format_figure(figure: pd.Series) -> str:
     """Format one of our figures with its mark and limits, with as many decimals as the paper's figure."""
     ours = figure["ours"]
     if pd.isna(ours):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.replication.prompts import find_paper_dataset
+from analysis.replication.paper import find_paper_dataset
 from analysis.scores.scores import score_raters
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError

@@ -6,16 +6,16 @@ import copy
 import functools
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter
 
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
+from guard_eval.records import JsonObject
 
 FOLDER = Path(__file__).parent / "tables"
-_CONTENT: dict[str, Any] = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
+_CONTENT: JsonObject = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
 
 PROMPTS: dict[str, int] = _CONTENT["prompts"]
 """The number of prompts of each dataset of the paper."""
@@ -55,7 +55,7 @@ class PaperTable:
         pairs = self.make_study_tables()["pairs"]["per_dataset"]
         return {name: pairs if self.asks else PROMPTS[name] for name in self.datasets}
 
-    def make_study_tables(self) -> dict[str, Any]:
+    def make_study_tables(self) -> JsonObject:
         """Return the tables of a study.toml for the experiment, with the paper's first model."""
         tables = {"name": f"GUARD's paper: {self.experiment}", **copy.deepcopy(_CONTENT["base"])}
         for key, value in _CONTENT["experiments"][self.experiment].items():
@@ -87,6 +87,17 @@ def find_paper_table(name: str) -> PaperTable:
             return table
     close = suggest_nearest(name, [table.name for table in read_paper_tables()])
     raise StudyError(f"the paper has no table or figure {name!r}: {close} (guard-eval replicate lists them)")
+
+
+@functools.cache
+def find_paper_dataset(name: str) -> str:
+    """Return the paper's name of a dataset. A dataset that is not in the paper keeps its own name.
+
+    >>> find_paper_dataset("wikitext"), find_paper_dataset("book"), find_paper_dataset("tales")
+    ('Wikitext', 'BookCorpus', 'tales')
+    """
+    plain = "".join(filter(str.isalnum, name.casefold()))
+    return next((paper for paper, names in ALIASES.items() if plain in names), name)
 
 
 @functools.cache

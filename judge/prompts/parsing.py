@@ -8,7 +8,6 @@ never counts as a verdict or a tie.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import spelling
@@ -221,7 +220,7 @@ def _parse_object(text: str) -> JsonObject | None:
     return fields if isinstance(fields, dict) else None
 
 
-def _reject_repeated_fields(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _reject_repeated_fields(pairs: list[tuple[str, object]]) -> JsonObject:
     """Return an object's fields; an empty dict if a field appears twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}

@@ -16,8 +16,7 @@ from analysis.replication.paper import (
     list_figure_labels,
     read_paper_tables,
 )
-from analysis.replication.prompts import read_prompt_files
-from analysis.replication.study import find_paper_model, plan_replication
+from analysis.replication.study import find_paper_model, plan_replication, read_prompt_files
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings
