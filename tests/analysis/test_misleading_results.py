@@ -65,7 +65,7 @@ def test_unnamed_raters_are_neither_counted_nor_compared(ran, tmp_path):
     assert {row["raters"] for row in tables["win_shares"]} == {None}
     ways = {row["analysis"] for row in tables["sensitivity"]}
     assert not any("rater" in way.split(",")[0] for way in ways if "pooled" not in way)
-    assert "so nothing is said about single raters" in (folder / "report.md").read_text(encoding="utf-8")
+    assert "so there are no results on single raters" in (folder / "report.md").read_text(encoding="utf-8")
     for option in (["--set", "raters=random"], ["--by", "rater"]):
         assert "does not say which rater gave which verdict" in ran("report", "counts.csv", *option).refused()
 

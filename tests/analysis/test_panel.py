@@ -75,7 +75,7 @@ def test_report_shows_and_describes_the_panel(tmp_path):
     assert frame["judge"].tolist() == ["a", "b", "c", "panel of 3 judges, mean"]
     page = (tmp_path / "panel" / "index.html").read_text(encoding="utf-8")
     assert "The panel of 3 judges, mean: a, b and c" in page
-    assert "has no score of 1\u00a0pair that a member lacks" in page
+    assert "leaves out 1\u00a0pair without a verdict of each judge" in page
 
 
 def test_panel_of_real_judges_excludes_simulated_judges(tmp_path):
@@ -89,7 +89,7 @@ def test_panel_of_real_judges_excludes_simulated_judges(tmp_path):
     assert without["panel of 3 judges, majority"] == pytest.approx(
         (np.mean(list(panel_scores.values())) + 1) / 2
     )
-    with pytest.raises(StudyError, match="s alone has judged"):
+    with pytest.raises(StudyError, match="only s has judged"):
         scores_of(made_up, "majority")
 
 

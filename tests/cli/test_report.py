@@ -126,10 +126,10 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
     assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")
-    assert "to look after every ten pairs" in markdown(paired / "report")
+    assert "a look after every ten pairs" in markdown(paired / "report")
     declared = report(paired, overrides=["analysis.sequential=true"]).answer
     assert "looked at early" not in declared
-    assert f"Not everything that was planned is rated: {unfinished}" in declared
+    assert f"Planned ratings are missing: {unfinished}" in declared
 
 
 def test_report_overwrites_no_foreign_folder(tmp_path, monkeypatch):

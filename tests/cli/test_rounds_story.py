@@ -103,7 +103,7 @@ def test_report_mentions_an_outdated_decision(run, folder):
             raters.exclude_or_include(store, name, "exclude", "why", "who")
     run("report", "s", "--by", "dataset")
     page = (folder / "report" / "report.md").read_text()
-    assert "against loop: stopped on the record, and today's verdicts would not stop it" in page
+    assert "against loop: recorded as stopped, but the present verdicts do not support it" in page
     assert "to go in this round" in status_of(run)
 
 

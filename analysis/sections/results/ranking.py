@@ -295,7 +295,7 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
         difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
     assistant = evidence.plan.assisted_by if not group.judge else None
     notes = (
-        f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
+        f"never compared with {and_list(group.apart)}, which have no rank here" if group.apart else "",
         why_infinite,
         SMOOTHED if is_smoothed else "",
         why_none or caution,

@@ -26,7 +26,7 @@ from guard_eval.records import Contest
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
 from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, first_passage_p
 
-UNSUPPORTED = "stopped on the record, and today's verdicts would not stop it: they were changed or excluded"
+UNSUPPORTED = "recorded as stopped, but the present verdicts do not support it: some were changed or excluded"
 HOW_TO_READ = (
     "Lead: the first system's expected share less the second's, in points, with limits for all comparisons "
     "at all rounds together. p holds at whichever round a comparison stops, with Holm's correction over all "
