@@ -22,6 +22,7 @@ from analysis.verdicts.table import (
     Mask,
     Table,
     format_line_numbers,
+    is_aggregate,
     offer_columns,
     refuse_rows,
     simplify_heading,
@@ -160,15 +161,6 @@ def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
 
 
-def _describes_one_text(table: Table, name: str) -> bool:
-    """Return whether another column has the same heading, but for the other text of the pair."""
-    heading = simplify_heading(name)
-    swapped = set()
-    for text, other in HEADINGS["siblings"].items():
-        swapped |= {re.sub(f"^{text}", other, heading), re.sub(f"{text}$", other, heading)}
-    return not (swapped - {heading}).isdisjoint(map(simplify_heading, table.names))
-
-
 def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
@@ -180,7 +172,7 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
     count = table.count_distinct(name)
     rows = len(table.frame)
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
-    if _ASIDE.fullmatch(heading) or _describes_one_text(table, name) or table.is_boolean(name):
+    if _ASIDE.fullmatch(heading) or table.has_sibling(name) or table.is_boolean(name):
         return False
     repeats = count > 1 and table.get_cells(name).dropna().duplicated().any()
     if not repeats or any(map(_DECIMAL.fullmatch, table.list_values(name))):
@@ -263,6 +255,10 @@ def assign_raters(table: Table) -> None:
     """
     keys = ["pair_id", "criterion"]
     if table.has_columns("rater"):
+        aggregates = list(filter(is_aggregate, table.list_values("rater")))
+        if 0 < len(aggregates) < len(table.list_values("rater")):
+            is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
+            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({and_list(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
             _assign_presentations(table, [*keys, "rater"])

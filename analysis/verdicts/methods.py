@@ -12,11 +12,13 @@ from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
     NO,
+    SHOWN,
     YES,
     Table,
     is_missing_word,
     refuse_rows,
     simplify_heading,
+    split_heading_words,
 )
 from analysis.verdicts.words import find_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
@@ -39,6 +41,7 @@ _COUPLE = (
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)"
 )
 _SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
+_SETTINGS = frozenset(HEADINGS["settings"])
 _THIRD = {"a": "c", "1": "3"}
 
 
@@ -48,7 +51,13 @@ def find_methods(table: Table) -> None:
     Raises:
         StudyError: Several columns can be the methods.
     """
-    find_method_headings(table.names, SYSTEMS)  # refuses three methods, whatever their columns are called
+    couples = find_method_headings(table.names, SYSTEMS)  # refuses three methods, whatever they are called
+    is_joined = bool(table.heading_of("methods"))
+    if table.items is not None and not is_joined and (couples or table.has_columns(*METHODS)):
+        raise StudyError(
+            "these rows name their methods, and another file names them by item, too. Remove the methods "
+            "from the file that does not say which method was A and which was B"
+        )
     if table.has_columns(*METHODS):
         return
     if lone := [name for name in METHODS if table.has_columns(name)]:
@@ -229,3 +238,34 @@ def refuse_texts_as_methods(table: Table) -> None:
             f"texts ({why}); add columns method_a and method_b with the names of the methods. If these are "
             "names: --set columns.method_a=HEADING --set columns.method_b=HEADING"
         )
+
+
+def refuse_divided_methods(table: Table) -> None:
+    """Refuse methods of one name that have several settings, in columns such as decoding_a and decoding_b.
+
+    Raises:
+        StudyError: A method of one name has several settings.
+    """
+    columns = table.free_columns if table.has_columns(*METHODS) else []
+    names = {tuple(split_heading_words(name)): name for name in columns}
+    for words, name in names.items():
+        sides = [word for word in words if word in _SECOND]
+        other = names.get(tuple(_SECOND.get(word, word) for word in words))
+        if len(sides) != 1 or other is None or _SETTINGS.isdisjoint(words):
+            continue
+        if table.get_cells(name).equals(table.get_cells(other)):  # a condition of the row
+            continue
+        methods = SHOWN if sides[0] == "left" and table.has_columns(*SHOWN) else METHODS
+        settings: dict[str, set[str]] = {}
+        for method, column in zip(methods, (name, other), strict=True):
+            for text, cell in table.find_distinct_rows(method, column)[1]:
+                settings.setdefault(str(text), set()).add(str(cell))
+        divided = max(settings, key=lambda method: len(settings[method]))
+        # A setting repeats. A text, or a measurement of a text, hardly ever does.
+        if 1 < len(settings[divided]) <= len(table.frame) / 2:
+            first, second, *_ = sorted(settings[divided])
+            raise StudyError(
+                f"the method {divided!r} has the {name} {first!r} and {second!r}, so it may be several "
+                f"methods. Write the method and its setting in one column, such as '{divided} ({first})', or "
+                f"remove {name} and {other}"
+            )

@@ -20,6 +20,7 @@ from analysis.verdicts.table import (
     YES,
     Table,
     convert_to_texts,
+    is_aggregate,
     is_missing_word,
     simplify_heading,
     split_heading_words,
@@ -221,7 +222,8 @@ def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.list_values(*METHODS))
     names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
-    return [name for name in names if not methods or read_first_method(table, name) is None]
+    names = [name for name in names if not methods or read_first_method(table, name) is None]
+    return [name for name in names if not is_aggregate(name)] or names
 
 
 def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
@@ -257,7 +259,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
     _refuse_sides_beside_methods(table, names)
-    for name in [name for name in table.free_columns if name not in names]:
+    for name in [name for name in table.free_columns if name not in names and not is_aggregate(name)]:
         cells = table.get_cells(name).dropna()
         if count := sum(find_meaning(text) is not None for text in cells):
             table.notes.append(f"{name!r} is not read: only {count} of its {len(cells)} cells are verdicts")

@@ -82,6 +82,11 @@ def is_missing_word(word: str) -> bool:
     return word.strip().casefold() in HEADINGS["missing"]
 
 
+def is_aggregate(name: str) -> bool:
+    """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
+    return simplify_heading(name) in HEADINGS["aggregates"]
+
+
 def offer_columns(role: str, names: Sequence[str]) -> str:
     """Write the options of the command line that give one of several columns this role."""
     return format_set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
@@ -326,6 +331,14 @@ class Table:
     def is_determined_by(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether rows that are equal in `keys` always have the same cell in a column."""
         return self.count_distinct(*keys, name) == self.count_distinct(*keys)
+
+    def has_sibling(self, name: str) -> bool:
+        """Return whether another column has the same heading, but for the other text of the pair."""
+        heading = simplify_heading(name)
+        swapped = set()
+        for text, other in HEADINGS["siblings"].items():
+            swapped |= {re.sub(f"^{text}", other, heading), re.sub(f"{text}$", other, heading)}
+        return not (swapped - {heading}).isdisjoint(map(simplify_heading, self.names))
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""
