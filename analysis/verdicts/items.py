@@ -42,8 +42,6 @@ MADE = (
 """If the pair was found for one of these reasons, the pairs are numbered from 1 in each table."""
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
-FEWEST_ROWS = 3
-"""A column can describe raters or comparisons only if these have at least this mean number of rows."""
 _ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
@@ -227,11 +225,10 @@ def _may_name_item(
         return False
     if items.pair and not table.groups_more(name, items.pair):
         return False
-    # A property of a rater or a comparison is equal in many rows. In one or two rows it may be chance.
-    describing = [["dataset"], ["criterion"], *([["rater"], METHODS] if is_named else [])]
-    keys = [names for names in describing if table.has_columns(*names)]
-    fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
-    if any(table.is_determined_by(name, names) for names in fixed):
+    described = [["dataset"], ["criterion"], *([METHODS] if is_named else [])]
+    if is_named or table.count_distinct(*rated) == rows:
+        described.append(["rater"])
+    if any(table.describes(name, *keys) for keys in described if table.has_columns(*keys)):
         return False
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
     return is_judged_once or (len(table.list_values(name)) > 2 and heading not in HEADINGS["groups"])

@@ -43,6 +43,8 @@ SHOWN = ("left", "right")
 
 NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
 """Names of an index that has the numbers of a file's lines, rows or records."""
+FEWEST_ROWS = 3
+"""A column can describe raters or comparisons only if these have at least this mean number of rows."""
 MAX_NUMBERS = 5
 """The largest number of lines that a message names. Further lines are only counted."""
 
@@ -319,6 +321,14 @@ class Table:
     def groups_more(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether a column has fewer values than `keys`, and one value for each cell of `keys`."""
         return self.count_distinct(name) < self.count_distinct(*keys) and self.is_determined_by(name, keys)
+
+    def describes(self, name: str, *keys: str) -> bool:
+        """Return whether a column is a property of `keys`, such as the rater: equal in all rows of each.
+
+        In one or two rows of each, cells may be equal by chance.
+        """
+        is_many = 1 < self.count_distinct(*keys) <= len(self.frame) / FEWEST_ROWS
+        return is_many and self.is_determined_by(name, keys)
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""
