@@ -21,11 +21,10 @@ from analysis.verdicts.table import (
     is_aggregate,
     is_missing_word,
     refuse_rows,
-    simplify_heading,
-    split_heading_words,
 )
 from analysis.verdicts.words import TIED, A, B, Word, find_meaning, format_set_options, format_word_setting
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, join_first
 
@@ -260,12 +259,15 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     first = _find_named_methods(table, name)
     if (first[sided] != 0).all():
         is_winner = (table.get_cells(name) == winners)[sided].all()
-        return sided & (first != A) & (is_about or not is_winner)
+        may_name_first: pd.Series = sided & (first != A)
+        return may_name_first & (is_about or not is_winner)
     words = table.get_cells(name).fillna("").str.strip().str.casefold()
     values = set(words[sided])
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
-    is_order = orders <= {"ab", "ba"} or orders <= {"a", "b"} or len(letters) < len(orders)
+    is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
+    if orders <= {"a", "b"} and table.has_columns("rater"):  # a rater's group says nothing about sides
+        is_order = not table.is_determined_by(name, ["rater"])
     may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~words.isin(_STRAIGHT) & may_say
 
