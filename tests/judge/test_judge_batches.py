@@ -6,8 +6,9 @@ import time
 from unittest.mock import Mock
 
 import pytest
-from fake_openai import Response, make_chat_answer, make_error, make_verdict
+from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, end_leases, read_spending
+from local_server import Response
 
 from guard_eval import progress
 from guard_eval.errors import StudyError

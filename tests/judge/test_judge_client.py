@@ -16,8 +16,9 @@ import time
 from dataclasses import replace
 
 import pytest
-from fake_openai import KEY, FakeOpenAI, Response, make_chat_answer, make_error
+from fake_openai import KEY, FakeOpenAI, make_chat_answer, make_error
 from judge_requests import make_request
+from local_server import Response
 
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client

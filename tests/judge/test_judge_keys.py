@@ -6,7 +6,8 @@ import contextlib
 import os
 
 import pytest
-from fake_openai import KEY, FakeOpenAI, Response
+from fake_openai import KEY, FakeOpenAI
+from local_server import Response
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError

@@ -7,18 +7,15 @@ import hashlib
 import itertools
 import json
 import re
-import socket
-import struct
 import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 from functools import cached_property
-from http.server import BaseHTTPRequestHandler
 
-from local_server import LocalServer
+from local_server import LocalServer, Response
 
 from guard_eval.rubric import CHOICE_LABELS
 
@@ -81,23 +78,6 @@ class ReceivedRequest:
     path: str
     headers: dict
     raw: bytes
-
-
-@dataclass
-class Response:
-    """A response, which is sent after a delay.
-
-    If the response is a fault, the server does nothing else. With `late`, the server first does the request.
-    With `drop`, the connection is then reset.
-    """
-
-    body: object = None
-    status: int = 200
-    headers: dict = field(default_factory=dict)
-    drop: bool = False
-    late: bool = False
-    delay: float = 0.0
-    paid: bool = False
 
 
 def make_error(status, message="no", *, code=None, param=None, kind=None, **more):
@@ -185,7 +165,7 @@ class FakeOpenAI(LocalServer):
         self.on = {}  # functions by step, called after the step and before its answer is sent
         self._names = itertools.count(1)
         self._lock = threading.RLock()
-        self.serve(self._handler(), tls)
+        self.serve(tls)
 
     @property
     def times_paid(self):
@@ -302,34 +282,3 @@ class FakeOpenAI(LocalServer):
         batch["status"] = self.ends
         batch["request_counts"] = {"total": len(lines), "completed": len(answers), "failed": len(errors)}
         self.paid += Counter()  # removes counts of 0
-
-    def _handler(self):
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def do_POST(self):
-                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                out = outer.handle(self.command, self.path, raw, headers)
-                if out.drop:
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                body = out.body if isinstance(out.body, bytes) else json.dumps(out.body).encode()
-                self.send_response(out.status)
-                usual = {"Content-Type": "application/json", "x-request-id": "req-1"}
-                for name, value in {**usual, **out.headers}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_CONNECT = do_POST  # noqa: N815 (names of the standard library)
-
-        return Handler
