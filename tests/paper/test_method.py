@@ -124,7 +124,8 @@ def test_alpha_is_undefined_for_many_steps(claim):
         f"enough (k_t = {result.k:.1f}, 3.9 / ln {math.floor(result.k)} = {argument:.2f})",
         f"So it is in {100 * len(missing) / len(search_histories()):.0f} % of {len(search_histories())} "
         "histories of entropies that jump (mean 2.5 nats). The paper is silent on it; the released "
-        "program holds the argument at ±(1 − 1e-4). Algorithm 1 multiplies by ln k_t instead, and has no such gap.",
+        "program holds the argument at ±(1 − 1e-4). Algorithm 1 multiplies by ln k_t instead, and has no "
+        "such gap.",
     )
     assert result.alpha is None
     assert argument > 1
